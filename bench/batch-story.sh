@@ -32,7 +32,7 @@ rate=${RATE:-12000} producers=${PRODUCERS:-32} seconds=${WINDOW_S:-10} warmup=10
 more=()
 if [ -n "$small" ]; then
   rate=${RATE:-4000} producers=${PRODUCERS:-16} seconds=2 warmup=1000 pairs=5 controls=5
-  more=(--keep-disturbed --lateness-limit 5000)
+  more=(--keep-disturbed --max-lateness 5s)
   [ -n "$kafka" ] || more+=(--mode duet)
 fi
 

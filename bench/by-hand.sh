@@ -151,7 +151,7 @@ broker() {
     say "cargo pgo build"
     cargo pgo build -- --locked -p hone-broker --bin hone-broker >"$folder/cargo-pgo.log" 2>&1
     is_free "$port"
-    "$built" --listen "127.0.0.1:$port" --metrics off --data "$folder/data" >"$folder/server.log" 2>&1 &
+    "$built" --listen "127.0.0.1:$port" --metrics-listen off --data "$folder/data" >"$folder/server.log" 2>&1 &
     server=$!
     for _ in $(seq 100); do grep -q '^ready ' "$folder/server.log" && break; sleep 0.1; done
     grep -q '^ready ' "$folder/server.log" || die "the counting broker did not start; see $folder/server.log"
@@ -171,7 +171,7 @@ broker() {
   base=$(printf '%s\n' "${theirs[@]}" | sed -n 's/^hone-baseline=//p')
   cp -f "$base" "$folder/twin"
   mapfile -t options < <(load_options validate)
-  python3 bench/by-hand/judge.py --rounds "$rounds" --start '--listen 127.0.0.1:{port} --metrics off --data {data}' \
+  python3 bench/by-hand/judge.py --rounds "$rounds" --start '--listen 127.0.0.1:{port} --metrics-listen off --data {data}' \
     --load "$(printf '%q ' "$hone" load) 127.0.0.1:{port} $(printf '%q ' "${options[@]}") --warmup 500 --duration 2 --output {data}/loads" \
     --pair cargo-pgo:hone-pgo "${theirs[0]}" "twin=$folder/twin" "cargo-pgo=$folder/by-cargo-pgo" "${theirs[@]:1}"
 }

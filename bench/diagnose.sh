@@ -30,7 +30,7 @@ cost() {
   local pid try serves=no before after
   rm -rf "$work/data"
   if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then echo "diagnose: something listens on 127.0.0.1:$port already" >&2; exit 1; fi
-  "$@" "$broker" --listen "127.0.0.1:$port" --metrics 127.0.0.1:0 --data "$work/data" >"$work/log" 2>&1 &
+  "$@" "$broker" --listen "127.0.0.1:$port" --metrics-listen 127.0.0.1:0 --data "$work/data" >"$work/log" 2>&1 &
   pid=$!
   echo "$pid" >"$work/pid"
   for try in $(seq 600); do

@@ -37,8 +37,8 @@ PYTHON
 llvm=$("$theirs" --version | grep -o 'LLVM version [0-9]*' | grep -o '[0-9]*$')
 with_commas=$(python3 -c 'import sys; print(f"{int(sys.argv[1]):,}")' "$profiles")
 printf '| %s profiles of %d MB | wall | CPU | memory |\n|---|---|---|---|\n' "$with_commas" "$megabytes"
-measured '`hone profile push`, all by one command' "$hone" profile push --quiet --to "$folder/place" --build-id c0ffee00c0ffee --host all "$folder"/files/*.fdata
-measured '`hone profile merge --from`' "$hone" profile merge --quiet --from "$folder/place" --build-id c0ffee00c0ffee -o "$folder/ours"
+measured '`hone profile push`, all by one command' "$hone" profile push --quiet --store "$folder/place" --build-id c0ffee00c0ffee --host all "$folder"/files/*.fdata
+measured '`hone profile merge --store`' "$hone" profile merge --quiet --store "$folder/place" --build-id c0ffee00c0ffee -o "$folder/ours"
 measured "\`merge-fdata\` (LLVM $llvm) of the same files" "$theirs" -o "$folder/theirs" "$folder"/files/*.fdata
 printf '\n%s, %d cores, %s\n' "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1)" "$(nproc)" "$(date -u +%Y-%m-%d)"
 if cmp -s <(LC_ALL=C sort "$folder/ours") <(LC_ALL=C sort "$folder/theirs"); then echo "sums: same"; else echo "sums: DIFFERENT"; exit 1; fi

@@ -50,7 +50,7 @@ else
   echo 'left out: franz-go (no Go, or its module could not be fetched)'
 fi
 
-"$hone" broker --listen "127.0.0.1:$port" --metrics off --data "$work/data" >"$work/broker" &
+"$hone" broker --listen "127.0.0.1:$port" --metrics-listen off --data "$work/data" >"$work/broker" &
 started+=($!)
 for _ in $(seq 100); do grep -q ready "$work/broker" && break; sleep 0.1; done
 grep -q ready "$work/broker" || { echo "generator.sh: the broker did not start on 127.0.0.1:$port; PORT names another port" >&2; exit 1; }
@@ -61,7 +61,7 @@ field() { python3 -c 'import json, sys; body = json.load(open(sys.argv[1]))["bod
 
 wire() {
   "$hone" load "$broker" --quiet --json --rate "$rate" --duration "$seconds" --schedule "$1" --records 1 --bytes 100 \
-    --acks 1 --in-flight "$in_flight" --connections 1 --partitions 1 --lateness-limit 10000 >"$work/window"
+    --acks 1 --in-flight "$in_flight" --connections 1 --partitions 1 --max-lateness 10s >"$work/window"
   field "$work/window" 'facts["generator_cpu"]["total_s"] * 1e6 / facts["requests"]'
 }
 

@@ -32,7 +32,7 @@ mkdir -p "$out"
 load=(--rate "${RATE:-2700}" --bytes 1000 --connections 4 --partitions 12 --duration 4 --warmup 3000 --settle 0.5 --rounds 8)
 if [ -n "$small" ]; then
   load=(--rate "${RATE:-1500}" --bytes 1000 --connections 4 --partitions 4 --duration 1 --warmup 100 --settle 0.2 --rounds 5
-    --keep-disturbed --lateness-limit 5000)
+    --keep-disturbed --max-lateness 5s)
 fi
 
 data=$(mktemp -d "${DATA:-$PWD}/host-try.XXXX")

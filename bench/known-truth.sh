@@ -24,7 +24,7 @@ cp "$target/release/hone-broker" "$out/plain"
 cargo build --release --locked -p hone-broker --features planted-slowdown --target-dir "$target/planted"
 cp "$target/planted/release/hone-broker" "$out/planted"
 
-arguments='--listen 127.0.0.1:{port} --metrics off --data {data}'
+arguments='--listen 127.0.0.1:{port} --metrics-listen off --data {data}'
 load=(--payload orders --bytes 500 --records 5 --compression lz4 --topic-config compression.type=zstd --rate 2000
   --warmup 1000 --duration 1 --storage fsync --budget "${budget}s")
 

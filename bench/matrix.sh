@@ -30,7 +30,7 @@ start() {
   rm -rf "$scratch/data"
   : > "$scratch/ready"
   case "$1" in
-    embedded) "$hone" broker --listen 127.0.0.1:0 --metrics off --data "$scratch/data" > "$scratch/ready" & ;;
+    embedded) "$hone" broker --listen 127.0.0.1:0 --metrics-listen off --data "$scratch/data" > "$scratch/ready" & ;;
     kafka) bench/kafka.sh run "$scratch/data" > "$scratch/ready" & ;;
     cluster) KAFKA_HEAP=512m bench/kafka.sh cluster "$scratch/data" > "$scratch/ready" & ;;
     *) echo "matrix.sh: no target $1; there are embedded, kafka, cluster" >&2; exit 2 ;;
@@ -47,7 +47,7 @@ start() {
 cell() {
   local record=$out/$1.json
   rm -f "$record"
-  "$hone" load "$address" --quiet --duration "$seconds" --lateness-limit 1000 --output "$record" "${@:2}" > "$out/$1.txt" || true
+  "$hone" load "$address" --quiet --duration "$seconds" --max-lateness 1s --output "$record" "${@:2}" > "$out/$1.txt" || true
   [ ! -s "$record" ] || "$hone" report "$record" --output "$out/$1.html" > /dev/null
   python3 - "$1" "$record" <<'PY'
 import json, sys
@@ -73,7 +73,7 @@ judge() {
   local status=0
   echo "== $1"
   "$hone" compare "$address" --client librdkafka --rate "$rate" --connections 1 --partitions 1 --duration "$judged_seconds" \
-    --warmup 1000 --pairs "$pairs" --control-pairs 5 --lateness-limit 1000 --quiet --output "$out/runs" "${@:2}" \
+    --warmup 1000 --pairs "$pairs" --control-pairs 5 --max-lateness 1s --quiet --output "$out/runs" "${@:2}" \
     > "$scratch/judged" || status=$?
   # 3 is a verdict, too. An arm that can't carry the rate ends a comparison, which says so.
   sed -n '1,/^$/p;/^  \*/p;/^    p50/p' "$scratch/judged"
@@ -83,7 +83,7 @@ judge() {
 for target in "${targets[@]}"; do
   start "$target"
   # A JVM that is not warm fakes differences of a factor of ten.
-  "$hone" load "$address" --quiet --rate 4000 --duration 10 --acks 1 --warmup 60000 --lateness-limit 10000 > /dev/null || true
+  "$hone" load "$address" --quiet --rate 4000 --duration 10 --acks 1 --warmup 60000 --max-lateness 10s > /dev/null || true
   for acks in 1 all; do
     for batch in 1 2 5 10 20 50 100; do
       cell "$target-acks-$acks-batch-$batch" --acks "$acks" --rate "$(python3 -c "print($rate / $batch)")" --records "$batch"

@@ -9,7 +9,7 @@ target=${CARGO_TARGET_DIR:-target}
 cargo build --release --locked -p hone -p hone-broker >&2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-broker="$target/release/hone-broker --listen 127.0.0.1:{port} --metrics off --data {data}"
+broker="$target/release/hone-broker --listen 127.0.0.1:{port} --metrics-listen off --data {data}"
 
 for how in bound free; do
   options=()

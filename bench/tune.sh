@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The two stories of docs/tune.md, by `hone tune` alone, and what each came to on standard output, as Markdown.
+# The two measured runs of docs/tune.md, by `hone tune` alone, and what each came to on standard output, as Markdown.
 #   embedded   the embedded broker with small batches: builds, settings of broker, topic, producers and this machine's kernel (an hour at most). Needs root
 #   kafka      an Apache Kafka, started here, with producers that wait for nothing to a topic that packs anew (45 minutes at most)
 #   bench/tune.sh [embedded|kafka]     $RUNS (runs) keeps the run with its page: one that was broken off goes on, one that is done is read

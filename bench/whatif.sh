@@ -57,7 +57,7 @@ reality() {
   local broker rows=${OUT:-$work/rows}
   for broker in $(tr , ' ' <<< "${BROKERS:-hone,kafka}"); do
     case $broker in
-      hone) serve "$hone" broker --data "$work/data" --listen 127.0.0.1:0 --metrics off ;;
+      hone) serve "$hone" broker --data "$work/data" --listen 127.0.0.1:0 --metrics-listen off ;;
       kafka) serve bench/kafka.sh run "$work/kafka" ;;
       *) echo "BROKERS knows hone and kafka" >&2; exit 2 ;;
     esac
@@ -77,7 +77,7 @@ habits() {
   work=$(mktemp -d)
   trap 'stop; rm -rf "$work"' EXIT
   address=${BROKER:-}
-  [ -n "$address" ] || serve "$hone" broker --data "$work/data" --listen 127.0.0.1:0 --metrics off
+  [ -n "$address" ] || serve "$hone" broker --data "$work/data" --listen 127.0.0.1:0 --metrics-listen off
   "$python" bench/whatif_habits.py --hone "$hone" --broker "$address" "$@"
 }
 

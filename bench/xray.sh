@@ -21,7 +21,7 @@ trap stop EXIT
 echo "from memory, one core"
 "$built/examples/scan_speed"
 
-"$hone" broker --listen 127.0.0.1:0 --metrics off --data "$work/data" --partitions 4 > "$work/ready" &
+"$hone" broker --listen 127.0.0.1:0 --metrics-listen off --data "$work/data" --default-partitions 4 > "$work/ready" &
 server=$!
 until grep -q ready "$work/ready"; do kill -0 "$server"; sleep 0.1; done
 address=$(sed -n 's/.*kafka=\([^ ]*\).*/\1/p' "$work/ready")
@@ -29,7 +29,7 @@ address=$(sed -n 's/.*kafka=\([^ ]*\).*/\1/p' "$work/ready")
 kcat -b "$address" -L -t large >/dev/null 2>&1
 # Batches of 10 records of 400 bytes; by the wire engine, whose frames are made before.
 seconds=$((gib * 1024 / 40))
-"$hone" load "$address" --topic large --rate 10000 --records 10 --bytes 400 --acks 1 --duration "$seconds" --quiet --lateness-limit 60000 \
+"$hone" load "$address" --topic large --rate 10000 --records 10 --bytes 400 --acks 1 --duration "$seconds" --quiet --max-lateness 60s \
   --json > "$work/load.json" || { echo "xray.sh: the load failed; a smaller topic (bench/xray.sh 1) or a quieter machine" >&2; exit 1; }
 
 # cost COMMAND...: wall seconds, CPU seconds, most memory in MiB, and the first line that it printed.
@@ -56,7 +56,7 @@ each() {
   row "$name" "$wall" "$cpu" "$mib"
   printf '%s\t%s\t%s\n' "$name" "$wall" "$cpu" >> "$work/rows"
 }
-xrayed=("$hone" batch xray "$address" large --last all --budget 1000000 --limit 1h --no-replay --quiet --json)
+xrayed=("$hone" batch xray "$address" large --last all --read-limit 1TiB --read-timeout 1h --no-replay --quiet --json)
 reader() {
   case $1 in
     loop) each "the Fetch loop alone" "$built/examples/raw_fetch" "$address" large ;;
@@ -73,7 +73,7 @@ done
 kill "$server"; wait "$server" || true; server=
 echo
 segments=$(find "$work/data" -path '*large-*' -name '*.log' | sort)
-each "hone batch xray --segments" "$hone" batch xray --segments "$work/data" --only large --no-payload --no-replay --quiet --json
+each "hone batch xray --segments" "$hone" batch xray --segments "$work/data" --topic large --no-payload --no-replay --quiet --json
 libs=.hone/kafka/4.3.1
 if [ -f "$libs/kafka-tools-4.3.1.jar" ]; then
   read -r wall cpu mib code lines < <(cost java -Xmx512m -cp "$libs/*" org.apache.kafka.tools.DumpLogSegments --files "$(tr '\n' ',' <<<"$segments" | sed 's/,$//')")
@@ -82,7 +82,7 @@ if [ -f "$libs/kafka-tools-4.3.1.jar" ]; then
   printf '%s\t%s\t%s\n' kafka-dump-log "$wall" "$cpu" >> "$work/rows"
   echo "kafka-dump-log printed $lines lines, one for each batch and some for each file"
 fi
-"$hone" batch xray --segments "$work/data" --only large --no-replay --quiet --json > "$work/segments.json"
+"$hone" batch xray --segments "$work/data" --topic large --no-replay --quiet --json > "$work/segments.json"
 python3 - "$work/fetched.json" "$work/segments.json" "$work/rows" <<'PY'
 import collections, json, statistics, sys
 found = [json.load(open(path))["body"]["topics"][0]["batches"] for path in sys.argv[1:3]]

@@ -95,7 +95,7 @@ def run(server, rate, seconds, *, topic=None, config=None, accept_late=True, lim
     command = [processes.program("hone"), "load", server.address, "--quiet", "--json", "--pid", server.pid,
                "--rate", rate, "--duration", seconds]
     if accept_late:
-        command += ["--lateness-limit", 60_000]
+        command += ["--max-lateness", "60s"]
     if topic:
         command += ["--topic", topic]
     for name, value in (config or {}).items():

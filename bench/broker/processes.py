@@ -114,7 +114,7 @@ class Server:
 
 def hone_broker(data, cores=None, arguments=()):
     more = os.environ.get("HONE_BROKER_ARGS", "").split()
-    command = [broker_program(), "--data", data, "--listen", "127.0.0.1:0", "--metrics", "off", *arguments, *more]
+    command = [broker_program(), "--data", data, "--listen", "127.0.0.1:0", "--metrics-listen", "off", *arguments, *more]
     return Server("hone-broker", Child(command, cores, errors=f"{data}.stderr"), 120)
 
 

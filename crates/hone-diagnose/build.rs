@@ -1,4 +1,4 @@
-//! Builds the tracer, which qemu loads: a library of its own for each generation of qemu's interface, by rustc alone.
+//! Builds the tracer, which qemu loads: one library for each version of qemu's interface, by rustc alone.
 
 use std::env;
 use std::error::Error;
@@ -9,14 +9,15 @@ use std::process::Command;
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=tracer");
     println!("cargo:rerun-if-changed=src/cache.rs");
-    // qemu loads it, and distributions link qemu with glibc: also beside a Hone that is itself linked with musl.
+    // qemu loads the tracer, and distributions link qemu with glibc. So the tracer links with glibc, even in a Hone that is linked with
+    // musl.
     let target = env::var("TARGET")?.replace("-musl", "-gnu");
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo names no OUT_DIR")?);
     for abi in ["1", "2"] {
         let library = out.join(format!("tracer-{abi}.so"));
         let status = Command::new(env::var_os("RUSTC").ok_or("cargo names no RUSTC")?)
             .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "hone_tracer"])
-            // It runs beside every block of the target, whatever Hone itself is built for.
+            // The tracer runs inside the target for every block, so it is always optimized.
             .args(["-C", "opt-level=3", "-C", "codegen-units=1"])
             // A panic must not unwind into qemu.
             .args(["-C", "panic=abort", "-C", "strip=symbols", "-D", "warnings"])

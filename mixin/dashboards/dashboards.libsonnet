@@ -1,4 +1,4 @@
-// Which topic, is it hurting, did the change work.
+// Topics, impact, and the effect of a change.
 local p = import 'panels.libsonnet';
 {
   local config = $._config,
@@ -22,49 +22,49 @@ local p = import 'panels.libsonnet';
   local mean(shift) = 'sum(%s%s) / (sum(%s%s) > 0)' % [topics('bytes'), shift, topics('batches'), shift],
 
   local panels = [
-    p.row('Which topic'),
-    p.table('Topics by batches', 'Effective batches, as they were written and not as they were configured.', 'topic', [
-      { title: 'bytes a batch', unit: 'bytes', steps: sizes, expr: 'max by (topic) (%s)' % topics('effective_batch_bytes') },
-      { title: 'records a batch', unit: 'short', expr: 'max by (topic) (%s)' % topics('records_per_batch') },
+    p.row('Topics'),
+    p.table('Topics by batches', 'Effective batches: as written, not as configured.', 'topic', [
+      { title: 'bytes per batch', unit: 'bytes', steps: sizes, expr: 'max by (topic) (%s)' % topics('effective_batch_bytes') },
+      { title: 'records per batch', unit: 'short', expr: 'max by (topic) (%s)' % topics('records_per_batch') },
       { title: 'batches/s', unit: 'short', expr: 'sum by (topic) (%s)' % topics('batches') },
-      { title: 'of all batches', unit: 'percentunit', expr: 'sum by (topic) (%s) / scalar(sum(hone:topic_batches:rate%s{%s}))' % [topics('batches'), w, of] },
+      { title: 'share of all batches', unit: 'percentunit', expr: 'sum by (topic) (%s) / scalar(sum(hone:topic_batches:rate%s{%s}))' % [topics('batches'), w, of] },
       { title: 'bytes/s', unit: 'Bps', expr: 'sum by (topic) (%s)' % topics('bytes') },
-      { title: 'bytes a batch, smallest partition', unit: 'bytes', steps: sizes, expr: 'min by (topic) (%s)' % topics('smallest_partition_batch_bytes') },
+      { title: 'bytes per batch, smallest partition', unit: 'bytes', steps: sizes, expr: 'min by (topic) (%s)' % topics('smallest_partition_batch_bytes') },
     ], [24, 9]),
-    p.timeseries('Bytes a batch', 'Below the red line every batch costs a page of the disk that it does not fill.', [p.target(smooth(topics('effective_batch_bytes')), '{{topic}}')], 'bytes', [8, 9], sizes),
-    p.timeseries('Batches a second', 'Who causes the work.', [p.target(smooth(topics('batches')), '{{topic}}')], 'short', [8, 9]),
-    p.timeseries('Bytes a batch by broker', 'A broker with smaller batches leads other topics or partitions.', [p.target(smooth(rated('instance_effective_batch_bytes')), '{{instance}}')], 'bytes', [8, 9], sizes),
+    p.timeseries('Bytes per batch', 'Below the red line, every batch uses a disk page that it does not fill.', [p.target(smooth(topics('effective_batch_bytes')), '{{topic}}')], 'bytes', [8, 9], sizes),
+    p.timeseries('Batches per second', 'The topics that cause the work.', [p.target(smooth(topics('batches')), '{{topic}}')], 'short', [8, 9]),
+    p.timeseries('Bytes per batch by broker', 'A broker with smaller batches leads other topics or partitions.', [p.target(smooth(rated('instance_effective_batch_bytes')), '{{instance}}')], 'bytes', [8, 9], sizes),
 
-    p.row('Is it hurting'),
+    p.row('Impact'),
     p.history('CPU by shard', 'Busy share of each core.', [p.target(rated('shard_cpu'), '{{instance}}/{{shard}}')], 'percentunit', [12, 8], busy),
-    p.timeseries('Waiting by scheduling group', 'Tasks in front of the CPU.', [p.target('sum by (group) (hone:group_queue:sum{%s})' % of, '{{group}}')], 'short', [12, 8]),
-    p.timeseries('Produce latency', 'As the brokers measure it, from the request to the finished answer. Redpanda: between two bounds of a histogram. Kafka: its own percentiles, over about five minutes.', [p.target(rated('cluster_produce_latency_seconds'), 'p{{quantile}}')], 's', [12, 8]),
-    p.timeseries('Consumer lag', 'Records that each group has still to read.', [p.target('max by (group) (hone:consumer_group_lag:sum{%s})' % of, '{{group}}')], 'short', [12, 8]),
-    p.timeseries('Bytes from clients', 'Larger batches compress better and need fewer headers. Kafka counts batches without the requests around them.', [p.target(smooth(rated('instance_received_bytes')), '{{instance}}')], 'Bps', [8, 7]),
-    p.timeseries('Bytes to clients', 'As for bytes from clients.', [p.target(smooth(rated('instance_sent_bytes')), '{{instance}}')], 'Bps', [8, 7]),
-    p.timeseries('Produce time-outs, replication errors', 'Acknowledgements that timed out (Kafka), and requests to followers that failed or timed out (Redpanda).', [
+    p.timeseries('Waiting by scheduling group', 'Tasks that wait for the CPU.', [p.target('sum by (group) (hone:group_queue:sum{%s})' % of, '{{group}}')], 'short', [12, 8]),
+    p.timeseries('Produce latency', 'As the brokers measure it, from the request to the complete answer. Redpanda: accurate to a histogram bucket. Kafka: its own percentiles, over about five minutes.', [p.target(rated('cluster_produce_latency_seconds'), 'p{{quantile}}')], 's', [12, 8]),
+    p.timeseries('Consumer lag', 'Records that each group still has to read.', [p.target('max by (group) (hone:consumer_group_lag:sum{%s})' % of, '{{group}}')], 'short', [12, 8]),
+    p.timeseries('Bytes from clients', 'Larger batches compress better and need fewer headers. Kafka counts batches without request headers.', [p.target(smooth(rated('instance_received_bytes')), '{{instance}}')], 'Bps', [8, 7]),
+    p.timeseries('Bytes to clients', 'Kafka counts batches without request headers.', [p.target(smooth(rated('instance_sent_bytes')), '{{instance}}')], 'Bps', [8, 7]),
+    p.timeseries('Produce time-outs, replication errors', 'Kafka: acknowledgements that timed out. Redpanda: requests to followers that failed or timed out.', [
       p.target(rated('instance_produce_timeouts'), '{{instance}} time-outs'),
       p.target(rated('instance_replication_errors'), '{{instance}} replication errors'),
     ], 'short', [8, 7]),
-    p.timeseries('Batches a second for each core', 'Followers\' batches included; the controller\'s and other internal logs are not.', [p.target(smooth(rated('instance_batches_per_core')), '{{instance}}')], 'short', [8, 7]),
-    p.timeseries('Fsyncs a batch', 'What write caching saves.', [p.target(smooth(rated('instance_fsyncs_per_batch')), '{{instance}}')], 'short', [8, 7]),
-    p.timeseries('Write amplification', 'Bytes to the disk for each byte that was written.', [p.target(smooth(rated('instance_write_amplification')), '{{instance}}')], 'short', [8, 7]),
-    p.stat('Batches a request', '1 where every request is for one partition.', [p.target(rated('cluster_batches_per_request'), '')], 'short', [8, 4]),
-    p.stat('Median batch', 'Between two bounds of a histogram.', [p.target('hone:cluster_batch_bytes:p50_rate%s{%s}' % [w, of], '')], 'bytes', [8, 4]),
-    p.stat('Bytes a request', 'A bound on the size of batches where nobody counts those.', [p.target(rated('cluster_request_bytes'), '')], 'bytes', [8, 4]),
+    p.timeseries('Batches per second and core', 'Includes followers\' batches, but not the controller\'s and other internal logs.', [p.target(smooth(rated('instance_batches_per_core')), '{{instance}}')], 'short', [8, 7]),
+    p.timeseries('Fsyncs per batch', 'Write caching saves these.', [p.target(smooth(rated('instance_fsyncs_per_batch')), '{{instance}}')], 'short', [8, 7]),
+    p.timeseries('Write amplification', 'Bytes written to disk per byte appended to logs.', [p.target(smooth(rated('instance_write_amplification')), '{{instance}}')], 'short', [8, 7]),
+    p.stat('Batches per request', '1 if every request is for one partition.', [p.target(rated('cluster_batches_per_request'), '')], 'short', [8, 4]),
+    p.stat('Median batch', 'Accurate to a histogram bucket.', [p.target('hone:cluster_batch_bytes:p50_rate%s{%s}' % [w, of], '')], 'bytes', [8, 4]),
+    p.stat('Bytes per request', 'An upper bound of the mean batch size, for sources that do not count batches.', [p.target(rated('cluster_request_bytes'), '')], 'bytes', [8, 4]),
 
-    p.row('Did the change work'),
-    p.timeseries('Bytes a batch, now and before', 'The mean over the chosen topics; annotations with the tag hone are shown as marks; whoever makes a change sets them.', [
+    p.row('Effect of a change'),
+    p.timeseries('Bytes per batch, now and before', 'The mean over the selected topics. Annotations with the tag hone appear as marks; you set them when you make a change.', [
       p.target(mean(''), 'now'),
       p.target(mean(' offset $compare'), '$compare before'),
     ], 'bytes', [8, 8]),
-    compared('Batches a second, now and before', 'Over the chosen topics.', topics('batches'), 'short'),
-    compared('CPU, now and before', 'Cores of all shards; compare at like load.', rated('shard_cpu'), 'short'),
+    compared('Batches per second, now and before', 'Over the selected topics.', topics('batches'), 'short'),
+    compared('CPU, now and before', 'Cores of all shards. Compare only at similar load.', rated('shard_cpu'), 'short'),
     p.timeseries('Produce p99, now and before', 'As the brokers measure it.', [
       p.target('max(%s)' % p99, 'now'),
       p.target('max(%s offset $compare)' % p99, '$compare before'),
     ], 's', [12, 8]),
-    p.timeseries('Bytes from clients, now and before', 'Compare at like load.', [
+    p.timeseries('Bytes from clients, now and before', 'Compare only at similar load.', [
       p.target('sum(%s)' % rated('instance_received_bytes'), 'now'),
       p.target('sum(%s offset $compare)' % rated('instance_received_bytes'), '$compare before'),
     ], 'Bps', [12, 8]),
@@ -89,7 +89,7 @@ local p = import 'panels.libsonnet';
     'hone-batches.json': {
       uid: config.dashboardUid,
       title: 'Batches',
-      description: 'Effective batches by topic, what they cost, and what a change brought. Needs the recording rules of one source.',
+      description: 'Effective batches by topic, their cost, and the effect of a change. Needs the recording rules of one source.',
       tags: config.dashboardTags,
       schemaVersion: 39,
       version: 1,

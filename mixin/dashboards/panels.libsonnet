@@ -15,7 +15,7 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
     datasource: datasource,
     targets: $.lettered(targets),
     gridPos: { w: size[0], h: size[1] },
-    // A series that nobody exports is no 0.
+    // A series without an exporter is not 0.
     fieldConfig: { defaults: { unit: unit, noValue: 'not exported' }, overrides: [] },
   },
 
@@ -60,7 +60,7 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
 
   row(title):: { type: 'row', title: title, collapsed: false, panels: [], gridPos: { w: 24, h: 1 } },
 
-  // Numbers and places, left to right and downwards; a row begins a new line.
+  // Assigns ids and positions, left to right and downwards; a row begins a new line.
   laid(panels)::
     local place(at, panel) =
       local breaks = panel.type == 'row' || at.x + panel.gridPos.w > 24;

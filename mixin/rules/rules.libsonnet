@@ -1,5 +1,5 @@
-// One layer of names over all sources, so that dashboard and alerts know none of them. A series that a source does not export is not
-// recorded: it is absent, and not 0.
+// Common names for all sources, so that dashboard and alerts do not depend on the source. A series that a source does not export is
+// absent, not 0.
 {
   local config = $._config,
   local w = config.window,
@@ -16,28 +16,28 @@
   },
   local record(name, expr, labels={}) = { record: name, expr: expr, labels: labels },
 
-  // Out of a histogram of the broker's, in its unit; `scale` makes seconds of it.
+  // From the broker's histogram, in its unit; `scale` converts it to seconds.
   local latency(scale, buckets) = [
     record('cluster_produce_latency_seconds:rate' + w, '%shistogram_quantile(%s, %s)' % [scale, quantile, by('le', rate(buckets))], { quantile: quantile })
     for quantile in ['0.5', '0.85', '0.95', '0.99', '0.99999']
   ],
 
-  // A topic's partition with the smallest batches. Without the label `partition`, which aggregate_metrics takes away, there is none.
+  // A topic's partition with the smallest batches. Without the label `partition`, which aggregate_metrics removes, there is none.
   local smallest(bytes, batches) =
     record('topic_smallest_partition_batch_bytes:rate' + w, 'min by (%stopic) (%s)' % [config.clusterLabels, ratio('topic, partition', bytes, batches)]),
 
-  // Records that groups have still to read, for each partition that they committed an offset of; `group`, `topic` and `partition` are what the
-  // labels are called.
+  // Records that groups still have to read, for each partition with a committed offset; `group`, `topic` and `partition` are the names of the
+  // labels.
   local behind(ends, committed, group, topic, partition) =
     'clamp_min(max by (%s%s, %s) (%s) - on (%s%s, %s) group_right () max by (%s%s, %s, %s) (%s), 0)' % [
       config.clusterLabels, topic, partition, ends, config.clusterLabels, topic, partition,
       config.clusterLabels, group, topic, partition, committed,
     ],
-  // The label of a group, under one name for all.
+  // The label of a group, with the same name for all sources.
   local grouped(op, expr, label) =
     if label == 'group' then '%s by (%sgroup) (%s)' % [op, config.clusterLabels, expr]
     else '%s by (%sgroup) (label_replace(%s, "group", "$1", "%s", "(.+)"))' % [op, config.clusterLabels, expr, label],
-  // Redpanda's own lag, which is exported only where enable_consumer_group_metrics names it, or that by its offsets.
+  // Redpanda's own lag, which it exports only if enable_consumer_group_metrics names it, or the lag by its offsets.
   local redpandaLag(offsets, label) = [
     record('consumer_group_lag:' + op, '%s or %s' % [grouped('max', 'redpanda_kafka_consumer_group_lag_' + op, 'redpanda_group'), grouped(op, offsets, label)])
     for op in ['sum', 'max']
@@ -58,10 +58,10 @@
     record('instance_write_amplification:rate' + w, ratio('instance', 'vectorized_io_queue_total_write_bytes{class="raft"}', 'vectorized_storage_log_written_bytes')),
     record('instance_fsyncs_per_batch:rate' + w, ratio('instance', 'vectorized_reactor_fsyncs', 'vectorized_storage_log_batches_written')),
   ],
-  // Of the public endpoint, which is scraped beside the internal one.
+  // From the public endpoint, which Prometheus scrapes in addition to the internal one.
   local shardCpu = record('shard_cpu:rate' + w, 'avg by (%sinstance, shard) (%s)' % [config.clusterLabels, rate('redpanda_cpu_busy_seconds_total')]),
 
-  // Coordinators write to internal topics by the way of a producer's, a batch for each commit.
+  // Coordinators write to internal topics like producers, a batch for each commit.
   local kafka(what) = 'kafka_server_brokertopicmetrics_%s_total{topic!="",topic!~"__.*"}' % what,
   local kafkaNetwork(what) = 'kafka_server_brokertopicmetrics_%s_total{topic=""}' % what,
   // Kafka's brokers export no lag; kafka-lag-exporter, kafka_exporter and kminion do.
@@ -74,7 +74,7 @@
     ]
   ]),
   local public(what, more) = 'redpanda_kafka_%s{redpanda_namespace="kafka"%s}' % [what, more],
-  // The public endpoint calls a topic by another label.
+  // The public endpoint has another label for a topic.
   local renamed(expr) = 'label_replace(%s, "topic", "$1", "redpanda_topic", "(.*)")' % expr,
 
   recordingRules+:: {
@@ -99,7 +99,7 @@
       smallest('vectorized_storage_log_written_bytes{namespace="kafka",topic!~"_.*",partition!=""}', 'vectorized_storage_log_batches_written{namespace="kafka",topic!~"_.*",partition!=""}'),
       shardCpu,
     ] + redpandaBroker),
-    // No counter of batches: only a bound on their size.
+    // No counter of batches: only an upper bound of their size.
     'redpanda-public': group('redpanda-public', [
       record('topic_bytes:rate' + w, by('topic', renamed(rate(public('request_bytes_total', ',redpanda_request="produce"'))))),
       record('topic_records:rate' + w, by('topic', renamed(rate(public('records_produced_total', ''))))),
@@ -122,7 +122,7 @@
       record('group_queue:sum', 'label_replace(%s, "group", "requests", "", "")' % by('instance', 'kafka_network_requestchannel_requestqueuesize')),
       record('instance_fsyncs_per_batch:rate' + w, ratio('instance', 'kafka_log_logflushstats_logflushrateandtimems_count', kafka('totalproducerequests'))),
       record('instance_effective_batch_bytes:rate' + w, ratio('instance', kafka('bytesin'), kafka('totalproducerequests'))),
-      // The broker works its percentiles out itself, over about the last five minutes: 0.50, 0.75, 0.95, 0.98, 0.99 and 0.999.
+      // The broker computes its own percentiles, over about the last five minutes: 0.50, 0.75, 0.95, 0.98, 0.99 and 0.999.
       record('cluster_produce_latency_seconds:rate' + w, '1e-3 * max by (%squantile) (kafka_network_requestmetrics_totaltimems{request="Produce"})' % config.clusterLabels),
       record('instance_received_bytes:rate' + w, by('instance', rate(kafkaNetwork('bytesin')))),
       record('instance_sent_bytes:rate' + w, by('instance', rate(kafkaNetwork('bytesout')))),

@@ -12,7 +12,7 @@ use hone_batch::whatif::stream::{NO_KEY, Stream};
 const RECORDS: u64 = 10_000_000;
 const TRIES: u32 = 5;
 
-/// Evenly spread, with a jitter, over so many partitions at so many records a second.
+/// Evenly spread, with a jitter, over the given number of partitions at the given records per second.
 fn stream(partitions: u32, records_per_s: u64) -> Stream {
     let mut stream = Stream::default();
     let mut state = 1_u64;

@@ -1,12 +1,11 @@
-//! What a batch costs: `CPU/s = base + a requests + b batches + c records + d bytes`, fitted on a cluster's own history.
+//! The cost of a batch: `CPU/s = base + a requests + b batches + c records + d bytes`, fitted to a cluster's own history.
 //!
-//! The published form has no base. Without one, what a broker spends when nothing happens would be laid upon its batches.
+//! The published form has no base. Without one, the CPU time of an idle broker would count as the cost of its batches.
 //!
-//! Least squares with coefficients that are not negative, since no work gives CPU back. Columns that moved together over the whole history
-//! can't be told apart, and are not: a condition index above 30 (Belsley, Kuh and Welsch, "Regression Diagnostics", 1980, with their
-//! decomposition of variances) takes the least telling of them out of the model, and what it costs is told as part of those that it moved with.
-//! Intervals come from a bootstrap of blocks of neighbouring points (Künsch, 1989), because a broker's load and its noise last longer than one
-//! scrape.
+//! Least squares with coefficients that are not negative, because no work gives CPU back. The fit can't separate columns that changed
+//! together over the whole history. If the condition index is above 30 (Belsley, Kuh and Welsch, "Regression Diagnostics", 1980, with their
+//! decomposition of variances), the least important of them leaves the model, and its cost counts as part of the others. Intervals come
+//! from a bootstrap of blocks of neighbouring points (Künsch, 1989), because a broker's load and its noise last longer than one scrape.
 
 use hone_record::{
     BatchCost, BatchWatch, CostForecast, CostInterval, TopicCost, WatchedTopic, WorkCost, WorkTogether,
@@ -14,28 +13,28 @@ use hone_record::{
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore as _, SeedableRng as _};
 
-/// Fewer points say nothing of five coefficients.
+/// Fewer points do not determine five coefficients.
 pub const LEAST_POINTS: usize = 30;
-/// More points than this are thinned out: a month at one a minute.
+/// More points than this are thinned out: a month at one per minute.
 pub const MOST_POINTS: usize = 50_000;
-/// A column that a larger share of the points lacks is not of this history.
+/// A column that a larger share of the points lacks is ignored.
 const MOST_HOLES: f64 = 0.1;
-/// Above this condition index columns are taken as dependent (Belsley, Kuh and Welsch, 1980).
+/// Above this condition index, columns count as dependent (Belsley, Kuh and Welsch, 1980).
 const DEPENDENT: f64 = 30.0;
-/// A column takes part in a dependency that holds more than this share of its variance (the same).
+/// A column takes part in a dependency that contains more than this share of its variance (same source).
 const TAKES_PART: f64 = 0.5;
 /// Resamples of the bootstrap.
 const RESAMPLES: usize = 600;
-/// Coverage that intervals aim at.
+/// Nominal coverage of the intervals.
 const CONFIDENCE: f64 = 0.95;
-/// A share of a column below this is not told as moving along.
+/// A smaller share of a column is no sign that it changes along.
 const TELLING_SHARE: f64 = 0.05;
 /// Bytes of a batch's header, which a larger batch saves.
 const HEADER_BYTES: f64 = 61.0;
 
 /// The kinds of work, in the order of the columns.
 const UNITS: [&str; COLUMNS] = ["base", "request", "batch", "record", "byte"];
-/// The same, for several.
+/// The same in the plural.
 const PLURALS: [&str; COLUMNS] = ["base", "requests", "batches", "records", "bytes"];
 const COLUMNS: usize = 5;
 const BASE: usize = 0;
@@ -43,28 +42,28 @@ const REQUEST: usize = 1;
 const BATCH: usize = 2;
 const RECORD: usize = 3;
 const BYTE: usize = 4;
-/// Which of several dependent columns leaves the model first. Batches are what the question is about, so they leave last.
+/// The order in which dependent columns leave the model. Batches are the subject, so they leave last.
 const LEAVES_FIRST: [usize; COLUMNS] = [BYTE, RECORD, REQUEST, BASE, BATCH];
 
-/// A stretch of the history: means over it.
+/// An interval of the history, with its means.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     /// Its end, in seconds since 1970.
     pub at_s: f64,
     /// CPU of all brokers, cores.
     pub cpu_cores: f64,
-    /// Produce requests a second; `None` where it is not exported.
+    /// Produce requests per second; `None` if not exported.
     pub requests_per_s: Option<f64>,
-    /// Batches a second.
+    /// Batches per second.
     pub batches_per_s: f64,
-    /// Records a second.
+    /// Records per second.
     pub records_per_s: Option<f64>,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: Option<f64>,
 }
 
 impl Point {
-    /// What a look at the metrics adds to a history; `None` where CPU or batches are not exported.
+    /// The point that a look at the metrics adds to a history; `None` if CPU or batches are not exported.
     pub fn of(watch: &BatchWatch) -> Option<Self> {
         let sum = |of: fn(&hone_record::WatchedInstance) -> hone_record::Figure| -> Option<f64> {
             (!watch.instances.is_empty()).then_some(())?;
@@ -96,47 +95,45 @@ impl Point {
 pub enum NoCosts {
     /// Too short.
     #[error(
-        "{points} points are no history: at least {LEAST_POINTS} are needed, and the load must have changed between them\n  next: give a \
-         longer history, or one with shorter steps"
+        "{points} points are too few for a history: the model needs at least {LEAST_POINTS}, with different \
+         loads\n  next: use a longer history, or one with shorter steps"
     )]
     TooFew {
-        /// Points with all that is needed.
+        /// Complete points.
         points: usize,
     },
-    /// Nothing to tell the cost of a batch by, whatever else changed.
+    /// Batches never changed, so their cost is undetermined, whatever else changed.
     #[error(
-        "batches/s hardly changed in these {points} points (within {spread_percent:.1} %): what a batch costs can't be told from what is spent \
-         anyway\n  next: take a history with a quiet and a busy hour"
+        "batches/s hardly changed in these {points} points (within {spread_percent:.1} %), so Hone can't \
+         separate the cost of a batch from the base load\n  next: use a history with a quiet and a busy hour"
     )]
     Unchanging {
         /// Points.
         points: usize,
-        /// Of batches/s, highest against lowest.
+        /// Spread of batches/s, highest against lowest.
         spread_percent: f64,
     },
     /// No CPU.
-    #[error(
-        "the CPU is 0 in all {points} points\n  next: look whether the metric of the CPU is the right one"
-    )]
+    #[error("the CPU is 0 in all {points} points\n  next: check that the CPU metric is the right one")]
     NoCpu {
         /// Points.
         points: usize,
     },
 }
 
-/// A fitted model with the resamples that its intervals come from.
+/// A fitted model with the resamples for its intervals.
 #[derive(Debug, Clone)]
 pub struct Model {
     points: usize,
-    /// Points that lacked something that the others have.
+    /// Points that lack a value that the others have.
     holes: usize,
     span_s: f64,
     means: [f64; COLUMNS],
-    /// Least and most of each column.
+    /// Minimum and maximum of each column.
     ranges: [[f64; 2]; COLUMNS],
-    /// Columns that the source has and that are not 0 throughout.
+    /// Columns that the source has and that are not always 0.
     present: Vec<usize>,
-    /// Columns of the fit, and the others with those that they moved along with.
+    /// Columns of the fit, and the removed ones with those that they changed along with.
     kept: Vec<usize>,
     left: Vec<Left>,
     coefficients: [f64; COLUMNS],
@@ -150,18 +147,18 @@ pub struct Model {
 #[derive(Debug, Clone)]
 struct Left {
     column: usize,
-    /// It is about the sum of these, each times its factor.
+    /// It is approximately the sum of these columns, each times its factor.
     along_with: Vec<(usize, f64)>,
 }
 
 impl Left {
-    /// Itself, and those that it moved along with.
+    /// The column itself, and those that it changed along with.
     fn group(&self) -> Vec<usize> {
         self.along_with.iter().map(|(column, _)| *column).chain([self.column]).collect()
     }
 }
 
-/// Two that moved along with the same third are one group.
+/// Two columns that changed along with the same third one form one group.
 fn merged(groups: impl Iterator<Item = Vec<usize>>) -> Vec<Vec<usize>> {
     let mut found: Vec<Vec<usize>> = Vec::new();
     for mut group in groups {
@@ -182,7 +179,7 @@ fn merged(groups: impl Iterator<Item = Vec<usize>>) -> Vec<Vec<usize>> {
 /// Fits the model. The same history and seed give the same answer.
 ///
 /// # Errors
-/// When the history is too short, or the load never changed.
+/// Fails when the history is too short, or when the load never changed.
 pub fn fit(points: &[Point], seed: u64) -> Result<Model, NoCosts> {
     let rows = usable(points);
     let count = rows.len();
@@ -199,7 +196,7 @@ pub fn fit(points: &[Point], seed: u64) -> Result<Model, NoCosts> {
     let all = Gram::of(rows.iter());
     let condition_index = spectrum(&all, &present).condition_index();
     let (kept, left) = independent(&all, &present, &means);
-    // The base alone is left where nothing moved.
+    // Only the base remains if nothing changed.
     if kept.iter().all(|column| *column == BASE) || !kept.contains(&BASE) {
         return Err(NoCosts::Unchanging { points: count, spread_percent: spread_percent(&rows) });
     }
@@ -238,8 +235,8 @@ impl Row {
     }
 }
 
-/// Columns that too few points have are 0 throughout, and so not present. A column with a hole here and there stays, and the points that
-/// lack it are left out.
+/// A column with too few values is 0 throughout, and therefore absent. A column with occasional holes stays, and the points without a value
+/// are left out.
 fn usable(points: &[Point]) -> Vec<Row> {
     let holes = |column| {
         let lacks = |point: &&Point| !point.column(column).is_some_and(f64::is_finite);
@@ -263,7 +260,7 @@ fn present(rows: &[Row]) -> Vec<usize> {
     (0..COLUMNS).filter(|column| rows.iter().any(|row| row.x[*column] > 0.0)).collect()
 }
 
-/// Least and most of a column.
+/// Minimum and maximum of a column.
 fn range(rows: &[Row], column: usize) -> [f64; 2] {
     let values = || rows.iter().map(|row| row.x[column]);
     [values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max)]
@@ -274,7 +271,7 @@ fn spread_percent(rows: &[Row]) -> f64 {
     if high > 0.0 { 100.0 * (high - low) / high } else { 0.0 }
 }
 
-/// Sums of products: all that least squares needs of a history.
+/// Sums of products: everything that least squares needs from a history.
 #[derive(Debug, Clone)]
 struct Gram {
     products: [[f64; COLUMNS]; COLUMNS],
@@ -308,8 +305,8 @@ impl Gram {
         self.products[one][other] / (self.length(one) * self.length(other)).max(f64::MIN_POSITIVE)
     }
 
-    /// Coefficients that are not negative and leave the least squares. The best fit has some set of columns above 0 and is the plain least
-    /// squares fit of those: with five columns all 32 sets are tried, which needs no proof of an iteration's end.
+    /// Coefficients that are not negative and minimise the squares. The best fit has some set of columns above 0 and is the plain least
+    /// squares fit of those. With five columns the code tries all 32 sets, which needs no convergence proof.
     fn solve(&self, columns: &[usize]) -> [f64; COLUMNS] {
         let mut best = ([0.0; COLUMNS], self.cpu_squared);
         for set in 1_u32..1 << columns.len() {
@@ -339,7 +336,7 @@ impl Gram {
         rest
     }
 
-    /// Least squares of these columns, by elimination of the scaled normal equations; `None` where they are dependent.
+    /// Least squares of these columns, by elimination of the scaled normal equations; `None` if they are dependent.
     fn plain(&self, columns: &[usize]) -> Option<[f64; COLUMNS]> {
         let lengths: Vec<f64> = columns.iter().map(|column| self.length(*column)).collect();
         let mut system: Vec<Vec<f64>> = columns
@@ -370,7 +367,7 @@ impl Gram {
     }
 }
 
-/// Gauss with pivots, of a matrix with its right side as the last column.
+/// Gaussian elimination with pivots; the right side is the last column of the matrix.
 fn eliminate(system: &mut [Vec<f64>]) -> Option<Vec<f64>> {
     let size = system.len();
     for column in 0..size {
@@ -395,10 +392,10 @@ fn eliminate(system: &mut [Vec<f64>]) -> Option<Vec<f64>> {
     Some(solved)
 }
 
-/// Eigenvalues and eigenvectors of the scaled columns' products.
+/// Eigenvalues and eigenvectors of the products of the scaled columns.
 struct Spectrum {
     values: Vec<f64>,
-    /// One for each value, over the columns.
+    /// One vector per value, over the columns.
     vectors: Vec<Vec<f64>>,
 }
 
@@ -412,7 +409,7 @@ impl Spectrum {
         (0..self.values.len()).map(|at| self.index(at)).fold(1.0, f64::max)
     }
 
-    /// Of the columns' variances, the share that weak directions hold.
+    /// The share of the columns' variances in weak directions.
     fn dependent_share(&self) -> Vec<f64> {
         let most = self.values.iter().copied().fold(0.0, f64::max);
         let part =
@@ -428,7 +425,7 @@ impl Spectrum {
     }
 }
 
-/// By Jacobi's rotations, which are exact enough for matrices of five by five.
+/// By Jacobi rotations, which are accurate enough for five-by-five matrices.
 fn spectrum(gram: &Gram, columns: &[usize]) -> Spectrum {
     let size = columns.len();
     let mut matrix: Vec<Vec<f64>> =
@@ -467,7 +464,7 @@ fn rotate(matrix: &mut [Vec<f64>], vectors: &mut [Vec<f64>], one: usize, other: 
     }
 }
 
-/// Takes dependent columns out, one after the other, until the rest can be told apart.
+/// Removes dependent columns, one after the other, until the rest is independent.
 fn independent(gram: &Gram, present: &[usize], means: &[f64; COLUMNS]) -> (Vec<usize>, Vec<Left>) {
     let (mut kept, mut left) = (present.to_vec(), Vec::new());
     loop {
@@ -494,10 +491,10 @@ fn independent(gram: &Gram, present: &[usize], means: &[f64; COLUMNS]) -> (Vec<u
     (kept, left)
 }
 
-/// Coefficients of histories put together out of blocks of this one.
+/// Coefficients of histories that are composed of blocks of this one.
 fn resample(rows: &[Row], kept: &[usize], seed: u64) -> Vec<[f64; COLUMNS]> {
     let count = rows.len();
-    // Long enough to hold what neighbouring points have in common, short enough that there are many of them.
+    // Long enough to contain the correlation of neighbouring points, short enough that there are many blocks.
     let block = (2.0 * (count as f64).cbrt()).ceil() as usize;
     let blocks = count.div_ceil(block);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -513,7 +510,7 @@ fn resample(rows: &[Row], kept: &[usize], seed: u64) -> Vec<[f64; COLUMNS]> {
         .collect()
 }
 
-/// How much of each kind of work there is, against now.
+/// The amount of each kind of work, relative to now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// Requests, times this.
@@ -522,7 +519,7 @@ pub struct Change {
     pub batches: f64,
     /// Records, times this.
     pub records: f64,
-    /// Bytes, times this; `None`: as records do, but for the headers of batches.
+    /// Bytes, times this; `None`: like records, except for the batch headers.
     pub bytes: Option<f64>,
 }
 
@@ -533,7 +530,7 @@ impl Default for Change {
 }
 
 impl Model {
-    /// All that is known, as a record; topics and forecast are the caller's to add.
+    /// The results as a record; the caller adds topics and the forecast.
     pub fn record(&self, source: &str) -> BatchCost {
         BatchCost {
             source: source.to_owned(),
@@ -583,22 +580,23 @@ impl Model {
         let mut notes = Vec::new();
         if self.explained < 0.5 {
             notes.push(format!(
-                "the model explains {:.0} % of how the CPU went up and down: something else uses it (consumers, compaction, other services), and \
-                 costs below may be wrong",
+                "the model explains {:.0} % of the changes of the CPU: something else uses it (consumers, \
+                 compaction, other services), and the costs below may be wrong",
                 100.0 * self.explained
             ));
         }
         if self.holes > 0 {
-            notes
-                .push(format!("{} points lack something that the others have, and are left out", self.holes));
+            notes.push(format!("{} points lack a value that the others have, and are left out", self.holes));
         }
         let absent: Vec<&str> = (0..COLUMNS)
             .filter(|column| !self.present.contains(column))
             .map(|column| UNITS[column])
             .collect();
         if !absent.is_empty() {
-            notes
-                .push(format!("not in the history, and so in the cost of the others: {}", absent.join(", ")));
+            notes.push(format!(
+                "the history has no values of these, so their cost is part of the others: {}",
+                absent.join(", ")
+            ));
         }
         notes
     }
@@ -615,7 +613,7 @@ impl Model {
         CostInterval { value, low: at(tail).min(value), high: at(1.0 - tail).max(value) }
     }
 
-    /// What the CPU would be for another mix of work, all else as it is.
+    /// The CPU for another mix of work, with everything else unchanged.
     pub fn forecast(&self, change: Change, asked: &str) -> CostForecast {
         let factors = self.factors(change);
         let mut notes = Vec::new();
@@ -627,36 +625,36 @@ impl Model {
         for group in outside {
             let names: Vec<&str> = group.iter().map(|column| UNITS[*column]).collect();
             notes.push(format!(
-                "the history never saw {} move apart, so the interval reaches from all of their cost in one of them to all in another",
+                "in the history, {} always changed together, so the interval covers every split of their \
+                 cost",
                 names.join(", ")
             ));
         }
         if change.requests == 1.0 && change.batches != 1.0 && self.present.contains(&REQUEST) {
-            notes.push(
-                "requests stay as they are; say requests=... where they would become fewer, too".to_owned(),
-            );
+            notes
+                .push("requests stay unchanged; add requests=... if they would become fewer, too".to_owned());
         }
         notes.extend(self.beyond(&factors));
         CostForecast { asked: asked.to_owned(), cores_now: now, cores_then: then, notes }
     }
 
-    /// The mean rate of each kind of work over the history, each second: requests, batches, records, bytes; 0 where it is not in it.
+    /// The mean rate of each kind of work over the history, per second: requests, batches, records, bytes; 0 if absent.
     pub fn mean_rates(&self) -> [f64; 4] {
         [REQUEST, BATCH, RECORD, BYTE].map(|column| self.means[column])
     }
 
-    /// The most records a second of the history over their mean; of batches where records are not in it.
+    /// The peak of records per second in the history over their mean; of batches if records are absent.
     pub fn busiest(&self) -> f64 {
         let column = if self.present.contains(&RECORD) { RECORD } else { BATCH };
         (self.ranges[column][1] / self.means[column].max(f64::MIN_POSITIVE)).max(1.0)
     }
 
-    /// Cores of so many clusters that share a mix of work: each has the base.
+    /// Cores of this number of clusters with the same mix of work: each has the base.
     pub fn clusters(&self, count: f64, change: Change) -> CostInterval {
         self.interval(|coefficients| self.cores(coefficients, &self.shared(count, change)))
     }
 
-    /// Cores that one cluster saves against several with another mix of work between them.
+    /// Cores that one cluster saves, compared with several that share another mix of work.
     pub fn saved(&self, one: Change, count: f64, between_them: Change) -> CostInterval {
         let (alone, many) = (self.factors(one), self.shared(count, between_them));
         self.interval(|coefficients| self.cores(coefficients, &many) - self.cores(coefficients, &alone))
@@ -681,7 +679,7 @@ impl Model {
         factors
     }
 
-    /// Says of work that the history has not seen so little or so much of, that a straight line was drawn on.
+    /// Reports extrapolation: work outside the range of the history.
     fn beyond(&self, factors: &[f64; COLUMNS]) -> Option<String> {
         let outside = self.present.iter().copied().filter(|column| {
             let [low, high] = self.ranges[*column];
@@ -691,18 +689,17 @@ impl Model {
             .map(|column| {
                 let [low, high] = self.ranges[column];
                 let then = self.means[column] * factors[column];
-                format!("{then:.0} {}/s, seen were {low:.0} to {high:.0}", PLURALS[column])
+                format!("{then:.0} {}/s, the history has {low:.0} to {high:.0}", PLURALS[column])
             })
             .collect();
-        (!told.is_empty())
-            .then(|| format!("beyond what the history has seen, by a straight line: {}", told.join("; ")))
+        (!told.is_empty()).then(|| format!("extrapolated beyond the history: {}", told.join("; ")))
     }
 
     fn cores(&self, coefficients: &[f64; COLUMNS], factors: &[f64; COLUMNS]) -> f64 {
         (0..COLUMNS).map(|column| coefficients[column] * self.means[column] * factors[column]).sum()
     }
 
-    /// Groups of columns that the change pulls apart, though they never were.
+    /// Groups of columns that always changed together, but that this change separates.
     fn undecided(&self, factors: &[f64; COLUMNS]) -> Vec<Vec<usize>> {
         let holds = |left: &Left| {
             let as_ever: f64 =
@@ -713,7 +710,7 @@ impl Model {
         merged(self.left.iter().filter(|left| !holds(left)).map(Left::group))
     }
 
-    /// What topics cost, the dearest first. Requests are told by no topic; they go with the batches.
+    /// The costs of topics, the most expensive first. No counter has requests by topic, so they follow the batches.
     pub fn topics(&self, topics: &[WatchedTopic]) -> Vec<TopicCost> {
         let mut costs: Vec<TopicCost> = topics.iter().filter_map(|topic| self.topic(topic)).collect();
         costs.sort_by(|one, other| {
@@ -734,7 +731,7 @@ impl Model {
             false => 0.0,
         };
         let of_all = share(Some(batches), BATCH);
-        // What is spent anyway is no topic's.
+        // The base does not belong to any topic.
         let shares = [0.0, of_all, of_all, share(records, RECORD), share(bytes, BYTE)];
         let groups = self.undecided(&shares);
         let hides_others = self.cost(BATCH).includes.iter().any(|unit| unit != UNITS[REQUEST]);
@@ -746,8 +743,8 @@ impl Model {
         })
     }
 
-    /// Cores of a mix of work. Of kinds that always moved together only the sum of the cost is known, and any of them may have all of it:
-    /// so the ends are the least and the largest of their factors, and the estimate is the middle.
+    /// Cores for a mix of work. For kinds that always changed together, only the sum of the costs is known, and any of them may have all of
+    /// it. So the ends are the smallest and the largest of their factors, and the estimate is the middle.
     fn between(&self, factors: &[f64; COLUMNS], groups: &[Vec<usize>]) -> CostInterval {
         let with = |of_group: &dyn Fn(&[usize]) -> f64| {
             let mut all = *factors;

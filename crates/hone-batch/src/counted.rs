@@ -1,23 +1,23 @@
-//! Whether batches end at a number of records: librdkafka's `batch.num.messages`, or an application that flushes after so many.
+//! Whether batches end at a number of records: librdkafka's `batch.num.messages`, or an application that flushes after a fixed number.
 
 use crate::trigger::{quantile, sorted, variation};
 
-/// Batches that a statement rests on.
+/// Least number of batches for a conclusion.
 const LEAST: usize = 20;
-/// Share of the batches that end at a count that is a limit, and so many times more than end one record before, where arrivals have a tail.
+/// Share of the batches that end at a count that is a limit, and the ratio to those that end one record before, if arrivals have a tail.
 const COUNTED_SHARE: f64 = 0.2;
 const WALL: f64 = 3.0;
-/// Records that come all the time leave one time from record to record between two batches, so that batches of n records in the mean are open
-/// for (n - 1) / n of it. This share of that is enough. A flush leaves the time that its answer takes.
+/// With continuous records there is one record gap between two batches, so batches of n records on average are open for (n - 1) / n of the
+/// time. This share of that is enough. A flush leaves the time of its answer.
 const ALWAYS_OPEN: f64 = 0.8;
-/// A pause of the application is so many times longer than most times from batch to batch.
+/// A pause of the application is this many times longer than most gaps between batches.
 const PAUSE: u64 = 20;
-/// At a steady beat a linger gives the same count again and again. From record to record of less than this, late timers change the count.
+/// With a steady timer, a linger gives the same count every time. With a shorter record gap than this, late timers change the count.
 const TIMERS_MS: f64 = 2.0;
-/// Scatter of spans, over their mean, from which arrivals are no beat.
+/// Scatter of spans, over their mean, above which arrivals do not come from a timer.
 const UNEVEN: f64 = 0.1;
 
-/// A batch whose times are its producer's.
+/// A batch with its producer's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timed {
     pub(crate) begin_ms: i64,
@@ -25,8 +25,8 @@ pub(crate) struct Timed {
     pub(crate) records: u32,
 }
 
-/// The number of records that many batches have and none passes, though others waited for longer: those were full before their time was over.
-/// Where the application flushes after so many it waits for the answer, with no batch open, and it is `None`.
+/// The number of records that many batches have and none exceeds, although others waited for longer: those batches were full before their
+/// linger was over. `None` if the application flushes after that number: it then waits for the answer, with no batch open.
 pub(crate) fn limit(batches: &[Timed]) -> Option<u32> {
     let most = batches.iter().map(|batch| batch.records).max().filter(|most| *most > 1)?;
     let with = |records: u32| batches.iter().filter(|batch| batch.records == records).count();
@@ -39,8 +39,8 @@ pub(crate) fn limit(batches: &[Timed]) -> Option<u32> {
     (is_wall && is_open && is_cut_by_count(batches, most)).then_some(most)
 }
 
-/// Whether batches of the most records were cut off by that count, and not by a time in which a steady beat brings so many: then their times
-/// are uneven, or the beat is too quick for that.
+/// Whether the count limited the largest batches, and not the linger of a steady timer: then their spans vary, or the timer is too fast for
+/// that.
 fn is_cut_by_count(batches: &[Timed], most: u32) -> bool {
     let full = batches.iter().filter(|batch| batch.records == most);
     let times: Vec<f64> = full.map(|batch| batch.span_ms as f64).collect();
@@ -49,7 +49,7 @@ fn is_cut_by_count(batches: &[Timed], most: u32) -> bool {
     is_quick || variation(&times, 1.0 / 6.0).is_some_and(|scatter| scatter >= UNEVEN)
 }
 
-/// Share of the time in which a batch is open, without pauses of the application.
+/// Share of the time with an open batch, without pauses of the application.
 fn open_share(batches: &[Timed]) -> Option<f64> {
     let mut order: Vec<(i64, u64)> = batches.iter().map(|batch| (batch.begin_ms, batch.span_ms)).collect();
     order.sort_unstable();
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::whatif::Dice;
 
-    /// A linger of so many milliseconds and a limit, over arrivals whose gaps are drawn.
+    /// Batches of a linger in milliseconds and a limit, over arrivals with random gaps.
     fn batches(linger_us: f64, most: u32, mut gap_us: impl FnMut(&mut Dice) -> f64) -> Vec<Timed> {
         let mut dice = Dice::new(17);
         let (mut at, mut all) = (0.0, Vec::new());
@@ -107,7 +107,7 @@ mod tests {
         for count in [3, 7, 37, 100, 1_234] {
             let per_s = 20.0 * f64::from(count);
             assert_eq!(limit(&batches(1e6, count, independent(per_s))), Some(count), "{count}, always full");
-            // Of three records, some of which wait out the linger, times tell too little.
+            // With three records, some of which wait for the whole linger, times are not enough.
             let mostly = limit(&batches(5e4, count, independent(per_s)));
             assert!(
                 mostly == Some(count) || (mostly.is_none() && count == 3),

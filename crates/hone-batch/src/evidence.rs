@@ -1,7 +1,7 @@
-//! Headers that are kept, for what sums can't tell: which batches of a producer follow each other, and which are open together.
+//! Keeps headers for questions that sums can't answer: which batches of a producer follow each other, and which are open together.
 //!
-//! The number that is kept is bounded. Where there are more, whole slots of time are left out, over all partitions alike, so that what is
-//! kept is complete within its slots.
+//! Their number is bounded. Beyond it, Hone drops whole slots of time, for all partitions alike, so that the headers are complete within
+//! the remaining slots.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use hone_kafka::batch::TimestampType;
 
 use crate::scan::Seen;
 
-/// Headers that are kept at most: 14 MB.
+/// The most headers: 14 MB.
 const MOST: usize = 256 * 1024;
-/// Long against any linger that is used.
+/// Much longer than any linger in use.
 const SLOT_MS: i64 = 4_096;
 
-/// The last millisecond of the year 9999. Larger times are of another unit.
+/// The last millisecond of the year 9999. Larger times have another unit.
 const LAST_TIME_MS: i64 = 253_402_300_799_999;
 
-/// What is kept of a header.
+/// The kept part of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
-    /// Of its partition.
+    /// Offset in its partition.
     pub offset: i64,
     /// First record's time, milliseconds since 1970.
     pub begin_ms: i64,
-    /// Last record's time; `None` where the times are not the producer's or no milliseconds since 1970: the broker has overwritten them,
-    /// there are none (-1), they lie before the first one's, or they are so large that they must be microseconds.
+    /// Last record's time. `None` if the times are not the producer's milliseconds since 1970: the broker has overwritten them, there are
+    /// none (-1), they are before the first one's, or they are so large that they must be microseconds.
     pub end_ms: Option<i64>,
-    /// -1 is none.
+    /// -1 means none.
     pub producer_id: i64,
     /// Partition.
     pub partition: i32,
@@ -37,16 +37,16 @@ pub struct Kept {
     pub records: u32,
     /// Whether the records are compressed.
     pub is_packed: bool,
-    /// Whether it is of a transaction.
+    /// Whether it belongs to a transaction.
     pub is_transactional: bool,
 }
 
-/// The headers that are kept.
+/// The kept headers.
 #[derive(Debug, Clone)]
 pub struct Evidence {
     kept: Vec<Kept>,
     most: usize,
-    /// Slots whose hash is not above this are kept.
+    /// Slots with a hash up to this value are kept.
     highest: u64,
     is_full: bool,
 }
@@ -58,7 +58,7 @@ impl Default for Evidence {
 }
 
 impl Kept {
-    /// Milliseconds from the first to the last record; `None` where the times don't tell.
+    /// Milliseconds from the first to the last record; `None` if the times do not show it.
     pub fn span_ms(&self) -> Option<u64> {
         u64::try_from(self.end_ms?.checked_sub(self.begin_ms)?).ok()
     }
@@ -69,7 +69,7 @@ impl Evidence {
         Self { kept: Vec::new(), most, highest: u64::MAX, is_full: false }
     }
 
-    /// Takes a batch of data.
+    /// Adds a batch of data.
     pub fn add(&mut self, partition: i32, seen: &Seen) {
         let header = &seen.header;
         if hash(slot_of(header.base_timestamp)) > self.highest || self.is_full {
@@ -95,7 +95,8 @@ impl Evidence {
         }
     }
 
-    /// Leaves out slots until half of the room is free, but for one. Where that is not enough, nearly all lies in one, and no more is taken.
+    /// Drops slots until half of the room is free, but keeps at least one. If that is not enough, nearly all batches are in one slot, and
+    /// no more are added.
     fn thin_out(&mut self) {
         let least = self.kept.iter().map(|kept| hash(slot_of(kept.begin_ms))).min().unwrap_or(0);
         while self.kept.len() > self.most / 2 && self.highest > least {
@@ -106,13 +107,13 @@ impl Evidence {
         self.is_full = self.kept.len() >= self.most / 8 * 7;
     }
 
-    /// Whether some were left out.
+    /// Whether some slots were dropped.
     pub fn is_thinned(&self) -> bool {
         self.highest != u64::MAX || self.is_full
     }
 
-    /// Milliseconds that hold all but the first and the last hundredth of the batches, made up for those: a few wrong times don't stretch it.
-    /// `None` for too few.
+    /// Milliseconds that contain all but the first and the last hundredth of the batches, scaled up for those: a few wrong times do not
+    /// stretch the span. `None` for too few batches.
     pub fn middle_ms(&self) -> Option<f64> {
         const LEAST: usize = 100;
         const LEFT_OUT: f64 = 0.01;
@@ -123,7 +124,7 @@ impl Evidence {
         (begins.len() >= LEAST).then(|| last.abs_diff(*first) as f64 / (1.0 - 2.0 * LEFT_OUT))
     }
 
-    /// By producer, and of each by partition and offset.
+    /// By producer, then by partition and offset.
     pub fn by_producer(&self) -> BTreeMap<i64, Vec<Kept>> {
         let mut found: BTreeMap<i64, Vec<Kept>> = BTreeMap::new();
         for kept in &self.kept {
@@ -136,7 +137,7 @@ impl Evidence {
     }
 }
 
-/// Whether two batches lie in one slot, so that nothing between them was left out.
+/// Whether two batches are in one slot, so that no batch between them was dropped.
 pub fn are_near(one: &Kept, other: &Kept) -> bool {
     slot_of(one.begin_ms) == slot_of(other.begin_ms)
 }
@@ -146,7 +147,7 @@ pub(crate) fn slot_of(time_ms: i64) -> i64 {
     time_ms.div_euclid(SLOT_MS)
 }
 
-/// SplitMix64, so that slots are chosen without regard to any rhythm in the data.
+/// SplitMix64, so that the choice of slots ignores any rhythm in the data.
 fn hash(slot: i64) -> u64 {
     let mut mixed = slot.cast_unsigned().wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

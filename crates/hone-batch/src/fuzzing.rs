@@ -1,13 +1,13 @@
-//! Entry points of the fuzz targets in `fuzz/`: each takes any bytes as if a broker had sent them, or had left them on its disk, and panics when
-//! a promise is broken. They are compiled for the feature `fuzzing` and for the unit tests.
+//! Entry points of the fuzz targets in `fuzz/`. Each takes any bytes as if a broker had sent them, or had left them on its disk, and panics
+//! when an invariant is violated. They are compiled for the feature `fuzzing` and for the unit tests.
 
 use crate::segments::{Layout, layout_of};
 use crate::xray::{Depth, Facts, Sight};
 
-/// A target: bytes in, a panic when something is wrong.
+/// A target: bytes in, a panic on a fault.
 pub type Target = fn(&[u8]);
 
-/// Every target by its name, which is also that of its corpus.
+/// Every target by its name, which is also the name of its corpus.
 pub const TARGETS: [(&str, Target); 2] = [("sets", sets), ("segments", segments)];
 
 const DEPTH: Depth = Depth { decode_bytes: 1 << 20, tolerable_linger_ms: 100.0 };
@@ -33,7 +33,7 @@ pub fn segments(data: &[u8]) {
     }
 }
 
-/// What was told has to hold together.
+/// The parts of a report must be consistent.
 fn finish(sight: Sight, most_bytes: u64) {
     let facts = Facts { fetched_bytes: most_bytes, share: 0.5, is_sample: true, ..Facts::default() };
     let told = sight.finish(facts);

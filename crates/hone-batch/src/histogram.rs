@@ -60,7 +60,7 @@ impl Histogram {
         (self.total > 0).then_some(self.most)
     }
 
-    /// The value that holds a share of the weight, 0 to 1, at or below it; exact below 64, and within 1/32 above.
+    /// The value with a share of the weight, 0 to 1, at or below it; exact below 64, and within 1/32 above.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = (share.clamp(0.0, 1.0) * self.total as f64).ceil().max(1.0) as u64;
         let mut sum = 0_u64;
@@ -72,7 +72,7 @@ impl Histogram {
     }
 }
 
-/// Below twice the steps every value has a bucket of its own.
+/// Below twice the steps, every value has its own bucket.
 fn bucket_of(value: u64) -> usize {
     let steps = STEPS as u64;
     if value < 2 * steps {

@@ -1,9 +1,9 @@
-//! Effective batches: what is in a topic as it was written, by the headers of its record batches, and why.
+//! Effective batches: the batches of a topic as they were written, by the headers of its record batches, and the reasons for their size.
 //!
-//! [`scan`] walks the bytes of a Fetch answer or of a segment file, [`tally`] adds up what the headers say in bounded memory, [`evidence`]
-//! keeps some of them, [`trigger`] says what closed a producer's batches, [`payload`] looks into a sample of the records, and [`xray`] joins
-//! it all to what is told of a topic, with the verdicts of [`verdict`]. [`whatif`] replays the records under other settings, and [`replica`]
-//! describes their producers so that a load can stand in for them. Pure.
+//! [`scan`] walks the bytes of a Fetch answer or of a segment file, [`tally`] adds up the headers in bounded memory, [`evidence`] keeps
+//! some of them, [`trigger`] finds out what closed a producer's batches, [`payload`] examines a sample of the records, and [`xray`]
+//! combines all of that into the report on a topic, with the verdicts of [`verdict`]. [`whatif`] replays the records with other settings,
+//! and [`replica`] describes their producers so that a load can imitate them. Pure.
 
 mod arrivals;
 pub mod cost;

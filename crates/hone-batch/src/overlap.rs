@@ -1,14 +1,14 @@
-//! How many producers without an id wrote a partition at least.
+//! The least number of producers without an id that wrote a partition.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::scan::Seen;
 
-/// Open batches that are kept at a time.
+/// Limit of the open batches.
 const MOST_OPEN: usize = 1_000;
 
-/// Batches of a partition that are open together: a producer has one open at a time, so they are of as many producers.
+/// Batches of a partition that are open together. A producer has one open at a time, so they come from different producers.
 #[derive(Debug, Clone, Default)]
 pub struct Overlap {
     open: BinaryHeap<Reverse<i64>>,
@@ -16,14 +16,14 @@ pub struct Overlap {
 }
 
 impl Overlap {
-    /// Takes a batch, in the order of offsets.
+    /// Adds a batch, in the order of offsets.
     pub fn add(&mut self, seen: &Seen) {
         if seen.span_ms().is_none() {
             self.most = self.most.max(1);
             return;
         }
         let (begin, end) = (seen.header.base_timestamp, seen.header.max_timestamp);
-        // One that closed in the same millisecond can be of the same producer.
+        // A batch that closed in the same millisecond can come from the same producer.
         while self.open.peek().is_some_and(|Reverse(earliest)| *earliest <= begin) {
             self.open.pop();
         }

@@ -1,6 +1,7 @@
-//! What a sample of the records says: how well they compress, whether they have keys, and by which rule keys found their partition.
+//! The evidence of a sample of the records: how well they compress, whether they have keys, and which rule placed the keys in their
+//! partition.
 //!
-//! Keys are hashed where they lie, and nothing of a record is kept.
+//! Keys are hashed in place, and nothing of a record is kept.
 
 use std::collections::HashSet;
 
@@ -11,15 +12,15 @@ use hone_record::KeyUse;
 use crate::scan::Seen;
 use crate::tally::{CODECS, codec_index};
 
-/// A batch that unpacks to more is left alone.
+/// A batch that decompresses to more is skipped.
 const UNPACKED_LIMIT_BYTES: usize = 16 << 20;
-/// Keys that are told apart.
+/// Limit of the distinct keys.
 const MOST_KEYS: usize = 1 << 16;
-/// Keyed records that a rule is judged by at least, and the share that it must explain: a wrong one explains one of so many partitions.
+/// Least number of keyed records that test a rule, and the share that it must explain: a wrong rule explains only one of all partitions.
 const LEAST_KEYED: u64 = 50;
 const EXPLAINED_SHARE: f64 = 0.98;
 
-/// A number of a key's; the partition is what it leaves over.
+/// The hash of a key; the partition is its remainder.
 type Place = fn(&[u8]) -> u32;
 
 /// Rules by which clients place keys.
@@ -28,18 +29,18 @@ const RULES: [(&str, Place); 3] = [
     ("murmur2", |key| murmur2(key) & 0x7fff_ffff),
     // librdkafka's `consistent_random`.
     ("crc32", crc32fast::hash),
-    // Sarama's NewHashPartitioner: the sign is turned, not dropped.
+    // Sarama's NewHashPartitioner: it negates a negative hash instead of clearing the sign bit.
     ("fnv1a", |key| fnv1a(key).cast_signed().unsigned_abs()),
 ];
 
-/// Sums over decoded batches.
+/// Sums over decompressed batches.
 #[derive(Debug, Clone, Default)]
 pub struct Payload {
-    /// Bytes of batches that were unpacked, as they lie there.
+    /// Bytes of the decompressed batches, as stored.
     pub looked_at_bytes: u64,
-    /// Batches that could not be unpacked, or whose records are none.
+    /// Batches that could not be decompressed, or whose records are invalid.
     pub broken: u64,
-    /// The first reason.
+    /// The first failure.
     pub problem: Option<String>,
     packed: [u64; CODECS],
     plain: [u64; CODECS],
@@ -52,7 +53,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Takes a batch, whole as it lies there, of a topic with so many partitions.
+    /// Adds a complete batch as stored, of a topic with this number of partitions.
     pub fn add(&mut self, partition: i32, partitions: usize, seen: &Seen, batch: &[u8]) {
         let Some(payload) = batch.get(HEADER_BYTES..) else { return };
         self.looked_at_bytes += batch.len() as u64;
@@ -103,18 +104,18 @@ impl Payload {
         }
     }
 
-    /// Bytes of records before and after a codec; `None` where none was unpacked.
+    /// Bytes of records before and after compression; `None` if no batch was decompressed.
     pub fn ratio(&self, codec: Codec) -> Option<f64> {
         let index = codec_index(codec);
         (self.packed[index] > 0).then(|| self.plain[index] as f64 / self.packed[index] as f64)
     }
 
-    /// Bytes of a record before compression, in the mean.
+    /// Mean bytes of a record before compression.
     pub fn record_bytes(&self) -> Option<f64> {
         (self.records > 0).then(|| self.record_bytes as f64 / self.records as f64)
     }
 
-    /// What the keys say; `None` without a record.
+    /// The evidence of the keys; `None` without a record.
     pub fn keys(&self, partitions: usize) -> Option<KeyUse> {
         Some(KeyUse {
             records: self.records,
@@ -126,7 +127,7 @@ impl Payload {
         })
     }
 
-    /// One key, or one partition, shows no rule.
+    /// One key, or one partition, does not show a rule.
     fn partitioner(&self, partitions: usize) -> Option<&'static str> {
         if partitions < 2 || self.keyed < LEAST_KEYED || self.keys.len() < 8 {
             return None;

@@ -1,8 +1,9 @@
-//! One cluster or two: what a larger flow takes of one cluster, and whether that holds it.
+//! One cluster or two: what a larger flow needs from one cluster, and whether one cluster holds it.
 //!
-//! Batches are those of [`crate::whatif`], CPU is that of [`crate::cost`]: nothing is predicted here a second time. Two ends say who brings the
-//! flow. The same producers send more: their batches grow, so their number grows less than the flow. Or new producers like today's come: then
-//! batches grow as the flow does, and nothing is gained. What can't be replayed is counted as with new producers, which is the most.
+//! Batches come from [`crate::whatif`], CPU comes from [`crate::cost`]: this module predicts nothing a second time. There are two cases. If
+//! the same producers send more, their batches grow, so their number grows less than the flow. If new producers like today's come, the
+//! number of batches grows with the flow, and nothing is gained. A flow that can't be replayed counts as if new producers brought it, which
+//! is the upper limit.
 
 use hone_record::{
     BatchPlan, BatchWatch, CostInterval, Figure, Foreseen, PlanAnswer, PlanAssumption, PlannedClusters,
@@ -13,51 +14,51 @@ use crate::cost::{Change, Model};
 
 pub mod looks;
 
-/// Kinds of work whose growth is predicted; records grow as the flow does.
+/// Kinds of work with a predicted growth; records grow with the flow.
 const REQUESTS: usize = 0;
 const BATCHES: usize = 1;
 const BYTES: usize = 2;
 const KINDS: usize = 3;
-/// Topics that hold a larger share of the cluster's batches are all of it.
+/// Topics with a larger share of the cluster's batches count as the whole cluster.
 const ALL: f64 = 0.995;
 
-/// What is asked, with what only the user knows.
+/// The question, with facts that only the user knows.
 #[derive(Debug, Clone)]
 pub struct PlanSettings {
     /// The cluster.
     pub target: String,
-    /// So many times today's flow.
+    /// This multiple of today's flow.
     pub grow: f64,
     /// New producers bring it.
     pub new_producers: bool,
-    /// Share of the cores that the mean flow may take.
+    /// Share of the cores that the mean flow may use.
     pub max_cpu: f64,
     /// Cores of all brokers.
     pub cores: Option<f64>,
-    /// Network of a broker in one direction, bytes a second.
+    /// Network of a broker in one direction, bytes per second.
     pub network: Option<f64>,
-    /// Disk of a broker, bytes a second.
+    /// Disk of a broker, bytes per second.
     pub disk: Option<f64>,
-    /// How often each byte is read by consumers.
+    /// How often consumers read each byte.
     pub fan_out: Option<f64>,
-    /// Replicas of a partition, with the leader.
+    /// Replicas of a partition, including the leader.
     pub replicas: f64,
-    /// Brokers, as far as leaders show them.
+    /// Brokers, according to the leaders.
     pub brokers: f64,
 }
 
-/// What was read and measured.
+/// The data and the measurements.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     /// The topics, each replayed with the larger flow of the same producers.
     pub topics: &'a [WhatIf],
-    /// What work costs.
+    /// The cost of work.
     pub model: Option<&'a Model>,
     /// The cluster's counters.
     pub watch: Option<&'a BatchWatch>,
 }
 
-/// Which end of a range.
+/// The end of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Low,
@@ -77,7 +78,7 @@ fn exactly(value: f64) -> Foreseen {
     Foreseen { value, low: value, high: value }
 }
 
-/// Answers.
+/// Answers the question.
 pub fn plan(asked: &PlanSettings, known: &Known<'_>) -> BatchPlan {
     let same = growth(asked.grow, known);
     let new = [exactly(asked.grow); KINDS];
@@ -103,13 +104,13 @@ pub fn plan(asked: &PlanSettings, known: &Known<'_>) -> BatchPlan {
     }
 }
 
-/// A topic's rates now, and where the same producers send more.
+/// A topic's rates now, and if the same producers send more.
 fn grown(topic: &WhatIf, grow: f64) -> [(f64, Foreseen); KINDS] {
     let (batches, bytes) = (topic.today.batches_per_s, topic.today.bytes_per_s);
-    // A batch for each request where no replay says it: these are only weights.
+    // Without a replay, assume a batch per request: these values are only weights.
     let requests = topic.replayed.as_ref().and_then(|replayed| replayed.requests_per_s).unwrap_or(batches);
     let (Some(replayed), Some(then), None) = (&topic.replayed, &topic.predicted, &topic.refused) else {
-        // No fewer than today, since more records end no batch later; and no more than with new producers.
+        // No fewer than today, because more records end no batch later; and no more than with new producers.
         let unknown = |now: f64| (now, Foreseen { value: now * grow, low: now, high: now * grow });
         return [unknown(requests), unknown(batches), (bytes, exactly(bytes * grow))];
     };
@@ -124,7 +125,7 @@ fn grown(topic: &WhatIf, grow: f64) -> [(f64, Foreseen); KINDS] {
     ]
 }
 
-/// How much the cluster's work grows where the same producers send more: factors by kind.
+/// The growth of the cluster's work if the same producers send more: factors by kind.
 fn growth(grow: f64, known: &Known<'_>) -> [Foreseen; KINDS] {
     let topics: Vec<_> = known.topics.iter().map(|topic| grown(topic, grow)).collect();
     std::array::from_fn(|kind| {
@@ -139,7 +140,7 @@ fn growth(grow: f64, known: &Known<'_>) -> [Foreseen; KINDS] {
     })
 }
 
-/// Share of the cluster's work that is of the topics that were read; all of it where no counter says otherwise.
+/// Share of the cluster's work in the topics that Hone read; all of it if no counter shows otherwise.
 fn covered(known: &Known<'_>, kind: usize) -> f64 {
     let of = |topic: &WatchedTopic| match kind {
         BYTES => topic.bytes_per_s.known(),
@@ -165,13 +166,13 @@ fn planned(topic: &WhatIf, grow: f64) -> PlannedTopic {
         records_per_batch_then: now * grow * batches_now / batches.value.max(f64::MIN_POSITIVE),
         refused: match (&topic.refused, &topic.predicted) {
             (Some(why), _) => Some(why.clone()),
-            (None, None) => Some("the replay came to no end".to_owned()),
+            (None, None) => Some("the replay did not finish".to_owned()),
             (None, Some(_)) => None,
         },
     }
 }
 
-/// The worst of all that has a ceiling. Without the CPU nothing holds for sure.
+/// The worst answer of all resources with a ceiling. Without the CPU, no answer is certain.
 fn together(resources: &[PlannedResource]) -> PlanAnswer {
     let is = |answer| resources.iter().any(|resource| resource.answer == Some(answer));
     let has_cpu = resources.iter().any(|each| each.resource == "cpu" && each.answer.is_some());
@@ -182,7 +183,7 @@ fn together(resources: &[PlannedResource]) -> PlanAnswer {
     }
 }
 
-/// That the other assumption on who brings the flow changes the answer.
+/// Notes that the other assumption about who brings the flow changes the answer.
 fn turns(new_producers: bool, otherwise: PlanAnswer) -> String {
     let who = if new_producers { "new producers bring" } else { "the same producers bring" };
     let answer = match otherwise {
@@ -220,7 +221,7 @@ impl Question<'_> {
         if self.asked.new_producers { &self.new } else { &self.same }
     }
 
-    /// A mix of work for the model of costs; `busy` times the mean flow.
+    /// A mix of work for the cost model; `busy` times the mean flow.
     fn mix(&self, factors: &[Foreseen; KINDS], end: End, busy: f64) -> Change {
         Change {
             requests: busy * at(factors[REQUESTS], end),
@@ -235,7 +236,8 @@ impl Question<'_> {
         CostInterval { value: of(End::Value).value, low: of(End::Low).low, high: of(End::High).high }
     }
 
-    /// Requests, batches, records and bytes a second, today: of the history, of the last look at the counters, or else of the topics' windows.
+    /// Requests, batches, records and bytes per second, today: from the history, from the last look at the counters, or else from the
+    /// topics' windows.
     fn rates(&self) -> [f64; 4] {
         let read: Vec<_> = self.known.topics.iter().map(|topic| grown(topic, 1.0)).collect();
         let sum = |kind: usize| read.iter().map(|topic| topic[kind].0).sum::<f64>();
@@ -248,7 +250,7 @@ impl Question<'_> {
         std::array::from_fn(|kind| known(kind).unwrap_or(of_topics[kind]))
     }
 
-    /// The same by the counters; a request for each batch where those are not counted.
+    /// The same by the counters; a request per batch without such a counter.
     fn counted(&self) -> Option<[f64; 4]> {
         let total = &self.known.watch?.total;
         let batches = total.batches_per_s.known()?;
@@ -305,7 +307,7 @@ impl Question<'_> {
         }
     }
 
-    /// What goes through each broker for the bytes that producers send, in bytes a second.
+    /// Bytes per second through each broker for the bytes that producers send.
     fn flow(&self, resource: &str, per_byte: CostInterval, ceiling: Option<f64>) -> PlannedResource {
         let each = self.rates()[3] / self.brokers();
         let grow = self.factors()[BYTES];
@@ -336,7 +338,7 @@ impl Question<'_> {
         }
     }
 
-    /// As it was said, or bytes sent to clients over bytes received.
+    /// As the user gave it, or bytes sent to clients over bytes received.
     fn fan_out(&self) -> Option<f64> {
         let sum = |of: fn(&WatchedInstance) -> Figure| {
             self.instances().iter().map(|instance| of(instance).known()).sum::<Option<f64>>()
@@ -349,14 +351,14 @@ impl Question<'_> {
         self.asked.fan_out.or_else(measured)
     }
 
-    /// Bytes on disk for each byte, as counted; the mean of the brokers.
+    /// Bytes on disk per byte, as counted; the mean of the brokers.
     fn write_amplification(&self) -> Option<f64> {
         let all: Vec<f64> =
             self.instances().iter().filter_map(|instance| instance.write_amplification.known()).collect();
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     }
 
-    /// The same if each batch were flushed alone.
+    /// The same if each batch was flushed alone.
     fn amplification_most(&self) -> f64 {
         let of = |topic: &WhatIf| match &topic.predicted {
             Some(then) if !self.asked.new_producers => then.figures.write_amplification_most,
@@ -368,7 +370,7 @@ impl Question<'_> {
         if bytes > 0.0 { (written / bytes).max(1.0) } else { 1.0 }
     }
 
-    /// As many clusters as today's flow fits into the larger one, with the same producers: each has today's batches.
+    /// Several clusters that split the larger flow into flows of today's size, with the same producers: each has today's batches.
     fn clusters(&self) -> Option<PlannedClusters> {
         let (model, grow) = (self.known.model?, self.asked.grow);
         let clusters = (grow - 1e-9).ceil();
@@ -385,7 +387,7 @@ impl Question<'_> {
         })
     }
 
-    /// What moves the headline, most first: cores, or batches/s where the CPU is not known.
+    /// The assumptions that change the headline most: cores, or batches/s if the CPU is unknown.
     fn assumptions(&self) -> Vec<PlanAssumption> {
         let who = "who brings the flow: the same producers, or new ones";
         let replay = "the range of the replay";
@@ -425,16 +427,17 @@ impl Question<'_> {
         let text = match answer {
             PlanAnswer::Holds => return None,
             PlanAnswer::DoesNotHold => {
-                format!("`hone batch xray {target}` names the topics whose larger batches save most")
+                format!("find the topics whose larger batches save most: `hone batch xray {target}`")
             }
             _ if self.known.model.is_none() => format!(
                 "measure the CPU: `{KEEP}` (6 h, with a quiet and a busy hour), then add --history looks.jsonl"
             ),
             _ if resources.iter().any(|each| each.resource == "cpu" && each.ceiling.is_none()) => {
-                "add --cores N, the cores of all brokers (at once)".to_owned()
+                "add --cores N, the number of cores of all brokers (no measurement)".to_owned()
             }
             _ if spans("cpu") && !self.is_widest_by_replay() => format!(
-                "narrow what work costs: `{}` (24 h, with a quiet and a busy hour), then add --history looks.jsonl",
+                "narrow the cost of work: `{}` (24 h, with a quiet and a busy hour), then add --history \
+                 looks.jsonl",
                 KEEP.replace("6h", "24h")
             ),
             _ if spans("disk") && self.write_amplification().is_none() => {
@@ -445,7 +448,7 @@ impl Question<'_> {
         Some(text)
     }
 
-    /// Whether the replay moves the CPU more than the costs do.
+    /// Whether the replay changes the CPU more than the costs do.
     fn is_widest_by_replay(&self) -> bool {
         let own = self.assumptions();
         let place = |name: &str| own.iter().position(|each| each.assumption == name).unwrap_or(usize::MAX);
@@ -456,7 +459,8 @@ impl Question<'_> {
         let mut notes = Vec::new();
         if self.known.model.is_none() {
             notes.push(
-                "the CPU is not predicted: that needs a history of the cluster with enough points (--prometheus or --history)"
+                "no CPU prediction: it needs a history of the cluster with enough points (--prometheus or \
+                 --history)"
                     .to_owned(),
             );
         }
@@ -467,34 +471,40 @@ impl Question<'_> {
         let share = covered(self.known, BATCHES);
         if share < ALL {
             notes.push(format!(
-                "the topics that were read have {:.0} % of the cluster's batches; the others are counted as with new producers",
+                "Hone read topics with {:.0} % of the cluster's batches; it counts the others as if new \
+                 producers brought their flow",
                 100.0 * share
             ));
         }
         if self.fan_out().is_none() {
             notes.push(
-                "how often consumers read each byte is not known and taken as once (--fan-out)".to_owned(),
-            );
-        }
-        if self.write_amplification().is_none() {
-            notes.push("no counter has the write amplification: the disk is between whole batches and a page for each batch".to_owned());
-        }
-        if !self.asked.new_producers {
-            notes.push(
-                "the same producers send more: gaps between their records are divided. Larger bursts in place of more of them would make batches \
-                 larger still"
+                "the consumer fan-out is unknown: Hone assumes that consumers read each byte once (--fan-out)"
                     .to_owned(),
             );
         }
-        notes.push("brokers are taken to share the flow evenly".to_owned());
+        if self.write_amplification().is_none() {
+            notes.push(
+                "no counter shows the write amplification: the disk range goes from whole batches to one \
+                 page per batch"
+                    .to_owned(),
+            );
+        }
+        if !self.asked.new_producers {
+            notes.push(
+                "the same producers send more: Hone divides the gaps between their records. Larger bursts \
+                 instead would make batches larger still"
+                    .to_owned(),
+            );
+        }
+        notes.push("Hone assumes that brokers share the flow evenly".to_owned());
         notes
     }
 }
 
-/// The name of what the fit leaves open.
-const COSTS: &str = "what work costs";
-/// How a history is taken.
-const KEEP: &str = "hone batch watch --scrape BROKER:9644 --every 30s --for 6h --keep looks.jsonl";
+/// The name of the fit's uncertainty.
+const COSTS: &str = "the cost of work";
+/// The command that records a history.
+const KEEP: &str = "hone batch watch --metrics BROKER:9644 --every 30s --duration 6h --output looks.jsonl";
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,14 @@
-//! Who wrote, by producer id; [`crate::overlap`] tells how many wrote without one.
+//! The producers by their ids; [`crate::overlap`] estimates the number of those without one.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::scan::Seen;
 
-/// Producers that are told apart; a topic that had more ids in a window has them lumped together.
+/// Limit of the distinct producers; a topic with more ids in a window has them combined.
 pub const MOST_PRODUCERS: usize = 4_096;
 
-/// What one producer wrote.
+/// The output of one producer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wrote {
     /// Batches.
@@ -25,14 +25,14 @@ pub struct Wrote {
 #[derive(Debug, Clone, Default)]
 pub struct Producers {
     by_id: HashMap<i64, Wrote>,
-    /// Of ids beyond the bound.
+    /// Producers beyond the limit.
     pub others: Wrote,
-    /// Of batches without an id.
+    /// Batches without an id.
     pub nameless: Wrote,
 }
 
 impl Wrote {
-    /// Takes a batch.
+    /// Adds a batch.
     pub fn add(&mut self, seen: &Seen) {
         self.batches += 1;
         self.bytes += seen.bytes;
@@ -42,7 +42,7 @@ impl Wrote {
 }
 
 impl Producers {
-    /// Takes a batch, in the order of offsets.
+    /// Adds a batch, in the order of offsets.
     pub fn add(&mut self, seen: &Seen) {
         let id = seen.header.producer_id;
         if id < 0 {
@@ -57,7 +57,7 @@ impl Producers {
         }
     }
 
-    /// By bytes, most first.
+    /// By bytes, the largest first.
     pub fn by_bytes(&self) -> Vec<(i64, Wrote)> {
         let mut all: Vec<(i64, Wrote)> = self.by_id.iter().map(|(id, wrote)| (*id, *wrote)).collect();
         all.sort_by_key(|(id, wrote)| (Reverse(wrote.bytes), *id));

@@ -1,9 +1,9 @@
-//! A topic's producers, described so that a load can stand in for them: who sends which record when, of what size and to which partition,
-//! and with which settings a client makes the same batches of that.
+//! Describes a topic's producers so that a load can imitate them: who sends which record when, of what size and to which partition, and the
+//! settings with which a client makes the same batches.
 //!
-//! Records come from [`crate::whatif::stream`], by producer and with their own times. Producers without an id are told apart by their
-//! batches (`colour.rs`), partitions are kept by keys that Kafka's partitioner puts there (`placing.rs`), and settings are those by which the
-//! client's own rules, replayed, make the topic's batches ([`crate::whatif::calibrate`]).
+//! Records come from [`crate::whatif::stream`], by producer and with their own times. Hone separates producers without an id by their
+//! batches (`colour.rs`), keeps partitions by keys that Kafka's partitioner puts there (`placing.rs`), and takes the settings whose replay
+//! makes the topic's batches ([`crate::whatif::calibrate`]).
 
 pub(crate) mod colour;
 mod placing;
@@ -21,34 +21,34 @@ use crate::whatif::infer::signs;
 use crate::whatif::simulate::Brokers;
 use crate::whatif::stream::{Gathered, Producer, Stream, Written};
 
-/// Producers whose batches are asked for their settings, the largest first.
+/// The largest producers, whose batches give the settings.
 const MOST_ASKED: usize = 3;
-/// From a request to its answer, as a load finds it: whatever else would explain a topic's batches, the load's broker answers as it does.
+/// From a request to its answer in a load. Whatever else would explain a topic's batches, the load's broker answers as it does.
 const RTT_US: u64 = 1_000;
-/// Settings whose batches are off by no more need no others.
+/// If the settings are off by no more, Hone tries no others.
 const NEAR: f64 = 0.03;
-/// A share of batches that ended when the linger was over, or held one record, from which the linger tells producers without an id apart.
+/// A share of batches that ended with the linger, or had one record, above which the linger separates producers without an id.
 const BY_TIME: f64 = 0.8;
 
-/// What is known beside the records.
+/// Facts besides the records.
 #[derive(Debug, Clone)]
 pub struct Known {
     /// Partitions of the topic.
     pub partitions: u32,
-    /// Leaders by partition, where they are known.
+    /// Leaders by partition, if known.
     pub leads: Option<Vec<u32>>,
-    /// The last stretch of the records that is taken, in microseconds.
+    /// The part of the records to use, from the end, in microseconds.
     pub stretch_us: u64,
-    /// The linger of producers without an id, in milliseconds, where the X-ray shows one ([`nameless_linger_ms`]).
+    /// The linger of producers without an id, in milliseconds, if the X-ray shows one ([`nameless_linger_ms`]).
     pub nameless_linger_ms: Option<u64>,
-    /// The client that is to send the load.
+    /// The client that will send the load.
     pub client: Client,
 }
 
 /// A record of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// When it is due, in microseconds after the first one.
+    /// Its time, in microseconds after the first record.
     pub at_us: u64,
     /// Its producer, from 0.
     pub producer: u32,
@@ -58,14 +58,14 @@ pub struct Sent {
     pub bytes: u32,
 }
 
-/// Settings by which a client makes the topic's batches.
+/// Settings with which a client makes the topic's batches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Linger, in microseconds.
     pub linger_us: u64,
-    /// Batch size, where it is not the client's default.
+    /// Batch size, if it is not the client's default.
     pub batch_bytes: Option<u32>,
-    /// Records of a batch at most, where that is not the client's default.
+    /// The most records of a batch, if that is not the client's default.
     pub batch_records: Option<u32>,
     /// Why they may not make the same batches.
     pub doubt: Option<String>,
@@ -76,32 +76,32 @@ pub struct Settings {
 pub struct Writers {
     /// Their records, in the order of time.
     pub records: Vec<Sent>,
-    /// How many they are.
+    /// Their number.
     pub producers: u32,
     /// Records of each producer, the first one's first.
     pub records_of_each: Vec<u64>,
-    /// Where records go.
+    /// The placement of the records.
     pub placing: Placing,
-    /// How most bytes are packed.
+    /// The codec of most bytes.
     pub codec: Codec,
-    /// Bytes of records over those that they take when packed.
+    /// Bytes of records over their compressed bytes.
     pub ratio: f64,
-    /// Whether batches have producer ids, which idempotent producers have.
+    /// Whether batches have producer ids, like those of idempotent producers.
     pub is_idempotent: bool,
     /// The settings.
     pub settings: Settings,
-    /// The client that writes such batches by default, with the sign; a guess.
+    /// The client that writes such batches by default, with the evidence; a guess.
     pub looks_like: Option<(Client, &'static str)>,
-    /// The topic over the stretch.
+    /// The topic during that time.
     pub figures: TopicFigures,
-    /// What a load that stands in for them may get wrong.
+    /// Possible differences of the load.
     pub doubts: Doubts,
 }
 
-/// What may make a replica differ from its topic.
+/// Possible reasons for a difference between a replica and its topic.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Doubts {
-    /// Producers without an id, where there are some: as many at least.
+    /// Producers without an id, if any: a lower bound.
     pub nameless: Option<u32>,
     /// Share of the batches that belong to transactions.
     pub transactional: f64,
@@ -109,11 +109,11 @@ pub struct Doubts {
     pub settings: Option<String>,
     /// Whether the largest producer waits for every answer.
     pub waits: bool,
-    /// Another client than the one that sends the load, where the topic looks like it, and by what.
+    /// Another client than the load's, if the topic looks like it, with the evidence.
     pub other_client: Option<(String, String)>,
 }
 
-/// The linger by which producers without an id can be told apart: `None` where their batches end by something else.
+/// The linger that separates producers without an id: `None` if their batches end by something else.
 pub fn nameless_linger_ms(topic: &TopicXray) -> Option<u64> {
     let nameless = topic.producers.iter().find(|producer| producer.id.is_none())?;
     let by_time = [BatchTrigger::Time, BatchTrigger::Alone];
@@ -126,11 +126,11 @@ pub fn nameless_linger_ms(topic: &TopicXray) -> Option<u64> {
     nameless.linger_ms.filter(|_| share >= BY_TIME)
 }
 
-/// Describes the producers of a window. `None` where the stretch holds no record.
+/// Describes the producers of a window. `None` if it contains no record.
 pub fn writers(gathered: &Gathered, known: &Known, go_on: &dyn Fn() -> bool) -> Option<Writers> {
     let from_us = gathered.span_us.saturating_sub(known.stretch_us);
     let wait_us = known.nameless_linger_ms.unwrap_or(0) * 1_000;
-    // Habits are those of all records: a short stretch has too few batches to show them.
+    // The habits come from all records: a short time has too few batches to show them.
     let mut all = colour::told_apart(&gathered.producers, wait_us);
     largest_first(&mut all);
     let mut producers: Vec<Producer> = all.iter().map(|producer| since(producer, from_us)).collect();
@@ -141,7 +141,8 @@ pub fn writers(gathered: &Gathered, known: &Known, go_on: &dyn Fn() -> bool) -> 
     let mut settings = settings_of(&all, codec, known, go_on);
     let placing = Placing::of(&all, known, &settings);
     if placing == Placing::EachInTurn {
-        // librdkafka draws a partition for each record: what it makes of its linger then is not what others make who take them in turn.
+        // librdkafka draws a partition for each record: its batches with a linger differ from those of clients that take partitions in
+        // turn.
         let drawn: Vec<Producer> =
             all.iter().map(|producer| placing::drawn(producer, known.partitions)).collect();
         settings = settings_of(&drawn, codec, known, go_on);
@@ -182,7 +183,7 @@ fn largest_first(producers: &mut [Producer]) {
     producers.sort_by_key(|producer| (std::cmp::Reverse(producer.stream.len()), producer.who));
 }
 
-/// What people call a client, whatever its version.
+/// The common name of a client, whatever its version.
 fn family(client: Client) -> &'static str {
     match client {
         Client::Java3 | Client::Java4 => "Java's client",
@@ -240,7 +241,7 @@ fn figures(producers: &[Producer], may_be_more: bool) -> TopicFigures {
     }
 }
 
-/// Asks the largest producers for the settings that explain their batches, until one is explained.
+/// Searches the largest producers for settings that explain their batches, until one is explained.
 fn settings_of(producers: &[Producer], codec: Codec, known: &Known, go_on: &dyn Fn() -> bool) -> Settings {
     let shrink = shrink_of_today(producers.iter(), codec);
     let count = known.leads.iter().flatten().max().map_or(1, |most| most.saturating_add(1));
@@ -266,14 +267,14 @@ fn settings_of(producers: &[Producer], codec: Codec, known: &Known, go_on: &dyn 
     settings
 }
 
-/// Settings, and how many more or fewer batches than the topic's they make, as a share. Their sizes may scatter otherwise.
+/// Settings, and the share of batches that they make too many or too few, compared with the topic. Sizes may scatter differently.
 struct Answer {
     off: f64,
     settings: Settings,
 }
 
-/// The settings that explain a producer's batches best. The load is an open loop in any case, and how fast its broker answers is not up to
-/// it. Where another client takes partitions along with others, its batches end earlier than its own linger: so shorter ones are tried.
+/// The settings that explain a producer's batches best. The load is an open loop in any case, and can't choose how fast its broker answers.
+/// If another client sends partitions together, its batches end earlier than its own linger, so Hone tries shorter lingers.
 fn asked(producer: &Producer, client: Client, ask: &dyn Fn(&Told) -> Option<Answer>) -> Option<Answer> {
     let told = Told { client: Some(client), rtt_us: Some(RTT_US), is_open_loop: true, ..Told::default() };
     let mut best = ask(&told)?;
@@ -325,14 +326,14 @@ fn answer(found: Result<Vec<Fit>, Unexplained>, client: Client) -> Option<Answer
     }
 }
 
-/// The client's own, where batches are too few to ask for others.
+/// The client's defaults if there are too few batches for a search.
 fn unknown(known: &Known) -> Settings {
     Settings {
         linger_us: known.nameless_linger_ms.map_or(known.client.defaults().linger_us, |ms| ms * 1_000),
         batch_bytes: None,
         batch_records: None,
         doubt: Some(
-            "The topic has too few batches to show its producers' settings, so the load has the client's defaults."
+            "The topic has too few batches to show its producers' settings, so the load uses the client's defaults."
                 .to_owned(),
         ),
     }
@@ -361,11 +362,12 @@ fn each(stream: &Stream) -> impl Iterator<Item = (u64, u32, u32, u32)> {
     columns.map(|(((at_us, partition), body_bytes), key_hash)| (*at_us, *partition, *body_bytes, *key_hash))
 }
 
-/// Bytes of a value that make a record as large: beside it a record has its attributes, the number of its headers, the key and both lengths.
+/// Bytes of the value in a record of this size: besides the value, a record has its attributes, the number of its headers, the key and both
+/// lengths.
 fn value_bytes(body_bytes: u32, key: Option<u64>) -> u32 {
     let key_bytes = key.map_or(0, |number| Recording::key(number).len() as u32);
     let left = body_bytes.saturating_sub(3 + key_bytes);
-    // A length takes seven bits a byte, one of them its sign.
+    // A length takes seven bits per byte, one of them its sign.
     let length_bytes = match left {
         ..=64 => 1,
         65..=8_193 => 2,
@@ -376,7 +378,7 @@ fn value_bytes(body_bytes: u32, key: Option<u64>) -> u32 {
 }
 
 impl Doubts {
-    /// What probably makes a replica differ from its topic, the likeliest first; nothing where they are alike.
+    /// The probable reasons for a difference between a replica and its topic, the likeliest first; nothing if they are alike.
     pub fn reasons(&self, today: &TopicFigures, here: &TopicFigures) -> Vec<String> {
         let is_fewer = |of: fn(&TopicFigures) -> f64| of(here) / of(today) - 1.0 < -Replica::LIKE;
         let is_other = |of: fn(&TopicFigures) -> f64| (of(here) / of(today) - 1.0).abs() > Replica::LIKE;
@@ -388,7 +390,8 @@ impl Doubts {
         }
         if is_fewer(records) {
             reasons.push(
-                "The test topic got fewer records than the load has: the generator or the broker did not keep up.".to_owned(),
+                "The test topic got fewer records than the load has: the generator or the broker fell behind."
+                    .to_owned(),
             );
         }
         if self.transactional > 0.0 {
@@ -399,8 +402,8 @@ impl Doubts {
         }
         if let Some(nameless) = self.nameless.filter(|_| is_fewer(batches)) {
             reasons.push(format!(
-                "At least {nameless} of the topic's producers have no id, and there may be more: they are counted only where their batches \
-                 overlap. Say how many with --connections."
+                "At least {nameless} of the topic's producers have no id, and there may be more: Hone counts \
+                 them only if their batches overlap. Give their number with --connections."
             ));
         }
         reasons.extend(self.settings.clone());
@@ -416,7 +419,7 @@ impl Doubts {
             );
         }
         if is_other(bytes) && !is_other(batches) && !is_other(records) {
-            reasons.push("The load's values compress otherwise than the topic's.".to_owned());
+            reasons.push("The load's values compress differently from the topic's.".to_owned());
         }
         reasons
     }

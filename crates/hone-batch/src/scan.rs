@@ -1,22 +1,22 @@
-//! Walks what a Fetch answer or a segment file holds, batch by batch, and never stops at a bad one while it knows where the next begins.
+//! Walks the batches of a Fetch answer or a segment file, and never stops at a bad one while it knows where the next begins.
 
 use hone_kafka::batch::{BatchError, BatchHeader, HEADER_BYTES, LENGTH_OVERHEAD_BYTES, TimestampType};
 
-/// What is passed over, with how often.
+/// The skipped parts, with their numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Formats 0 and 1, whose messages are no batches.
+    /// Formats 0 and 1, whose messages form no batches.
     pub old_format: u64,
-    /// Headers that can't be: their batch is stepped over by its length.
+    /// Invalid headers: their batch is skipped by its length.
     pub broken: u64,
-    /// Begin before the offset that was asked for: a broker sends the whole batch.
+    /// Batches that begin before the requested offset: a broker sends whole batches.
     pub before: u64,
-    /// Bytes at the end that are no whole batch, which a broker cuts off where its limit is.
+    /// Bytes at the end that are no whole batch: a broker cuts the answer at its size limit.
     pub torn_bytes: u64,
 }
 
 impl Passed {
-    /// Takes others in.
+    /// Adds others.
     pub fn add(&mut self, other: &Self) {
         self.old_format += other.old_format;
         self.broken += other.broken;
@@ -25,23 +25,23 @@ impl Passed {
     }
 }
 
-/// The header of a batch that is whole, and its size.
+/// The header of a complete batch, and its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// As it was read.
+    /// The header.
     pub header: BatchHeader,
-    /// All of it, header included.
+    /// The size, including the header.
     pub bytes: u64,
 }
 
 impl Seen {
-    /// Whether compaction has touched it: then it is not what a producer sent.
+    /// Whether compaction has changed it: then it is not what a producer sent.
     pub fn is_compacted(&self) -> bool {
         self.header.is_compacted()
     }
 
-    /// From the first record's time to the last one's, in milliseconds: evidence of how long the producer waited. `None` where the header
-    /// has no times of the producer's, or they run backwards.
+    /// From the first record's time to the last one's, in milliseconds: evidence of how long the producer waited. `None` if the header
+    /// lacks the producer's times, or if they run backwards.
     pub fn span_ms(&self) -> Option<u64> {
         let header = &self.header;
         let is_the_producers = header.timestamp_type() == TimestampType::Create && header.base_timestamp >= 0;
@@ -50,7 +50,7 @@ impl Seen {
     }
 }
 
-/// Hands over every whole batch from an offset on, with its bytes. Returns what was passed over, and the offset behind the last batch.
+/// Passes on every complete batch from an offset on, with its bytes. Returns the skipped parts, and the offset after the last batch.
 pub fn scan<'a>(
     bytes: &'a [u8],
     from_offset: i64,
@@ -77,7 +77,7 @@ pub fn scan<'a>(
                     BatchError::OldMagic { .. } => passed.old_format += 1,
                     _ => passed.broken += 1,
                 }
-                // Who reads has to get behind it.
+                // The reader must get beyond it.
                 next = behind(rest).or(next);
             }
         }
@@ -86,7 +86,7 @@ pub fn scan<'a>(
     (passed, next)
 }
 
-/// The offset behind what can't be read: all formats begin with one, which is the last of a compressed set of the old ones.
+/// The offset after an unreadable part: all formats begin with one. In the old formats it is the last one of a compressed set.
 fn behind(bytes: &[u8]) -> Option<i64> {
     let base = i64::from_be_bytes(*bytes.first_chunk()?);
     let delta = bytes.get(23..27).filter(|_| bytes.get(16).is_some_and(|magic| *magic >= 2));
@@ -94,11 +94,11 @@ fn behind(bytes: &[u8]) -> Option<i64> {
     (base >= 0).then(|| base.saturating_add(i64::from(delta.max(0))).saturating_add(1))
 }
 
-/// By the length field, which all formats have at the same place. `None` where it can't be one, so that nothing behind it is known.
+/// By the length field, which all formats have at the same place. `None` if the length is impossible: then the rest is unknown.
 pub(crate) fn size_of(bytes: &[u8]) -> Option<usize> {
     let field: [u8; 4] = bytes.get(8..LENGTH_OVERHEAD_BYTES)?.try_into().ok()?;
     let length = usize::try_from(i32::from_be_bytes(field)).ok()?;
-    // The least of format 0 is 14 bytes behind its length; a batch has its header.
+    // The minimum of format 0 is 14 bytes after its length; a batch has its header.
     const LEAST_OLD: usize = 14;
     let is_new = bytes.get(16).is_some_and(|magic| *magic >= 2);
     let least = if is_new { HEADER_BYTES - LENGTH_OVERHEAD_BYTES } else { LEAST_OLD };

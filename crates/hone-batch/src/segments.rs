@@ -1,15 +1,15 @@
-//! Segments as brokers keep them: Kafka's and the embedded broker's are record batches as on the wire; Redpanda's have a header of their own
-//! of the same length, in other order and little-endian (its `model/record.h` and `storage/parser.cc`).
+//! Segments as brokers store them. Kafka's and the embedded broker's are record batches as on the wire. Redpanda's have their own header of
+//! the same length, in another order and little-endian (its `model/record.h` and `storage/parser.cc`).
 
 use hone_kafka::BatchHeader;
 use hone_kafka::batch::HEADER_BYTES;
 
 use crate::scan::{Passed, Seen, scan, size_of};
 
-/// The type of batches with records of producers; the others are the cluster's own.
+/// The type of batches with records of producers; the others belong to the cluster.
 const DATA: i8 = 1;
 
-/// Whose segment it is.
+/// The layout of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// Batches as on the wire.
@@ -18,19 +18,19 @@ pub enum Layout {
     Redpanda,
 }
 
-/// By the first header: its checksum, or the byte with the format. `None` where it is neither.
+/// By the first header: its checksum, or the byte with the format. `None` if it is neither.
 pub fn layout_of(bytes: &[u8]) -> Option<Layout> {
     let head = bytes.get(..HEADER_BYTES)?;
     if redpanda_header(head).is_some() {
         return Some(Layout::Redpanda);
     }
-    // A broken batch at the beginning makes it no other layout.
+    // A broken batch at the beginning does not change the layout.
     let is_wire = head.get(16).is_some_and(|magic| (0..=2).contains(magic)) && size_of(bytes).is_some();
     is_wire.then_some(Layout::Wire)
 }
 
-/// Hands over every whole batch of producers, in the order of a segment, with its bytes as on the wire where it is of that kind, and the
-/// bytes behind its header otherwise. Returns what was passed over and how many bytes were walked: what is behind is no whole batch.
+/// Passes on every complete batch of producers, in the order of a segment, with its bytes as on the wire if it is of that kind, and the
+/// bytes after its header otherwise. Returns the skipped parts and the number of walked bytes: the rest is not a complete batch.
 pub fn walk<'a>(bytes: &'a [u8], layout: Layout, mut each: impl FnMut(&Seen, &'a [u8])) -> (Passed, usize) {
     match layout {
         Layout::Wire => {
@@ -54,7 +54,7 @@ pub fn walk<'a>(bytes: &'a [u8], layout: Layout, mut each: impl FnMut(&Seen, &'a
     }
 }
 
-/// A header of Redpanda's whose checksum is right, and its type.
+/// A Redpanda header with a valid checksum, and its type.
 fn redpanda_header(bytes: &[u8]) -> Option<(BatchHeader, i8)> {
     let head = bytes.get(..HEADER_BYTES)?;
     let (checksum, rest) = head.split_first_chunk::<4>()?;
@@ -74,7 +74,7 @@ fn redpanda_header(bytes: &[u8]) -> Option<(BatchHeader, i8)> {
     let producer_epoch = i16::from_le_bytes(fields.take()?);
     let base_sequence = i32::from_le_bytes(fields.take()?);
     let record_count = i32::from_le_bytes(fields.take()?);
-    // What on the wire is counted from behind the length.
+    // The wire format counts these from the end of the length field.
     const LENGTH_OVERHEAD: i32 = 12;
     let header = BatchHeader {
         base_offset,

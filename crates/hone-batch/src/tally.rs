@@ -1,4 +1,4 @@
-//! What the headers of a partition's batches add up to.
+//! The sums of a partition's batch headers.
 
 use hone_kafka::Codec;
 use hone_kafka::batch::TimestampType;
@@ -8,12 +8,12 @@ use crate::producers::Producers;
 use crate::scan::{Passed, Seen};
 use crate::verdict::BETTER_BYTES;
 
-/// A page of an NVMe drive: what a batch that is flushed alone costs at least.
+/// A page of an NVMe drive: the least that a separately flushed batch costs.
 pub const PAGE_BYTES: u64 = 4_096;
 /// Codecs, by their bits.
 pub(crate) const CODECS: usize = 5;
 
-/// Sums over the batches of a partition, or of a topic; some 40 KiB, however many batches there are.
+/// Sums over the batches of a partition, or of a topic; some 40 KiB, whatever the number of batches.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Batches of data.
@@ -24,40 +24,40 @@ pub struct Tally {
     pub records: u64,
     /// Bytes of batches, each batch once.
     pub sizes: Histogram,
-    /// The same, each batch as often as it has bytes: what a byte of the topic lies in.
+    /// The same, weighted by bytes: the batch size of a byte of the topic.
     pub sizes_by_bytes: Histogram,
     /// Records of batches.
     pub counts: Histogram,
-    /// Milliseconds from first to last record, of batches of several records that have times of the producer's.
+    /// Milliseconds from first to last record, of batches of several records with the producer's times.
     pub spans_ms: Histogram,
     /// Bytes by codec.
     pub codec_bytes: [u64; CODECS],
-    /// Batches below 16 KiB: how many, and their bytes.
+    /// Batches below 16 KiB: their number, and their bytes.
     pub small: [u64; 2],
-    /// What of each batch 16 KiB would not have needed, summed: batches that need not be.
+    /// Batches that 16 KiB batches would avoid, summed.
     pub needless: f64,
-    /// Bytes in whole pages of 4 KiB, each batch for itself.
+    /// Bytes in whole 4 KiB pages, each batch by itself.
     pub page_bytes: u64,
     /// Batches of transactions.
     pub transactional: u64,
-    /// Batches that the broker stamped.
+    /// Batches with the broker's time.
     pub log_append: u64,
-    /// Markers of transactions, which no producer batched; in none of the sums.
+    /// Transaction markers, which no producer batched; in none of the sums.
     pub control: u64,
-    /// Batches that compaction has thinned out; in none of the sums, since they are not as they were sent.
+    /// Batches that lost records by compaction; in none of the sums, because they are not what a producer sent.
     pub compacted: u64,
-    /// Least and largest time of a record, milliseconds since 1970.
+    /// Earliest and latest time of a record, milliseconds since 1970.
     pub times_ms: Option<(i64, i64)>,
-    /// Who wrote them.
+    /// The producers.
     pub producers: Producers,
-    /// Batches whose times run backwards, or have none.
+    /// Batches whose times run backwards, or that have none.
     pub timeless: u64,
-    /// What was no batch of these.
+    /// Other contents.
     pub passed: Passed,
 }
 
 impl Tally {
-    /// Takes a batch, in the order of offsets.
+    /// Adds a batch, in the order of offsets.
     pub fn add(&mut self, seen: &Seen) {
         let header = &seen.header;
         if header.is_control() {
@@ -93,7 +93,7 @@ impl Tally {
     }
 
     fn spread(&mut self, first: i64, last: i64) {
-        // -1 is no time.
+        // -1 means no time.
         if first < 0 {
             return;
         }
@@ -102,7 +102,7 @@ impl Tally {
     }
 }
 
-/// A codec's place in sums by codec.
+/// A codec's index in sums by codec.
 pub(crate) fn codec_index(codec: Codec) -> usize {
     usize::try_from(codec.bits()).unwrap_or(0).min(CODECS - 1)
 }
@@ -113,7 +113,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A batch of a producer, of so many bytes and records, with times from `begin` to `end`.
+    /// A batch of a producer, with this number of bytes and records, and with times from `begin` to `end`.
     pub(crate) fn seen(producer_id: i64, bytes: u64, records: i32, begin: i64, end: i64) -> Seen {
         let header = BatchHeader {
             base_offset: 0,

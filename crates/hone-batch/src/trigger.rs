@@ -1,8 +1,8 @@
 //! What closed the batches of a producer, by their headers: size, time, other partitions, the application, or a sender that waited.
 //!
-//! A batch that waits for its linger ends that long after its first record, so the next one of its partition can't begin before: times
-//! between beginnings have a floor, and spans a ceiling, and both are the linger. Batches that were drained along with another partition
-//! of the same broker lie below the floor (Kafka's `RecordAccumulator.drain`). A sender that sends as soon as it is free has neither.
+//! A batch that waits for its linger ends that long after its first record, and the next one of its partition can't begin before. So gaps
+//! between beginnings have a floor, and spans a ceiling, and both are the linger. Batches that were drained along with another partition of
+//! the same broker are below the floor (Kafka's `RecordAccumulator.drain`). A sender that sends as soon as it is free has neither.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,86 +13,86 @@ use crate::arrivals::{RARE_GAP_MS, SINGLES, Waits, floor_ms, is_regular, mean_ga
 use crate::counted::{self, Timed};
 use crate::evidence::{Kept, are_near};
 
-/// Sizes at which clients end batches unless told otherwise, and what people write instead: Java's 16 KiB and its doublings,
-/// librdkafka's and franz-go's megabyte.
+/// Sizes at which clients end batches by default, and the usual changes: Java's 16 KiB and its multiples, librdkafka's and franz-go's
+/// megabyte.
 const USUAL_CAPS: [u64; 12] = [
     16_384, 32_768, 65_536, 100_000, 131_072, 200_000, 262_144, 524_288, 1_000_000, 1_000_012, 1_048_576,
     1_048_588,
 ];
-/// A round number is believed to be a limit only where few records would come near it by chance: this many fit between it and the next.
+/// A round number counts as a limit only if few records would come near it by chance: this many fit between it and the next one.
 const RECORDS_BETWEEN_CAPS: u64 = 8;
 /// librdkafka's `batch.num.messages`.
 const USUAL_COUNTS: [u32; 4] = [10_000, 1_000, 5_000, 100_000];
-/// From this share of batches on that end there, a limit is one.
+/// From this share of batches at a value on, the value is a limit.
 const CAPPED_SHARE: f64 = 0.05;
-/// Compressed batches end near their limit and not at it: Java estimates, and its estimate is 5 % above what comes out.
+/// Compressed batches end near their limit and not at it: Java estimates, and its estimate is 5 % above the result.
 const PACKED_FROM: f64 = 0.80;
 const PACKED_TO: f64 = 1.05;
 const PACKED_SHARE: f64 = 0.5;
-/// Batches or gaps that a statement rests on.
+/// Least number of batches or gaps for a conclusion.
 const LEAST: usize = 20;
-/// A ceiling of spans: so much of them may lie above it (a sender that was kept waiting now and then), so much must lie just below it, and so
-/// many times more than just above it.
+/// A ceiling of spans: the share that may be above it (a sender that waited now and then), the share that must be just below it, and the
+/// ratio to the share just above it.
 const ABOVE_CEILING: f64 = 0.12;
 const BELOW_CEILING: f64 = 0.05;
 const EDGE: f64 = 6.0;
-/// What lies between this share of a ceiling and the ceiling makes it steep.
+/// The values between this share of a ceiling and the ceiling make it steep.
 const JUST_BELOW: f64 = 0.92;
-/// No client lingers longer; what spans more is of times that are not when records were written.
+/// No client lingers longer; longer spans come from times that are not write times.
 const LONGEST_LINGER_MS: u64 = 60_000;
-/// Lingers that are tried.
+/// Lingers to try.
 const MOST_TRIED: u64 = 40;
-/// The linger is of this share of the ceiling at least.
+/// The linger is at least this share of the ceiling.
 const FLOOR: f64 = 0.8;
-/// From this share of batches on that have a record behind the end of their group, they were not sent in groups.
+/// If this share of batches has a record after the end of their group, they were not sent in groups.
 const LATE_SHARE: f64 = 0.25;
-/// From this share on batches that are not full are what was begun behind full ones.
+/// If this share of the batches that are not full began after full ones, those triggered them.
 const BEHIND: f64 = 0.7;
-/// Share of batches with the same number of records from which somebody is taken to count.
+/// Share of batches with the same number of records above which the application counts.
 const CONSTANT: f64 = 0.9;
-/// Spans of so few milliseconds come of a busy sender as well as of a linger.
+/// A busy sender makes spans this short as well as a linger.
 const SHORT_MS: u64 = 3;
-/// Share of the gaps from batch to batch of a partition that may be shorter than a linger of that kind.
+/// Share of the gaps from batch to batch of a partition that may be shorter than such a linger.
 const SHORTER: f64 = 0.2;
 
-/// What was found of a producer.
+/// The findings about a producer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Habits {
-    /// What closed its batches, by share of its batches, largest first.
+    /// The triggers of its batches, by share of its batches, largest first.
     pub triggers: Vec<(BatchTrigger, f64)>,
-    /// Where its batches end.
+    /// The limit of its batches.
     pub cap: Option<BatchCap>,
-    /// The longest time that it waited for a batch that was not full.
+    /// The longest wait for a batch that was not full.
     pub linger_ms: Option<u64>,
-    /// Bytes of a record as it lies in a batch.
+    /// Mean bytes of a record in a batch.
     pub record_bytes: f64,
-    /// How many of its partitions have a batch open when one begins, itself included.
+    /// Mean number of its partitions with an open batch when one begins, itself included.
     pub open_at_once: f64,
     /// Share of its batches that go to the partition of the batch before.
     pub stays: f64,
-    /// What was seen, in words.
+    /// The evidence, in words.
     pub evidence: Vec<String>,
 }
 
-/// What is known beside the kept headers.
+/// Facts besides the kept headers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Known<'a> {
-    /// Bytes of records before compression for one after it; 1 where nothing is compressed or known.
+    /// Bytes of records before compression per byte after it; 1 if nothing is compressed or known.
     pub ratio: f64,
-    /// Whether these are all that have no producer id.
+    /// Whether these are all batches without a producer id.
     pub is_nameless: bool,
-    /// How many producers are mixed in these headers at least: 1 for one with an id.
+    /// The least number of producers in these headers: 1 for one with an id.
     pub producers: usize,
-    /// Markers of transactions for a batch of one, over the topic.
+    /// Transaction markers per transactional batch, over the topic.
     pub markers_per_batch: f64,
-    /// Which broker leads a partition, by any number; those that are not named have one together.
+    /// The leader of each partition, by any number; partitions that are not listed share one leader.
     pub leaders: &'a BTreeMap<i32, usize>,
 }
 
 /// Batches of one producer, or of all without an id, by partition and offset.
 pub fn habits(kept: &[Kept], known: &Known<'_>) -> Habits {
     if kept.len() < LEAST {
-        let evidence = vec![format!("{} batches are too few to tell", kept.len())];
+        let evidence = vec![format!("{} batches are too few for a conclusion", kept.len())];
         return Habits { triggers: vec![(BatchTrigger::Unknown, 1.0)], evidence, ..Habits::default() };
     }
     let cap = cap_of(kept, known);
@@ -124,13 +124,13 @@ pub fn habits(kept: &[Kept], known: &Known<'_>) -> Habits {
     habits
 }
 
-/// A limit, and what counts as having reached it.
+/// A limit, and the values that reach it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Cap {
     at: BatchCap,
-    /// From so many bytes, or records, on.
+    /// From this number of bytes, or records, on.
     from: f64,
-    /// What one byte of a batch counts; more than 1 where the limit is of bytes before compression.
+    /// Weight of one byte of a batch; more than 1 if the limit applies to bytes before compression.
     factor: f64,
     what: &'static str,
 }
@@ -152,7 +152,7 @@ impl Cap {
         match self.at {
             BatchCap::Bytes(bytes) => {
                 format!(
-                    "{share:.0} % of the batches end where one record more would pass {bytes} bytes{}",
+                    "{share:.0} % of the batches end where one more record would exceed {bytes} bytes{}",
                     self.what
                 )
             }
@@ -175,21 +175,21 @@ fn cap_of(kept: &[Kept], known: &Known<'_>) -> Option<Cap> {
     usual_count_cap(kept).or(by_size.filter(is_usual)).or_else(by_count).or(by_size)
 }
 
-/// Whether batches end at a number of records rather than at a size, where both would do.
+/// Whether batches end at a number of records rather than at a size, if both are possible.
 fn is_likelier(by_count: &Cap, kept: &[Kept], known: &Known<'_>) -> bool {
     let full = kept.iter().filter(|batch| by_count.is_reached(batch)).map(|batch| batch.bytes);
     known.is_nameless || is_by_count(by_count.from as u32, full, record_bytes(kept))
 }
 
-/// Whether batches of so many records end there because of their number: they differ in size, or the number is a round one. Records of one
-/// size end at both, and nobody can tell which was set; without a producer id it is librdkafka, which alone has a setting for the number.
+/// Whether the number of records ends these batches: they differ in size, or the number is a round one. Records of one size end at both,
+/// and the data does not show which was set. Without a producer id it is librdkafka, the only client with a setting for the number.
 pub(crate) fn is_by_count(records: u32, sizes: impl Iterator<Item = u32>, record_bytes: f64) -> bool {
     let sizes = sorted(sizes.map(u64::from));
     let (low, high) = (quantile(&sizes, 0.05).unwrap_or(0), quantile(&sizes, 0.95).unwrap_or(0));
     (high - low) as f64 > record_bytes || records.is_multiple_of(10) || records.is_power_of_two()
 }
 
-/// The least limit that the largest batch fits into, where one record more would not.
+/// The least limit that fits the largest batch but not one more record.
 fn plain_cap(kept: &[Kept]) -> Option<Cap> {
     let most = kept.iter().filter(|batch| batch.records > 1).map(|batch| u64::from(batch.bytes)).max()?;
     let (at, room) = size_above(most, record_bytes(kept).max(1.0))?;
@@ -198,9 +198,9 @@ fn plain_cap(kept: &[Kept]) -> Option<Cap> {
     (full as f64 >= CAPPED_SHARE * kept.len() as f64).then_some(cap)
 }
 
-/// A size that people set, which the largest batch fits into and one record more does not, and the room that is left for that.
+/// A usual size that fits the largest batch but not one more record, and the remaining room.
 pub(crate) fn size_above(most: u64, record: f64) -> Option<(u64, f64)> {
-    // Records differ in size; a batch with room for one in the mean may have none for the next.
+    // Records differ in size; a batch with room for an average record may have none for the next one.
     let room = 1.25 * record + 8.0;
     let at = caps_from(most).find(|cap| ((cap - most) as f64) < room && is_believable(*cap, record))?;
     Some((at, room))
@@ -210,7 +210,7 @@ fn is_believable(cap: u64, record: f64) -> bool {
     if USUAL_CAPS.contains(&cap) {
         return record * 2.0 <= cap as f64;
     }
-    // To the next round number it is a quarter at least.
+    // The next round number is at least a quarter larger.
     cap as f64 / 4.0 >= RECORDS_BETWEEN_CAPS as f64 * record
 }
 
@@ -237,11 +237,11 @@ fn packed_cap(kept: &[Kept], factor: f64, what: &'static str) -> Option<Cap> {
     (full as f64 >= PACKED_SHARE * kept.len() as f64 && !is_cut_by_time(kept)).then_some(cap)
 }
 
-/// Whether the spans are more alike than the sizes, in which case a size that happens to be near a limit is none.
+/// Whether the spans are more alike than the sizes. Then a size that happens to be near a limit is no limit.
 fn is_cut_by_time(kept: &[Kept]) -> bool {
     let spans: Vec<f64> = kept.iter().filter_map(Kept::span_ms).map(|span| span as f64).collect();
     let sizes: Vec<f64> = kept.iter().map(|batch| f64::from(batch.bytes)).collect();
-    // Times are of whole milliseconds, which alone scatters by a sixth of a square millisecond.
+    // Times are whole milliseconds, which alone scatter by a sixth of a square millisecond.
     let (of_spans, of_sizes) = (variation(&spans, 1.0 / 6.0), variation(&sizes, 0.0));
     spans.len() >= LEAST && of_spans.zip(of_sizes).is_some_and(|(spans, sizes)| spans < 0.5 * sizes)
 }
@@ -259,7 +259,7 @@ fn any_count_cap(kept: &[Kept]) -> Option<Cap> {
         Some(Timed { begin_ms: batch.begin_ms, span_ms, records: batch.records })
     };
     let batches: Vec<Timed> = kept.iter().filter_map(timed).collect();
-    // Without times of the producer nothing says whether time closed them.
+    // Without the producer's times, there is no evidence that time closed them.
     let is_timed = batches.len() * 2 > kept.len();
     is_timed.then(|| counted::limit(&batches)).flatten().map(Cap::records)
 }
@@ -285,16 +285,16 @@ impl<'a> Rest<'a> {
         self.kept.iter().zip(self.is_full).filter(|(_, full)| !**full).map(|(batch, _)| batch)
     }
 
-    /// By share of these batches. What is seen goes into the habits.
+    /// The triggers by share of these batches. Adds the evidence to the habits.
     fn triggers(&self, habits: &mut Habits) -> Vec<(BatchTrigger, f64)> {
         if let Some(told) = self.commits(habits) {
             return vec![(told, 1.0)];
         }
-        // Without times of the producer, nothing else says what closed a batch.
+        // Without the producer's times, there is no other evidence of what closed a batch.
         let timed = self.rest().filter(|batch| batch.end_ms.is_some()).count();
         if timed * 2 < self.count {
-            let why = "the times are not those at which the producer wrote the records (LogAppendTime, no times, or another unit than milliseconds): \
-                       they do not say what closed the batches";
+            let why = "the times are not the producer's write times (LogAppendTime, no times, or another \
+                       unit than milliseconds), so they do not show what closed the batches";
             habits.evidence.push(why.to_owned());
             return vec![(BatchTrigger::Unknown, 1.0)];
         }
@@ -307,7 +307,7 @@ impl<'a> Rest<'a> {
         }
         if self.spans.len() < LEAST {
             let few = format!(
-                "{} batches of several records are too few to tell how long they waited",
+                "{} batches of several records are too few to show how long they waited",
                 self.spans.len()
             );
             habits.evidence.push(few);
@@ -321,7 +321,7 @@ impl<'a> Rest<'a> {
         let transactional = self.rest().filter(|batch| batch.is_transactional).count();
         if transactional * 2 > self.count && self.known.markers_per_batch >= 0.5 {
             let seen = format!(
-                "{:.1} ends of transactions for a batch: the application commits after a few records",
+                "{:.1} transaction ends per batch: the application commits after a few records",
                 self.known.markers_per_batch
             );
             habits.evidence.push(seen);
@@ -330,17 +330,18 @@ impl<'a> Rest<'a> {
         None
     }
 
-    /// The application ends batches by a count that never changes.
+    /// The application ends batches after a fixed count.
     fn flushes(&self, habits: &mut Habits) -> Option<BatchTrigger> {
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         self.rest().for_each(|batch| *counts.entry(batch.records).or_default() += 1);
         let (count, times) = counts.into_iter().max_by_key(|(_, times)| *times)?;
         let is_constant = times as f64 >= CONSTANT * self.count as f64 && count > 1;
-        // At a steady beat time gives the same count again and again, and takes as long as the linger.
+        // With a steady timer the linger gives the same count every time, and takes its own time.
         let takes_ms = quantile(&self.spans, 0.5)?;
         (is_constant && takes_ms <= 1 && !self.has_cap).then(|| {
             habits.evidence.push(format!(
-                "{:.0} % of the batches have {count} records of the same moment: the application flushes after them",
+                "{:.0} % of the batches have {count} records with the same time: the application flushes \
+                 after them",
                 100.0 * times as f64 / self.count as f64
             ));
             BatchTrigger::Flush
@@ -352,14 +353,17 @@ impl<'a> Rest<'a> {
         begins.sort_unstable();
         let Some(gap_ms) = mean_gap_ms(&begins) else { return BatchTrigger::Unknown };
         if gap_ms > RARE_GAP_MS {
-            habits.evidence.push(format!("single records, one in {gap_ms:.0} ms: there is nothing to batch"));
+            habits
+                .evidence
+                .push(format!("single records, one every {gap_ms:.0} ms: there is nothing to batch"));
             return BatchTrigger::Alone;
         }
         if let Some(linger_ms) = floor_ms(&begins) {
             habits.linger_ms = Some(linger_ms);
             habits.evidence.push(format!(
-                "single records, one in {gap_ms:.1} ms, and none within {linger_ms} ms of the one before: each waits for the one before, and for \
-                 {linger_ms} ms at least, which is a linger, or what an answer takes"
+                "single records, one every {gap_ms:.1} ms, and none within {linger_ms} ms of the one before: \
+                 each waits for the one before, and for at least {linger_ms} ms, which is a linger or the \
+                 time of an answer"
             ));
             return BatchTrigger::OneByOne;
         }
@@ -375,16 +379,16 @@ impl<'a> Rest<'a> {
             Some(Waits::NoPairs(expected)) => (
                 BatchTrigger::OneByOne,
                 format!(
-                    "{} single records, one in {gap_ms:.2} ms, and never two together, where chance would have brought {expected:.0} pairs: each \
-                     waits for the one before, or for a beat",
+                    "{} single records, one every {gap_ms:.2} ms, and never two together, although chance \
+                     predicts {expected:.0} pairs: each waits for the one before, or for a timer",
                     begins.len()
                 ),
             ),
             Some(Waits::Regular(regular)) => (
                 BatchTrigger::OneByOne,
                 format!(
-                    "single records, one in {gap_ms:.1} ms and so regularly ({regular:.2} of the scatter of arrivals that know nothing of each \
-                     other) that each waits for the one before, or for a beat"
+                    "single records, one every {gap_ms:.1} ms, and so regular ({regular:.2} of the scatter \
+                     of independent arrivals) that each waits for the one before, or for a timer"
                 ),
             ),
             None => (BatchTrigger::Alone, "single records, sent before a second one came".to_owned()),
@@ -407,8 +411,8 @@ impl<'a> Rest<'a> {
         let Some(ceiling) = ceiling(&self.spans).filter(|ceiling| self.waits_out(*ceiling)) else {
             let middle = quantile(&self.spans, 0.5).unwrap_or(0);
             habits.evidence.push(format!(
-                "batches of several records span {middle} ms (50 %) to {most} ms (90 %), and no linger cuts them off: they were sent when \
-                 the sender was free (linger 0)"
+                "batches of several records span {middle} ms (50 %) to {most} ms (90 %), and no linger \
+                 limits them: the sender sent them when it was free (linger 0)"
             ));
             return vec![(BatchTrigger::SenderFree, 1.0)];
         };
@@ -423,29 +427,30 @@ impl<'a> Rest<'a> {
         ));
         if drained > 0.0 {
             habits.evidence.push(format!(
-                "{:.0} % were sent before their own time was over, along with another partition of the broker",
+                "{:.0} % were sent before their own linger was over, along with another partition of the \
+                 broker",
                 100.0 * drained
             ));
         }
         vec![(BatchTrigger::Time, 1.0 - drained), (BatchTrigger::Drained, drained)]
     }
 
-    /// Whether a ceiling of a few milliseconds is a linger: then hardly any batch of a partition begins earlier after the one before it. A busy
-    /// sender without a linger has such spans as well.
+    /// Whether a ceiling of a few milliseconds is a linger: then hardly any batch of a partition begins earlier after the one before it. A
+    /// busy sender without a linger has such spans as well.
     fn waits_out(&self, ceiling_ms: u64) -> bool {
         if ceiling_ms > SHORT_MS {
             return true;
         }
         let gaps = sorted(gaps(self.kept).into_iter().map(|(_, gap)| gap));
-        // Timers that are late make a ceiling of two out of one, and none of one.
+        // Late timers turn a ceiling of one into two, but never into none.
         let least_ms = ceiling_ms.min(2);
         let shorter = gaps.partition_point(|gap| *gap < least_ms);
         gaps.len() >= LEAST && shorter as f64 <= SHORTER * gaps.len() as f64
     }
 
-    /// Share of the batches that are not full which were drained along with another one. Supposing that all are, a broker's batches fall into
-    /// groups: the one that began first ends them all when its time is over, or one that is full does before. Where records came behind
-    /// that end, the supposition is wrong, and each waited for itself.
+    /// Share of the batches that are not full and were drained along with another one. If all are, a broker's batches form groups: the one
+    /// that began first ends them all when its linger is over, or a full one does before. Records after that end disprove it: then each
+    /// batch waited for itself.
     fn drained(&self, linger_ms: u64) -> f64 {
         if linger_ms > LONGEST_LINGER_MS {
             return 0.0;
@@ -457,7 +462,7 @@ impl<'a> Rest<'a> {
         }
         let mut brokers: Vec<Vec<usize>> = by_leader.into_values().collect();
         brokers.iter_mut().for_each(|places| places.sort_by_key(|place| self.kept[*place].begin_ms));
-        // Some spans are longer than the linger, and one that is taken too long shifts every group behind it.
+        // Some spans are longer than the linger, and an overestimated linger shifts every group after it.
         let shortest = (FLOOR * linger_ms as f64) as u64;
         let step = (linger_ms - shortest).div_ceil(MOST_TRIED).max(1);
         let tried = (shortest..=linger_ms).rev().step_by(step as usize).map(|linger_ms| {
@@ -470,7 +475,7 @@ impl<'a> Rest<'a> {
         drained as f64 / self.count as f64
     }
 
-    /// Batches that were drained, and those that have a record behind the end of their group.
+    /// Drained batches, and those that have a record after the end of their group.
     fn drained_of_a_broker(&self, places: &[usize], linger_ms: u64) -> (usize, usize) {
         let partition = |place: &usize| self.kept[*place].partition;
         if places.iter().all(|place| Some(partition(place)) == places.first().map(partition)) {
@@ -490,7 +495,7 @@ impl<'a> Rest<'a> {
             let group = places.get(begin..at).unwrap_or_default();
             let mut partitions = BTreeSet::new();
             for (index, place) in group.iter().enumerate().filter(|(_, place)| !self.is_full[**place]) {
-                // A millisecond is lost in rounding, and one passes until the sender wakes up.
+                // Rounding loses a millisecond, and another one passes until the sender wakes up.
                 let is_behind = self.kept[*place].end_ms.is_some_and(|last| last > end.saturating_add(2));
                 // A second batch of a partition was not sent along with its first.
                 let is_second = !partitions.insert(partition(place));
@@ -502,7 +507,7 @@ impl<'a> Rest<'a> {
         (drained, late)
     }
 
-    /// Whether these batches are what had been begun behind a full one of their partition when that was sent: franz-go sends both.
+    /// Whether these batches were open after a full one of their partition when that was sent: franz-go sends both.
     fn sent_behind_full_ones(&self) -> Option<String> {
         let pairs = self.kept.windows(2).zip(self.is_full.windows(2));
         let behind = pairs
@@ -513,14 +518,15 @@ impl<'a> Rest<'a> {
         let is_so = behind as f64 >= BEHIND * self.count as f64 && full as f64 >= BEHIND * self.count as f64;
         is_so.then(|| {
             format!(
-                "{:.0} % of the others began right behind a full one of their partition, and were sent along with it",
+                "{:.0} % of the others began right after a full one of their partition, and were sent along \
+                 with it",
                 100.0 * behind as f64 / self.count as f64
             )
         })
     }
 
-    /// Whether another partition of the producer fills its batches, and these are sent at its beat: then their spans end where its batches
-    /// end, whatever the linger is.
+    /// Whether another partition of the producer fills its batches, and these are sent at the same time: then their spans end where its
+    /// batches end, whatever the linger is.
     fn drained_by_a_hot_one(&self, most_ms: u64) -> Option<String> {
         let mut hot: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
         for (batch, full) in self.kept.iter().zip(self.is_full) {
@@ -535,25 +541,26 @@ impl<'a> Rest<'a> {
         let beat = quantile(&beats, 0.5).filter(|_| beats.len() >= LEAST)?;
         (cold * 2 > self.count && self.known.producers < 2 && most_ms <= beat + beat / 2 + 2).then(|| {
             format!(
-                "its hot partitions fill a batch every {beat} ms, and the batches of the others span no more than {most_ms} ms (90 %): they are \
-                 sent along"
+                "its hot partitions fill a batch every {beat} ms, and the batches of the others span at most \
+                 {most_ms} ms (90 %): they are sent along"
             )
         })
     }
 }
 
-/// Several producers without an id never share a batch, so that no pair among them is no sign of one that waits.
+/// Several producers without an id never share a batch, so the absence of pairs does not show a producer that waits.
 fn nameless_singles(habits: &mut Habits, gap_ms: f64) -> BatchTrigger {
     habits.evidence.push(format!(
-        "single records without a producer id, one in {gap_ms:.1} ms, sent before a second one came: no linger is set (linger 0), one producer \
-         waits for each answer, or many send few each; with ids (enable.idempotence) they could be told apart"
+        "single records without a producer id, one every {gap_ms:.1} ms, sent before a second one came: no \
+         linger is set (linger 0), one producer waits for each answer, or many producers send few records \
+         each; ids (enable.idempotence) would distinguish them"
     ));
     BatchTrigger::Alone
 }
 
-/// Where spans end, though a few are longer: the time with by far more of them below it than above it. Milliseconds are rounded on both
-/// sides, and a sender wakes up late, so one on either side is no evidence. Of several such times it is the one with the steepest edge, by
-/// how many end there as well: the few that are longest of all have nothing above them.
+/// The end of most spans, although a few are longer: the time with far more of them below it than above it. Both sides round milliseconds,
+/// and a sender wakes up late, so a difference of one is no evidence. Of several such times it is the one with the steepest edge, by the
+/// number of spans that end there: the few longest spans have nothing above them.
 fn ceiling(spans: &[u64]) -> Option<u64> {
     let upto = |time: f64| spans.partition_point(|span| (*span as f64) <= time) as f64;
     let all = spans.len() as f64;
@@ -574,13 +581,13 @@ fn ceiling(spans: &[u64]) -> Option<u64> {
     found.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, time)| time)
 }
 
-/// Whether a batch is of the group that ends then. One that begins in that very millisecond may be the first of the next one.
+/// Whether a batch belongs to the group that ends then. One that begins in that very millisecond may be the first of the next group.
 fn belongs(batch: &Kept, end_ms: i64) -> bool {
     let is_over = || batch.end_ms.is_some_and(|last| last <= end_ms.saturating_add(1));
     batch.begin_ms < end_ms || (batch.begin_ms == end_ms && is_over())
 }
 
-/// From each batch's beginning to the next one's of its partition, by the batch's place; none where something between may be left out.
+/// From each batch's beginning to the next one's of its partition, by the batch's index; none if a batch in between may have been dropped.
 fn gaps(kept: &[Kept]) -> Vec<(usize, u64)> {
     let pairs = kept.windows(2).enumerate();
     let of_one =
@@ -600,8 +607,8 @@ fn record_bytes(kept: &[Kept]) -> f64 {
     bytes as f64 / records.max(1) as f64
 }
 
-/// Partitions that have a batch open when one begins, in the mean, itself included. A batch is open until its last record at least, and for its
-/// linger where that is known.
+/// Mean number of partitions with an open batch when one begins, itself included. A batch is open at least until its last record, and for
+/// its linger if that is known.
 fn open_at_once(kept: &[Kept], linger_ms: u64) -> f64 {
     let linger_ms = i64::try_from(linger_ms).unwrap_or(0);
     let mut order: Vec<(i64, i64, i32)> = kept
@@ -621,7 +628,7 @@ fn open_at_once(kept: &[Kept], linger_ms: u64) -> f64 {
     sum as f64 / order.len().max(1) as f64
 }
 
-/// Share of batches whose partition is that of the one that began before.
+/// Share of batches in the same partition as the one that began before.
 fn stays(kept: &[Kept]) -> f64 {
     let mut order: Vec<(i64, i32, i64)> =
         kept.iter().map(|batch| (batch.begin_ms, batch.partition, batch.offset)).collect();
@@ -630,7 +637,7 @@ fn stays(kept: &[Kept]) -> f64 {
     same as f64 / order.len().saturating_sub(1).max(1) as f64
 }
 
-/// Standard deviation over mean, less a variance that is known.
+/// Standard deviation over mean, after subtracting a known variance.
 pub(crate) fn variation(values: &[f64], known_variance: f64) -> Option<f64> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
@@ -668,7 +675,7 @@ mod tests {
             ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
         }
 
-        /// Microseconds to the next of so many arrivals a second.
+        /// Microseconds to the next arrival at the given rate per second.
         fn gap_us(&mut self, per_s: f64) -> f64 {
             -self.roll().ln() * 1e6 / per_s
         }
@@ -718,7 +725,7 @@ mod tests {
         );
     }
 
-    /// Batches whose times are the broker's, or none at all, or of another unit: whatever else they look like, nothing is said of what closed them.
+    /// Batches whose times are from the broker, missing, or in another unit get no statement about what closed them.
     #[test]
     fn times_that_are_not_the_producers_support_no_verdict() {
         for records in [1, 5, 37] {

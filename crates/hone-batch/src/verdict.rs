@@ -1,4 +1,4 @@
-//! What follows from a topic's batches: whether they hurt, why they are as they are, and the cheapest thing to do.
+//! The conclusions about a topic's batches: whether they hurt, why they are as they are, and the cheapest remedy.
 
 use std::collections::BTreeMap;
 
@@ -6,87 +6,88 @@ use hone_record::{BatchCap, BatchFinding, BatchTrigger, BatchVerdict, KeyUse};
 
 use crate::trigger::Habits;
 
-/// A page of NVMe: below it, each batch that is flushed alone writes a page ("Batch tuning in Redpanda", part 2).
+/// An NVMe page: below it, each batch that is flushed alone writes a page ("Batch tuning in Redpanda", part 2).
 pub const LEAST_BYTES: f64 = 4_096.0;
-/// The better aim for topics of high volume (the same).
+/// The better goal for topics of high volume (same source).
 pub const BETTER_BYTES: f64 = 16_384.0;
-/// Below this rate batches cost next to nothing, whatever their size. Hone's own cut-off.
+/// Below this rate batches cost next to nothing, whatever their size. Hone's own limit.
 pub const LOW_BATCHES_PER_S: f64 = 100.0;
-/// Reasons that are told.
+/// The most reasons in a report.
 const MOST_TOLD: usize = 6;
-/// So many producers with the same reason are told one by one.
+/// Up to this many producers with the same reason are listed separately.
 const MOST_ALONE: usize = 3;
-/// From this share of small batches on a producer is asked why.
+/// From this share of small batches on, the report gives a reason for a producer.
 const SMALL_SHARE: f64 = 0.2;
 const LEAST_SHARE: f64 = 0.02;
-/// A sender that is kept waiting for longer in the mean is waiting for the broker.
+/// A sender with a longer mean wait waits for the broker.
 const KEPT_WAITING_MS: u64 = 20;
-/// Records without a key, from this share on, which stay with one partition at a time.
+/// From this share of records without a key on, they stay with one partition at a time.
 const KEYLESS_SHARE: f64 = 0.05;
-/// Where nothing was replayed.
+/// The action without a replay.
 const REPLAY: &str =
-    "`hone batch whatif` replays the topic's records and says which linger and batch size bring what";
+    "replay the topic's records with `hone batch whatif`, which shows the effect of linger and batch size";
 
-/// What helps where no linger does, and the same for records with keys.
+/// The remedy if no linger helps, and the same for records with keys.
 pub const FEWER: &str =
     "write with fewer producers, to fewer partitions, or with a sticky partitioner for records without keys";
 /// See [`FEWER`].
 pub const FEWER_FOR_KEYS: &str = "write to fewer partitions, or with fewer producers for the same keys";
-/// What helps where flushes or ends of transactions close the batches.
+/// The remedy if flushes or ends of transactions close the batches.
 pub const LESS_OFTEN: &str = "flush or commit less often: after many records, or after a time";
-/// For clients of others.
-pub const UNTUNABLE: &str = ". Where the clients can't be changed, `hone batch caching` tells what acknowledging from memory would bring, and lose";
+/// For clients that the user can't change.
+pub const UNTUNABLE: &str = ". If you can't change the clients, `hone batch caching` shows the gain and the \
+                             risk of acknowledging from memory";
 const BLOG: &str = "Batch tuning in Redpanda, parts 1 and 2";
 const ARRIVALS: &str = "E[n] = 1 + rate x linger, for a producer and a partition";
 const ACCUMULATOR: &str = "Kafka's RecordAccumulator.drain";
 
-/// A topic, as far as verdicts need it.
+/// The facts about a topic for the verdicts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Topic<'a> {
-    /// Bytes of a batch in the mean.
+    /// Mean bytes of a batch.
     pub mean_bytes: f64,
     /// Batches below 16 KiB, and their bytes.
     pub small: [u64; 2],
-    /// Bytes of whole pages for each byte, were each batch written alone.
+    /// Bytes of whole pages per byte, if each batch was written alone.
     pub pages: f64,
-    /// Batches a second, where the times tell.
+    /// Batches per second, if the times show it.
     pub batches_per_s: Option<f64>,
-    /// Batches in all, to tell shares.
+    /// All batches, for shares.
     pub batches: u64,
-    /// Partitions that it has.
+    /// Number of partitions.
     pub partitions: usize,
-    /// What keys say.
+    /// The evidence of the keys.
     pub keys: Option<&'a KeyUse>,
-    /// The longest linger that the user would bear.
+    /// The longest linger that the user tolerates.
     pub tolerable_linger_ms: f64,
 }
 
-/// One producer of it, or all without an id.
+/// One producer, or all without an id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Writer<'a> {
     /// Its id.
     pub id: Option<i64>,
     /// Batches.
     pub batches: u64,
-    /// Records of a batch in the mean.
+    /// Mean records of a batch.
     pub mean_records: f64,
-    /// Bytes of a batch in the mean, of those below 16 KiB.
+    /// Mean bytes of a batch, of those below 16 KiB.
     pub mean_bytes: f64,
     /// Share of its batches that are below, 0 to 1.
     pub small_share: f64,
-    /// Records a second to one partition.
+    /// Records per second to one partition.
     pub rate: Option<f64>,
-    /// Partitions that it writes to.
+    /// Number of partitions that it writes to.
     pub partitions: usize,
-    /// How many producers it is at least.
+    /// The least number of producers.
     pub mixed: usize,
     /// Median of the times from first to last record.
     pub middle_span_ms: Option<u64>,
-    /// What its headers show.
+    /// The evidence of its headers.
     pub habits: &'a Habits,
 }
 
-/// The topic's size first, then the reasons, those of most batches first. Where many producers have the same one, it is told once.
+/// The topic's size first, then the reasons, those of most batches first. A reason that many producers share appears once.
 pub fn findings(topic: &Topic<'_>, writers: &[Writer<'_>]) -> Vec<BatchFinding> {
     let size = size(topic);
     if matches!(size.verdict, BatchVerdict::Healthy | BatchVerdict::Quiet | BatchVerdict::NoEvidence) {
@@ -103,7 +104,7 @@ pub fn findings(topic: &Topic<'_>, writers: &[Writer<'_>]) -> Vec<BatchFinding> 
     std::iter::once(size).chain(told).collect()
 }
 
-/// Each for itself where they are few, else together, by the words of the largest.
+/// Separate findings if they are few, otherwise one, in the words of the largest.
 fn told_once(mut same: Vec<BatchFinding>) -> Vec<BatchFinding> {
     same.sort_by(|one, other| other.share.total_cmp(&one.share));
     if same.len() <= MOST_ALONE {
@@ -114,7 +115,8 @@ fn told_once(mut same: Vec<BatchFinding>) -> Vec<BatchFinding> {
     largest
         .map(|largest| {
             let who = largest.producer.map_or_else(String::new, |id| format!(" (here {id})"));
-            let evidence = format!("{count} producers; the one with most batches{who}: {}", largest.evidence);
+            let evidence =
+                format!("{count} producers; the one with the most batches{who}: {}", largest.evidence);
             vec![BatchFinding { share, producer: None, evidence, ..largest }]
         })
         .unwrap_or_default()
@@ -134,47 +136,39 @@ fn size(topic: &Topic<'_>) -> BatchFinding {
         rule: BLOG.to_owned(),
     };
     if topic.batches == 0 {
-        let none = "no batch of a producer was read".to_owned();
-        return told(
-            BatchVerdict::NoEvidence,
-            none,
-            "look at a longer time (--last), or where there is a load",
-        );
+        let none = "there is no batch of a producer".to_owned();
+        return told(BatchVerdict::NoEvidence, none, "read a longer time (--last), or a time with load");
     }
     let [small, small_bytes] = topic.small;
     let small_share = small as f64 / topic.batches as f64;
     let small_mean = small_bytes as f64 / small.max(1) as f64;
     let rate = topic.batches_per_s.map_or(String::new(), |rate| format!(", {rate:.0} batches/s"));
-    // A mean hides what hurts where sizes differ.
+    // A mean hides the problem if sizes differ.
     let parts = if (0.01..0.99).contains(&small_share) {
         format!(
-            "; {:.0} % of the batches are below 16 KiB, with {small_mean:.0} bytes in the mean",
+            "; {:.0} % of the batches are below 16 KiB, with {small_mean:.0} bytes on average",
             100.0 * small_share
         )
     } else {
         String::new()
     };
-    let seen = format!("{:.0} bytes a batch in the mean{rate}{parts}", topic.mean_bytes);
+    let seen = format!("{:.0} bytes per batch on average{rate}{parts}", topic.mean_bytes);
     let small_per_s = topic.batches_per_s.map(|rate| rate * small_share);
     let is_large = small_per_s.map_or(small_share < 0.5, |rate| rate < LOW_BATCHES_PER_S);
     if is_large && topic.mean_bytes >= BETTER_BYTES {
-        told(BatchVerdict::Healthy, seen, "leave it alone")
+        told(BatchVerdict::Healthy, seen, "no change is necessary")
     } else if is_large && small_per_s.is_some() {
         let rule = format!("fewer than {LOW_BATCHES_PER_S} small batches/s (Hone's own)");
-        let action = "leave it alone; look again when it has more traffic";
+        let action = "no change is necessary; check again when it has more traffic";
         BatchFinding { rule, ..told(BatchVerdict::Quiet, format!("{seen}: too few to matter"), action) }
     } else if small_mean >= LEAST_BYTES {
-        told(
-            BatchVerdict::Fair,
-            format!("{seen}: above 4 KiB, below 16 KiB"),
-            "worth a try where the CPU is short",
-        )
+        told(BatchVerdict::Fair, format!("{seen}: above 4 KiB, below 16 KiB"), "worth a try if CPU is short")
     } else {
         let seen = format!(
-            "{seen}: were each written to a disk alone, {:.1} times as many bytes in pages of 4 KiB",
+            "{seen}: if each is written to disk alone, 4 KiB pages make {:.1} times as many bytes",
             topic.pages
         );
-        told(BatchVerdict::Small, seen, "by the reasons below, in their order")
+        told(BatchVerdict::Small, seen, "see the reasons below, in their order")
     }
 }
 
@@ -218,20 +212,22 @@ fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFi
         BatchTrigger::OneByOne => {
             let linger_ms = writer.habits.linger_ms.filter(|linger_ms| *linger_ms > 0);
             let rule = match linger_ms {
-                Some(_) => "a closed loop sends one record a round trip, and waits out the linger each time",
-                None => "a closed loop sends one record a round trip, whatever linger is",
+                Some(_) => "a closed loop sends one record per round trip, and waits for the whole linger \
+                            each time",
+                None => "a closed loop sends one record per round trip, whatever the linger is",
             };
             told(BatchVerdict::SyncSender, of_a_waiting_sender(linger_ms.map(|ms| ms as f64)), rule)
         }
         BatchTrigger::SenderFree if writer.middle_span_ms.is_some_and(|span| span >= KEPT_WAITING_MS) => told(
             BatchVerdict::BackPressured,
-            "the broker is the limit: larger batches (batch.size, linger) make its queue shorter, and latency with it".to_owned(),
+            "the broker is the bottleneck: larger batches (batch.size, linger) shorten its queue and the \
+             latency".to_owned(),
             BLOG,
         ),
         BatchTrigger::Unknown => told(
             BatchVerdict::NoEvidence,
-            "look at a longer time (--last), or with a larger budget (--budget)".to_owned(),
-            "gates of the triggers",
+            "read a longer time (--last), or more bytes (--read-limit)".to_owned(),
+            "thresholds of the triggers",
         ),
         BatchTrigger::Time | BatchTrigger::Drained | BatchTrigger::SenderFree | BatchTrigger::Alone => {
             let (verdict, action) = by_linger(topic, writer);
@@ -240,21 +236,24 @@ fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFi
     }
 }
 
-/// What to do about a sender that waits for each answer, and for so many milliseconds at least.
+/// The remedy for a sender that waits for each answer, and for at least this many milliseconds.
 pub fn of_a_waiting_sender(linger_ms: Option<f64>) -> String {
     let action = match linger_ms {
         Some(linger_ms) => format!(
-            "set linger to 0: the sender waits for each answer. So each record waits {linger_ms} ms (the linger, or the least time of an answer) for \
-             others that never come. Or let the application send without waiting; then the linger fills batches"
+            "set linger to 0: the sender waits for each answer, so each record waits {linger_ms} ms (the \
+             linger, or the shortest answer) for others that never come. Or let the application send \
+             asynchronously; then the linger fills batches"
         ),
-        None => "do not raise linger: each record would wait for it. Let the application send without waiting for the answer (if it sends at a \
-                 beat and does not wait, linger helps)"
-            .to_owned(),
+        None => {
+            "do not raise linger: each record would wait for it. Let the application send asynchronously (if \
+             a timer sends the records without waiting, linger helps)"
+                .to_owned()
+        }
     };
     action + UNTUNABLE
 }
 
-/// Whether more than a few of its batches were closed by this.
+/// Whether this trigger closed more than a few of its batches.
 fn shows(habits: &Habits, wanted: BatchTrigger) -> bool {
     habits.triggers.iter().any(|(trigger, share)| *trigger == wanted && *share > 0.01)
 }
@@ -264,7 +263,8 @@ fn larger(cap: Option<BatchCap>) -> String {
         Some(BatchCap::Bytes(bytes)) => {
             let wanted = (bytes * 4).max(65_536);
             format!(
-                "raise batch.size from {bytes} to {wanted}; Java keeps so much memory for every partition with a batch open (buffer.memory)"
+                "raise batch.size from {bytes} to {wanted}; Java reserves that much memory for every \
+                 partition with an open batch (buffer.memory)"
             )
         }
         Some(BatchCap::Records(records)) => format!("raise batch.num.messages above {records}"),
@@ -272,12 +272,12 @@ fn larger(cap: Option<BatchCap>) -> String {
     }
 }
 
-/// Whether a second record comes within the longest linger that the user tolerates. How much one brings is for a replay to say.
+/// Whether a second record arrives within the longest tolerable linger. A replay shows the gain of a linger.
 fn by_linger(topic: &Topic<'_>, writer: &Writer<'_>) -> (BatchVerdict, String) {
     let Some(rate) = writer.rate.filter(|rate| *rate > 0.0) else {
         return (
             BatchVerdict::NoEvidence,
-            "the times of the records tell no rate; look at a longer time (--last)".to_owned(),
+            "the records' times give no rate; read a longer time (--last)".to_owned(),
         );
     };
     // A sticky partitioner sends all of them to one partition at a time.
@@ -287,7 +287,7 @@ fn by_linger(topic: &Topic<'_>, writer: &Writer<'_>) -> (BatchVerdict, String) {
         return (BatchVerdict::LingerBound, REPLAY.to_owned());
     }
     let each = format!(
-        "{rate:.1} records/s to each of {} partitions: few come within a linger of {:.0} ms",
+        "{rate:.1} records/s to each of {} partitions: few arrive within a linger of {:.0} ms",
         writer.partitions, topic.tolerable_linger_ms
     );
     let keyed = topic
@@ -303,7 +303,7 @@ fn by_linger(topic: &Topic<'_>, writer: &Writer<'_>) -> (BatchVerdict, String) {
 fn dealt_in_turn(topic: &Topic<'_>, writer: &Writer<'_>) -> Option<BatchFinding> {
     let keys = topic.keys.filter(|keys| keys.keyed_share < 0.05)?;
     let spread = writer.partitions;
-    // Several sticky ones have several partitions open, and can't be told apart.
+    // Several sticky producers have several partitions open, and can't be separated.
     if spread < 3 || writer.small_share < SMALL_SHARE || writer.mixed > 1 {
         return None;
     }
@@ -317,16 +317,17 @@ fn dealt_in_turn(topic: &Topic<'_>, writer: &Writer<'_>) -> Option<BatchFinding>
         return None;
     }
     let seen = if open {
-        format!("{:.1} of {spread} partitions have a batch of it open at once", habits.open_at_once)
+        format!("{:.1} of {spread} partitions have an open batch of it at once", habits.open_at_once)
     } else {
-        format!("one batch after the other goes to another one of {spread} partitions")
+        format!("each batch goes to another one of {spread} partitions")
     };
     Some(BatchFinding {
         verdict: BatchVerdict::RoundRobin,
         share: share(topic, writer),
         producer: writer.id,
         evidence: format!("{:.0} % of the records have no key, and {seen}", 100.0 * (1.0 - keys.keyed_share)),
-        action: "a sticky partitioner (unless the application names the partitions itself): no RoundRobinPartitioner in Java (2.4 and later stick by themselves, best from 3.3 on), \
+        action: "use a sticky partitioner, unless the application chooses the partitions: remove \
+                 RoundRobinPartitioner in Java (2.4 and later are sticky by default, best from 3.3 on), set \
                  sticky.partitioning.linger.ms in librdkafka"
             .to_owned(),
         rule: "KIP-480, KIP-794".to_owned(),

@@ -1,4 +1,4 @@
-//! A topic looked into: takes record sets as they come, in bounded memory, and ends as what is told of it.
+//! Examines a topic: takes record sets as they arrive, in bounded memory, and ends as the report on the topic.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,50 +18,50 @@ use crate::tally::{CODECS, Tally};
 use crate::trigger::{Habits, Known, habits};
 use crate::verdict::{self, Topic, Writer};
 
-/// Producers and partitions that are told one by one.
+/// The most producers and partitions in a report.
 const MOST_PRODUCERS: usize = 50;
 const MOST_PARTITIONS: usize = 1_000;
-/// Producers of a partition that are told apart.
+/// Limit of the producers that are distinguished per partition.
 const MOST_OF_PARTITION: usize = 1_000;
-/// So many times longer than nearly all of them a span of times is not believed.
+/// A span of times is not plausible if it is this many times longer than nearly all of them.
 const STRETCHED: f64 = 2.0;
-/// More batches than this were not written in less than that.
+/// More batches than this take longer than that to write.
 const AT_ONCE: u64 = 1_000;
 const LEAST_S: f64 = 0.05;
-/// A batch that begins so much before the one before it, of the same producer and partition, is of a clock that was set back.
+/// A batch that begins this much before the one before it, of the same producer and partition, shows a clock that was set back.
 const BACK_MS: i64 = 1_000;
-/// Stretches of time that an interval is built on at least.
+/// Least number of stretches of time for an interval.
 const LEAST_SLOTS: usize = 3;
 
-/// How deep to look.
+/// The depth of the examination.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Depth {
-    /// Bytes of batches that are decoded for a sample of their records; 0 never looks at a payload.
+    /// Bytes of batches that are decompressed for a sample of their records; 0 reads no payload.
     pub decode_bytes: u64,
-    /// The longest linger that the user would bear.
+    /// The longest linger that the user tolerates.
     pub tolerable_linger_ms: f64,
 }
 
-/// What is known beside what was read.
+/// Facts besides the data.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
-    /// Bytes that were fetched.
+    /// Fetched bytes.
     pub fetched_bytes: u64,
-    /// Share of the offsets asked for that was read.
+    /// Share of the requested offsets that was read.
     pub share: f64,
-    /// Seconds that were asked for, where it was a time.
+    /// Requested seconds, if the request was for a time.
     pub window_s: Option<f64>,
     /// Whether it is a sample: slots of time, or of offsets.
     pub is_sample: bool,
     /// Seconds that slots of time cover.
     pub slots_s: Option<f64>,
-    /// Which broker leads a partition, by any number.
+    /// The leader of each partition, by any number.
     pub leaders: BTreeMap<i32, usize>,
-    /// What could not be read, in words.
+    /// The parts that could not be read, in words.
     pub troubles: Vec<String>,
 }
 
-/// A topic while it is read.
+/// The state of a topic during reading.
 #[derive(Debug, Clone)]
 pub struct Sight {
     topic: String,
@@ -84,7 +84,7 @@ struct PartitionSight {
 }
 
 impl Sight {
-    /// Of a topic with so many partitions.
+    /// Of a topic with this number of partitions.
     pub fn new(topic: &str, partitions: usize, depth: Depth) -> Self {
         Self {
             topic: topic.to_owned(),
@@ -99,8 +99,8 @@ impl Sight {
         }
     }
 
-    /// Takes what came of a partition, from an offset on and up to another one; a batch that begins before or behind is not taken. Answers
-    /// with the offset behind the last whole batch.
+    /// Adds data of a partition, from an offset on and up to another one; batches that begin outside are ignored. Returns the offset after
+    /// the last complete batch.
     pub fn take(&mut self, partition: i32, from: i64, to: i64, record_set: &[u8]) -> Option<i64> {
         let (passed, next) = {
             let (mut number, mut this) = (0_u64, &mut *self);
@@ -115,7 +115,8 @@ impl Sight {
         next
     }
 
-    /// Takes a piece of a segment, of batches with a record that is no older than `since_ms`. Answers how many bytes of it are whole batches.
+    /// Adds a piece of a segment, from its batches with a record that is no older than `since_ms`. Returns its number of bytes in complete
+    /// batches.
     pub fn take_segment(&mut self, partition: i32, layout: Layout, since_ms: i64, bytes: &[u8]) -> usize {
         let (passed, walked) = {
             let (mut number, mut this) = (0_u64, &mut *self);
@@ -158,20 +159,20 @@ impl Sight {
         }
     }
 
-    /// Of so many batches one is decoded: all of them until half of the budget is used, every second one until half of the rest is, and so on.
-    /// `None` when nothing is left.
+    /// One of this many batches is decompressed: all of them until half of the budget is used, every second one until half of the rest is,
+    /// and so on. `None` when the budget is used up.
     fn stride(&self) -> Option<u64> {
         let budget = self.depth.decode_bytes;
         let left = budget.checked_sub(self.payload.looked_at_bytes).filter(|left| *left > 0)?;
         Some(1 << (budget / left).ilog2().min(32))
     }
 
-    /// The least time of a record so far, milliseconds since 1970.
+    /// The earliest time of a record so far, milliseconds since 1970.
     pub fn first_ms(&self) -> Option<i64> {
         self.tally.times_ms.map(|(first, _)| first)
     }
 
-    /// Ends a stretch of time that was read over all partitions: the unit of the sample.
+    /// Ends a stretch of time that was read in all partitions: the unit of the sample.
     pub fn end_slot(&mut self) {
         self.slots.push(std::mem::take(&mut self.slot));
     }
@@ -181,7 +182,7 @@ impl Sight {
         self.slots.len()
     }
 
-    /// What is told of the topic.
+    /// The report on the topic.
     pub fn finish(mut self, facts: Facts) -> TopicXray {
         let tally = &self.tally;
         let (seconds, doubt) = self.seconds(&facts);
@@ -234,11 +235,10 @@ impl Sight {
         told
     }
 
-    /// Seconds in which what was read was written, and a doubt. `None` where the times don't tell: then there is no rate.
+    /// The seconds in which the data was written, and a doubt. `None` if the times do not show it: then there is no rate.
     fn seconds(&self, facts: &Facts) -> (Option<f64>, Option<String>) {
         if self.tally.compacted > 0 {
-            let why =
-                "compaction took batches out of it: how many a second were written is not known".to_owned();
+            let why = "compaction removed batches, so the write rate is unknown".to_owned();
             return (None, Some(why));
         }
         if facts.slots_s.is_some() {
@@ -251,8 +251,8 @@ impl Sight {
         let middle_s = self.evidence.middle_ms().map_or(whole_s, |middle| middle / 1e3);
         let (all_s, doubt) = if whole_s > STRETCHED * middle_s + 1.0 {
             let told = format!(
-                "the records' times span {whole_s:.0} s, and nearly all lie within {middle_s:.1} s, of which the rates are: some are of a clock that \
-                 is wrong, or the load came in a burst"
+                "the records' times span {whole_s:.0} s, but nearly all are within {middle_s:.1} s, and the \
+                 rates are for that time: some clocks are wrong, or the load came in a burst"
             );
             (middle_s, Some(told))
         } else {
@@ -261,12 +261,12 @@ impl Sight {
         let is_elsewhere = facts.window_s.is_some_and(|window| all_s > STRETCHED * window + 60.0);
         if is_elsewhere || (all_s < LEAST_S && self.tally.batches > AT_ONCE) {
             let told = format!(
-                "the records' times span {all_s:.3} s, which is not when they were written (the application sets them, or they were made ahead): \
-                 there are no rates"
+                "the records' times span {all_s:.3} s, which is not the time of writing (the application \
+                 sets them, or made the records ahead): there are no rates"
             );
             return (None, Some(told));
         }
-        // What was not read was written in the same time.
+        // The unread part was written in the same time.
         let share = facts.share.clamp(0.0, 1.0);
         ((share > 0.0).then_some(share * all_s), doubt)
     }
@@ -318,36 +318,35 @@ impl Sight {
         let passed = &self.tally.passed;
         if passed.old_format > 0 {
             all.push(format!(
-                "{} message sets of formats 0 and 1, which no client of today writes, were passed over",
+                "skipped {} message sets of formats 0 and 1, which no current client writes",
                 passed.old_format
             ));
         }
         if passed.broken > 0 {
-            all.push(format!("{} batches have a header that can't be, and were passed over", passed.broken));
+            all.push(format!("skipped {} batches with an invalid header", passed.broken));
         }
         if self.tally.compacted > 0 {
             all.push(format!(
-                "{} batches were thinned out by compaction: they are not as they were sent, and in none of the figures",
+                "{} batches lost records by compaction, so the figures leave them out",
                 self.tally.compacted
             ));
         }
         if self.tally.timeless > 0 {
             all.push(format!(
-                "{} batches have no time, or one that lies before that of the batch before them: a clock jumped, or the application sets them",
+                "{} batches have no time, or one before that of the batch before them: a clock jumped, or \
+                 the application sets them",
                 self.tally.timeless
             ));
         }
         if self.tally.log_append > 0 {
             all.push(format!(
-                "{} batches bear the broker's time (message.timestamp.type=LogAppendTime): they tell nothing of linger",
+                "{} batches have the broker's time (message.timestamp.type=LogAppendTime), which does not \
+                 show the linger",
                 self.tally.log_append
             ));
         }
         if let Some(problem) = &self.payload.problem {
-            all.push(format!(
-                "{} of the batches that were unpacked are broken: {problem}",
-                self.payload.broken
-            ));
+            all.push(format!("{} of the decompressed batches are corrupt: {problem}", self.payload.broken));
         }
         all
     }
@@ -414,7 +413,7 @@ fn writer<'a>(
     nameless_at_least: usize,
 ) -> Writer<'a> {
     let partitions = kept.chunk_by(|one, other| one.partition == other.partition).count().max(1);
-    // Of those without an id each has a share.
+    // Each producer without an id gets an equal share.
     let mixed = if id < 0 { nameless_at_least.max(1) } else { 1 };
     let mut spans: Vec<u64> =
         kept.iter().filter(|batch| batch.records > 1).filter_map(Kept::span_ms).collect();
@@ -437,8 +436,8 @@ fn writer<'a>(
     }
 }
 
-/// Records a second while it wrote: of the batches but the last of each slot, over the time from its first to its last. A producer may have come
-/// or gone in the time that was read. `None` for too few.
+/// Records per second while it wrote: all but the last batch of each slot, over the time from its first to its last batch. A producer may
+/// have started or stopped in the meantime. `None` for too few batches.
 fn own_rate(kept: &[Kept]) -> Option<f64> {
     const LEAST: usize = 20;
     let mut order: Vec<(i64, u32)> = kept.iter().map(|batch| (batch.begin_ms, batch.records)).collect();
@@ -450,7 +449,7 @@ fn own_rate(kept: &[Kept]) -> Option<f64> {
         took_ms += last.0.abs_diff(first.0);
         counted += slot.len() - 1;
     }
-    // Where most batches are alone in their slot, this would be of the others.
+    // If most batches are alone in their slot, this rate would describe only the others.
     (counted >= LEAST && 2 * counted > kept.len() && took_ms > 0)
         .then(|| 1e3 * records as f64 / took_ms as f64)
 }
@@ -483,8 +482,9 @@ fn spread(found: &Histogram) -> Option<Spread> {
     })
 }
 
-/// 95 % interval of the ratio of two sums over slots: the linearised ratio estimator (Cochran, Sampling Techniques, 6.4), with Student's t by
-/// its first expansion. Slots are evenly spread, which leaves out no part of the time; that they are few of many is not taken off.
+/// 95 % confidence interval of the ratio of two sums over slots: the linearised ratio estimator (Cochran, Sampling Techniques, 6.4), with
+/// Student's t by its first expansion. Slots are evenly spread, which leaves out no part of the time; there is no finite population
+/// correction.
 fn interval(slots: &[[u64; 3]], which: usize) -> Option<(f64, f64)> {
     if slots.len() < LEAST_SLOTS {
         return None;
@@ -520,7 +520,7 @@ mod tests {
         bytes
     }
 
-    /// So many batches of three records, of one producer, each open for 4 ms.
+    /// The given number of batches with three records, of one producer, each open for 4 ms.
     fn set(batches: i64, producer: i64) -> Vec<u8> {
         let of = |number: i64| {
             batch(3 * number, producer, &[7 * number, 7 * number + 1, 7 * number + 4], Codec::None)
@@ -598,7 +598,7 @@ mod tests {
             );
             assert_eq!(told.findings[0].verdict, BatchVerdict::Small, "{wrong_ms}");
             assert!(
-                told.troubles.iter().any(|line| line.contains("a clock that is wrong")),
+                told.troubles.iter().any(|line| line.contains("some clocks are wrong")),
                 "{:?}",
                 told.troubles
             );

@@ -19,7 +19,7 @@ impl Dice {
     }
 }
 
-/// Poisson arrivals at so many records a second in each partition.
+/// Poisson arrivals at the given records per second in each partition.
 fn poisson(rates: &[f64], seconds: f64, body_bytes: u32) -> Stream {
     let mut arrivals = Vec::new();
     for (partition, rate) in rates.iter().enumerate() {

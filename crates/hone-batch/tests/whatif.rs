@@ -1,4 +1,4 @@
-//! From batches to a prediction, held against a replay of the truth that made the batches.
+//! From batches to a prediction, compared with a replay of the arrivals that made the batches.
 
 use hone_batch::whatif::calibrate::Told;
 use hone_batch::whatif::client::{Client, Rules};
@@ -125,7 +125,7 @@ fn waiting(seed: u64, records: u32, least_us: f64, spread_us: f64) -> Vec<(u64, 
     (0..records).map(next).collect()
 }
 
-/// Records of one producer in transactions of so many milliseconds: the truth, and its batches with the markers between them.
+/// Records of one producer in transactions of the given milliseconds: the arrivals, and their batches with the markers between them.
 fn in_transactions(
     arrivals: &[(u64, u32)],
     every_ms: u64,
@@ -281,7 +281,7 @@ fn a_longer_linger_is_foreseen_as_it_comes() {
     }
 }
 
-/// Wherever it is stopped: either all is foreseen, or it is said why nothing is.
+/// Wherever the scan is stopped, the output either predicts all or gives the reason for no prediction.
 #[test]
 fn what_is_stopped_says_so() {
     let arrivals = poisson(&[300.0; 2], 5.0, 1);
@@ -305,7 +305,7 @@ fn what_is_stopped_says_so() {
     let early = (0..all).step_by((all / 8).max(1));
     for most in early.chain(all.saturating_sub(12)..all) {
         let refused = stopped_after(most).0.unwrap();
-        assert!(refused.starts_with("it was stopped before"), "{most} of {all}: {refused}");
+        assert!(refused.starts_with("the replay stopped before"), "{most} of {all}: {refused}");
     }
 }
 
@@ -446,7 +446,7 @@ fn a_client_that_draws_a_partition_for_each_record_stays_with_a_linger() {
         let then = found.predicted.unwrap_or_else(|| panic!("{:?}", found.refused)).batches_per_s;
         near(then.value, truth, 0.1);
         assert!(then.low <= truth && then.high > 2.5 * truth, "{then:?} of {truth}");
-        assert!(found.notes.iter().any(|note| note.contains("by the client or by the application")));
+        assert!(found.notes.iter().any(|note| note.contains("either the client or the application")));
     }
 }
 
@@ -470,7 +470,7 @@ fn producers_without_an_id_are_told_apart_by_their_linger() {
     let then = found.predicted.unwrap_or_else(|| panic!("{:?}", found.refused)).batches_per_s;
     near(found.today.batches_per_s, sets.len() as f64 / 60.0, 0.01);
     near(then.value, truth as f64 / 60.0, 0.1);
-    assert!(found.notes[0].contains("told apart by a linger of"), "{:?}", found.notes);
+    assert!(found.notes[0].contains("separates producers without an id by a linger of"), "{:?}", found.notes);
 }
 
 #[test]
@@ -559,7 +559,7 @@ fn headers_alone_foresee_much_the_same() {
     assert_eq!(found.refused, None);
     let truth = run(&stream(&arrivals), &today.with_linger_us(50_000), &one, &Shrink::none());
     near(found.predicted.unwrap().batch_bytes_mean.value, truth.total.mean_bytes(), 0.06);
-    assert!(found.notes.iter().any(|note| note.contains("by headers alone")));
+    assert!(found.notes.iter().any(|note| note.contains("headers only")));
     for change in [
         Change { codec: Some(Codec::Zstd), ..Change::default() },
         Change { partitions: Some(2), ..Change::default() },

@@ -1,4 +1,4 @@
-//! Branch records turned into clang's profile of samples, by the tool beside the compiler or by Google's.
+//! Converts branch records into clang's sample profile, by the compiler's own tool or by Google's.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::refusal::Refusal;
 /// A large program takes minutes.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// Who converts.
+/// The converter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Converter {
     /// `llvm-profgen` of the compiler's LLVM.
@@ -26,10 +26,10 @@ pub enum Converter {
 }
 
 impl Converter {
-    /// The one beside the compiler; the other one where that is missing.
+    /// The compiler's own one; the other one if that is missing.
     ///
     /// # Errors
-    /// When both are missing; with the package.
+    /// Fails when both are missing; the error names the package.
     pub(crate) fn beside(toolchain: &CToolchain) -> Result<Self> {
         let package = format!("llvm-{}", toolchain.major);
         let folder = toolchain.cc.parent().unwrap_or(Path::new("/")).to_path_buf();
@@ -42,10 +42,10 @@ impl Converter {
         }
     }
 
-    /// Converts perf's data, or what `perf script` printed of it. Gives the command, ready to paste.
+    /// Converts perf's data, or the output of `perf script`. Returns the command, ready to paste.
     ///
     /// # Errors
-    /// [`PerfRefusal::NoBranches`] for data without branch records; when the tool fails or writes nothing.
+    /// [`PerfRefusal::NoBranches`] for data without branch records; also fails when the tool fails or writes nothing.
     pub fn convert(&self, runner: &dyn Runner, data: &Path, program: &Path, into: &Path) -> Result<String> {
         if let Err(error) = fs::remove_file(into)
             && error.kind() != std::io::ErrorKind::NotFound
@@ -59,7 +59,7 @@ impl Converter {
         let finished = runner.run(&call).map_err(lacking_branches)?;
         if into.metadata().map_or(0, |facts| facts.len()) == 0 {
             let said =
-                finished.stderr_text()?.lines().next().unwrap_or("its converter says nothing").to_owned();
+                finished.stderr_text()?.lines().next().unwrap_or("its converter printed nothing").to_owned();
             return Err(Refusal::from(PerfRefusal::NoBranches { said }).into());
         }
         Ok(call.to_string())
@@ -97,7 +97,7 @@ fn lacking_branches(error: ToolError) -> anyhow::Error {
             let said = scene.stderr.iter().find(|line| line.contains("Invalid perf script input"));
             match said {
                 Some(said) => {
-                    let said = format!("llvm-profgen says \"{}\"", said.trim());
+                    let said = format!("llvm-profgen reports \"{}\"", said.trim());
                     Refusal::from(PerfRefusal::NoBranches { said }).into()
                 }
                 None => error.into(),

@@ -1,4 +1,4 @@
-//! Which build is wanted.
+//! The requested build.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +12,15 @@ use crate::digest::{content_hash, short};
 pub enum Guide {
     /// None.
     None,
-    /// The program counts.
+    /// An instrumented program.
     Generate,
-    /// A plain program whose code can be traced back to the lines of its sources: what samples of it become a profile by.
+    /// A plain program whose code can be mapped to the lines of its sources, so that samples of it become a profile.
     Traceable,
-    /// The program is shaped by a merged profile: a file, for gcc a folder of `.gcda` files.
+    /// The program is built with a merged profile: a file, for gcc a folder of `.gcda` files.
     Use(PathBuf),
-    /// The program is shaped by a merged profile and counts once more, after inlining.
+    /// The program is built with a merged profile and counts once more, after inlining.
     CsGenerate(PathBuf),
-    /// The program is shaped by samples of its branches.
+    /// The program is built with samples of its branches.
     SampleUse(PathBuf),
 }
 
@@ -33,13 +33,13 @@ impl Guide {
         }
     }
 
-    /// Whether the program counts while it runs.
+    /// Whether the program is instrumented.
     pub fn counts(&self) -> bool {
         matches!(self, Self::Generate | Self::CsGenerate(_))
     }
 }
 
-/// Which build is wanted.
+/// The requested build.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BuildRequest {
     /// Its name.
@@ -50,18 +50,17 @@ pub struct BuildRequest {
     pub relocs: bool,
     /// Whether switches may become tables of addresses.
     pub jump_tables: bool,
-    /// Whether each function is compiled into a section of its own, as it is wherever there is a seed: the first of several
-    /// builds differs from the others by its places only.
+    /// Whether each function gets its own section, as with a seed: the first of several builds then differs from the others only by places.
     #[serde(default)]
     pub apart: bool,
-    /// Places functions in an order of luck, the same for the same number: how much of a difference is luck of placement
-    /// is seen from several. In a build with a profile of clang or rustc, lld orders hot functions by the profile, seed or
-    /// not; those move by the padding that the linker puts between functions, where it knows how to.
+    /// Places functions in a random order, the same for the same number: several builds show how much of a difference comes from placement
+    /// by chance. In a build with a profile of clang or rustc, lld orders hot functions by the profile, with or without a seed. Those move
+    /// by the padding that the linker puts between functions, if it supports that.
     pub link_seed: Option<u64>,
 }
 
 impl BuildRequest {
-    /// A build as the program's makers do it.
+    /// The default build.
     pub fn plain(variant: &str) -> Self {
         Self {
             variant: variant.to_owned(),
@@ -85,13 +84,13 @@ impl BuildRequest {
         Self { relocs: true, ..self }
     }
 
-    /// Without tables of addresses for switches.
+    /// Without jump tables for switches.
     #[must_use]
     pub fn without_jump_tables(self) -> Self {
         Self { jump_tables: false, ..self }
     }
 
-    /// With each function in a section of its own.
+    /// With each function in its own section.
     #[must_use]
     pub fn apart(self) -> Self {
         Self { apart: true, ..self }
@@ -103,7 +102,7 @@ impl BuildRequest {
         Self { link_seed: Some(link_seed), ..self }
     }
 
-    /// Names the folder of all builds with this guide, these flags, and a profile of this content.
+    /// Names the folder of all builds with this guide, these flags, and a profile with this content.
     pub(crate) fn folder_name(&self) -> String {
         let of = |what: &str, profile: &Path| format!("{what}-{}", key_of(profile));
         let mut name = match &self.guide {
@@ -130,7 +129,7 @@ impl BuildRequest {
     }
 }
 
-/// What a profile's builds are known by: its contents, or the name of one that is not there yet.
+/// The identity of a profile in the names of builds: its contents, or the name of one that does not exist yet.
 fn key_of(profile: &Path) -> String {
     let stem = || profile.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     content_hash(profile).map_or_else(|_| stem(), |hash| short(&hash).to_owned())

@@ -1,18 +1,18 @@
-//! One seam for every way in which a program comes to be built: by Cargo, by the commands of its own build system, by `go`,
-//! or long ago by somebody else.
+//! One interface for every way to build a program: by Cargo, by the commands of its own build system, by `go`, or not at all (a finished
+//! program).
 //!
-//! A [`BuildRequest`] says which build is wanted, a [`Builder`] makes it into a [`Built`]. What a kind of target can't have is
-//! refused before anything starts ([`Builder::fits`]). BOLT stands beside: it takes a `Built` and gives another one.
-//! The order of work, of which the training itself belongs to the caller:
+//! A [`BuildRequest`] describes the requested build, a [`Builder`] makes it into a [`Built`]. Hone refuses what a kind of target can't have
+//! before anything starts ([`Builder::fits`]). BOLT is separate: it takes a `Built` and returns another one. The order of work, in which
+//! the caller does the training itself:
 //!
 //! 1. [`Builder::build`] of the plain request, and of one with [`Guide::Generate`] (Go: none, its plain program is trained);
-//! 2. the caller starts the counting program with [`Builder::training_env`], loads it, and stops it; its counts are then
-//!    where [`Builder::profile_files`] says;
-//! 3. [`Builder::merge`], then [`Builder::prove_profile`]: no build may use a profile that was not proven;
+//! 2. the caller starts the instrumented program with [`Builder::training_env`], loads it, and stops it; its counts are then where
+//!    [`Builder::profile_files`] says;
+//! 3. [`Builder::merge`], then [`Builder::prove_profile`]: no build may use an unverified profile;
 //! 4. [`Builder::build`] with [`Guide::Use`], then [`Builder::prove_applied`].
 //!
-//! For context-sensitive counts (clang) there is a second round in between: a build with [`Guide::CsGenerate`] and the proven
-//! profile, a second training, and a merge of the first merged profile *and* the second training.
+//! For context-sensitive counts (clang) there is a second round in between: a build with [`Guide::CsGenerate`] and the verified profile, a
+//! second training, and a merge of the first merged profile *and* the second training.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,90 +27,90 @@ use crate::capture::{ProfileFiles, Tally};
 use crate::refusal::Refusal;
 use crate::target_kind::TargetKind;
 
-/// Builds variants of one program, merges and proves their profiles.
+/// Builds variants of one program, merges and verifies their profiles.
 pub trait Builder {
-    /// Who builds.
+    /// The kind of its targets.
     fn kind(&self) -> TargetKind;
 
-    /// Whether this kind of target can have this part of a profile.
+    /// Checks that this kind of target can have this part of a profile.
     ///
     /// # Errors
-    /// [`Refusal::Unfit`] with the reason and the way out.
+    /// [`Refusal::Unfit`] with the reason and the remedy.
     fn can(&self, guide: &Guide) -> Result<(), Refusal> {
         fits_guide(self.kind(), guide)
     }
 
-    /// Whether this kind of target can be built so; [`Builder::can`] and the request's other wishes. Nothing is built.
+    /// Checks that this kind of target can be built this way; [`Builder::can`] and the other parts of the request. It builds nothing.
     ///
     /// # Errors
-    /// [`Refusal::Unfit`] with the reason and the way out.
+    /// [`Refusal::Unfit`] with the reason and the remedy.
     fn fits(&self, request: &BuildRequest) -> Result<(), Refusal> {
         self.can(&request.guide)?;
         fits_flags(self.kind(), request)
     }
 
-    /// Builds one variant. Orders with a profile are to be given with a proven one only.
+    /// Builds one variant. A request with a profile must name a verified one.
     ///
     /// # Errors
     /// A [`Refusal`] when the request does not fit or the result is not what was requested; otherwise when the build fails.
     fn build(&self, request: &BuildRequest) -> Result<Built>;
 
-    /// What [`Builder::build`] would run, ready to paste. Nothing is carried out.
+    /// The commands of [`Builder::build`], ready to paste. It runs nothing.
     ///
     /// # Errors
     /// A [`Refusal`] when the request does not fit.
     fn commands(&self, request: &BuildRequest) -> Result<Vec<String>>;
 
-    /// The environment of a counting program, so that its counts get into this folder. The folder must be empty for each
-    /// training, and there when the program starts.
+    /// The environment of an instrumented program that writes its counts into this folder. The folder must be empty for each training, and
+    /// must exist when the program starts.
     fn training_env(&self, raw: &Path) -> Vec<(OsString, OsString)>;
 
-    /// Where the counts of a program will be that was started with [`Builder::training_env`].
+    /// The files of the counts of a program that was started with [`Builder::training_env`].
     fn profile_files(&self, built: &Built, raw: &Path) -> ProfileFiles;
 
-    /// Who turns perf's data with branch records of a [`Guide::Traceable`] build into a file that [`Builder::merge`] takes.
+    /// The tool that converts perf's data with branch records of a [`Guide::Traceable`] build into a file for [`Builder::merge`].
     ///
     /// # Errors
-    /// [`Refusal::Unfit`] where the compiler takes no samples; when the tool that converts them is missing, with its package.
+    /// [`Refusal::Unfit`] if the compiler takes no samples; also fails when the converter is missing, and names its package.
     fn converter(&self) -> Result<Converter> {
         self.can(&Guide::Traceable)?;
         anyhow::bail!("{} has no tool that makes a profile of samples", self.kind())
     }
 
-    /// Whether this counting program was linked with the dump object (see [`crate::capture::DumpObject`]), and all that counts in
-    /// it obeys that one.
+    /// Whether this instrumented program contains the dump object (see [`crate::capture::DumpObject`]), which then controls all of its
+    /// counters.
     fn has_dump_object(&self, _counting: &Built) -> bool {
         false
     }
 
-    /// What a counting program has left in a folder, in a sum; nothing is proven.
+    /// The sum of the counts in a folder, without verification.
     ///
     /// # Errors
-    /// When it can't be read, and for what does not count.
+    /// Fails when it can't be read, and for a program without counters.
     fn tally(&self, _raw: &Path, _counting: &Built) -> Result<Tally> {
         Err(Refusal::Uncounted { kind: self.kind() }.into())
     }
 
-    /// Merges profiles: folders of raw ones, or files (a merged profile for a second round, a `.pprof`), each with its weight: its
-    /// counts are taken that many times. Only the ratio of the weights matters; it is kept to a thousandth.
+    /// Merges profiles: folders of raw ones, or files (a merged profile for a second round, a `.pprof`), each with its weight, which
+    /// multiplies its counts. Only the ratio of the weights matters; it is kept to a thousandth.
     ///
     /// # Errors
     /// A [`Refusal`] when one has no profile, an empty one, or one that can't be read.
     fn merge(&self, raw: &[(PathBuf, f64)]) -> Result<Merged>;
 
-    /// Reads a merged profile back and holds it against the program that counted (Go, samples: against the plain program).
+    /// Reads a merged profile back and compares it with the instrumented program (Go, samples: with the plain program).
     ///
     /// # Errors
-    /// A [`Refusal`] with the reason for which no build may use it.
+    /// A [`Refusal`] with the reason why no build may use it.
     fn prove_profile(&self, merged: &Merged, counting: &Built) -> Result<Proven>;
 
-    /// Proves from what the tools said, and from the machine code, that the profile shaped the program.
+    /// Verifies, by the tools' messages and the machine code, that the build used the profile.
     ///
     /// # Errors
-    /// A [`Refusal`] when it was not used, next to nothing of it fits, or the code is that of the plain build.
+    /// A [`Refusal`] when it was not used, when next to nothing of it fits, or when the code is that of the plain build.
     fn prove_applied(&self, shaped: &Built, plain: &Built, proven: &Proven) -> Result<ProfileApplied>;
 
-    /// A built variant as it stands in records. The profile's parts are for the variant that was shaped by it.
+    /// A built variant for the record. The parts of the profile are for a variant that was built with it.
     fn artifact(&self, built: &Built, profile: Option<(&Proven, &ProfileApplied)>) -> Artifact {
         Artifact {
             variant: built.variant.clone(),
@@ -128,11 +128,11 @@ pub trait Builder {
         }
     }
 
-    /// Which tools build and merge.
+    /// The tools that build and merge.
     fn receipts(&self) -> Vec<ToolReceipt>;
 }
 
-/// Which guides a kind of target can have.
+/// The guides that a kind of target can have.
 fn fits_guide(kind: TargetKind, guide: &Guide) -> Result<(), Refusal> {
     let (what, why, next) = match (kind, guide) {
         (_, Guide::None)
@@ -150,20 +150,20 @@ fn fits_guide(kind: TargetKind, guide: &Guide) -> Result<(), Refusal> {
         (TargetKind::Gcc, Guide::CsGenerate(_)) => (
             "context-sensitive counts",
             "gcc has no flag for them",
-            "leave out the variant csir, or say compiler = \"clang\"",
+            "leave out the variant csir, or set compiler = \"clang\"",
         ),
         (TargetKind::Gcc, Guide::SampleUse(_) | Guide::Traceable) => (
             "a profile of samples",
-            "gcc's form of it is made of branch records by a tool of its own",
+            "gcc reads another format, and a separate tool converts branch records to it",
             "train an instrumented build (pgo), or let BOLT use the samples",
         ),
         (TargetKind::Go, Guide::Generate) => (
-            "a counting build",
-            "Go's profile is taken from the plain program by net/http/pprof",
-            "train the plain build, and merge what /debug/pprof/profile gave",
+            "an instrumented build",
+            "net/http/pprof takes Go's profile from the plain program",
+            "train the plain build, and merge the profile from /debug/pprof/profile",
         ),
         (TargetKind::Go, Guide::CsGenerate(_)) => {
-            ("context-sensitive counts", "Go's compiler has no counts at all", "leave out the variant csir")
+            ("context-sensitive counts", "Go's compiler has no counters at all", "leave out the variant csir")
         }
         (TargetKind::Go, Guide::SampleUse(_) | Guide::Traceable) => (
             "a profile of branch samples",
@@ -179,7 +179,7 @@ fn fits_guide(kind: TargetKind, guide: &Guide) -> Result<(), Refusal> {
     Err(Refusal::Unfit { kind, what, why, next })
 }
 
-/// Which other wishes a kind of target can be granted.
+/// The other parts of a request that a kind of target supports.
 fn fits_flags(kind: TargetKind, request: &BuildRequest) -> Result<(), Refusal> {
     let refuse = |what, why, next| Err(Refusal::Unfit { kind, what, why, next });
     match kind {
@@ -201,12 +201,13 @@ fn fits_flags(kind: TargetKind, request: &BuildRequest) -> Result<(), Refusal> {
         TargetKind::Given if request.link_seed.is_some() => refuse(
             "a link in another order",
             "there are no objects to link",
-            "ask for one build only (builds = 1), or name the sources as the target",
+            "set one build only (builds = 1), or name the sources as the target",
         ),
         TargetKind::Gcc if request.link_seed.is_some() => refuse(
             "a link in another order",
-            "GNU ld can't shuffle functions, and another order of the objects is another order of their constructors",
-            "ask for one build only (builds = 1), or say compiler = \"clang\"",
+            "GNU ld can't shuffle functions, and another order of the objects also changes the order of \
+             their constructors",
+            "set one build only (builds = 1), or set compiler = \"clang\"",
         ),
         _ => Ok(()),
     }

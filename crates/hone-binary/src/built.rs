@@ -1,4 +1,4 @@
-//! What builds and merges have made.
+//! Results of builds and merges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -32,18 +32,18 @@ pub struct Built {
     pub build_s: f64,
     /// Whether the program was up to date, so that `build_s` is not the time of a build.
     pub fresh: bool,
-    /// What the tools said.
+    /// The tools' messages.
     pub stderr_paths: Vec<PathBuf>,
     /// Sizes and hashes.
     pub facts: FileFacts,
-    /// What only this way of building knows.
+    /// Facts of this way of building.
     pub how: How,
 }
 
 /// A shared library that a build has made, and that its program loads from there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Library {
-    /// Where the loader finds it.
+    /// The path at which the loader finds it.
     pub path: PathBuf,
     /// SHA-256, hex.
     pub sha256: String,
@@ -56,7 +56,7 @@ impl Library {
     }
 }
 
-/// What only one way of building knows.
+/// Facts of one way of building.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
@@ -66,9 +66,9 @@ pub enum How {
         crates_compiled: u32,
         /// Crates that Cargo found up to date.
         crates_up_to_date: u32,
-        /// Crates whose sources lie on this machine, as they appear in symbols.
+        /// Crates with sources on this machine, as they appear in symbols.
         own_crates: BTreeSet<String>,
-        /// Foreign code inside.
+        /// Code of other languages in it.
         native: Vec<NativeCode>,
     },
     /// By the commands of the program's own build system.
@@ -77,9 +77,9 @@ pub enum How {
         folder: PathBuf,
         /// Actions of compilers.
         log: Vec<Entry>,
-        /// How much of the program's text the flags have shaped.
+        /// The share of the program's text that the flags reached.
         coverage: Coverage,
-        /// Libraries of this build that the program loads: they stay where they were made.
+        /// Libraries of this build that the program loads from where they were made.
         #[serde(default)]
         libraries: Vec<Library>,
     },
@@ -94,16 +94,16 @@ pub enum How {
     },
     /// By BOLT, from another build.
     Bolt {
-        /// How much it was allowed.
+        /// The level of optimisation.
         rung: Rung,
-        /// Functions that it left alone.
+        /// Skipped functions.
         skipped: Vec<String>,
-        /// What it said.
+        /// Its messages.
         said: Box<Said>,
-        /// SHA-256 of the program that it rewrote.
+        /// SHA-256 of the program before BOLT.
         from_sha256: String,
     },
-    /// By somebody else.
+    /// The program was finished before.
     Given,
 }
 
@@ -113,7 +113,7 @@ impl Built {
         self.commands.join(" && ")
     }
 
-    /// How much of the text the flags have shaped, when that is known.
+    /// The share of the text that the flags reached, if known.
     pub fn coverage(&self) -> Option<&Coverage> {
         match &self.how {
             How::Recipe { coverage, .. } => Some(coverage),
@@ -129,18 +129,18 @@ impl Built {
         }
     }
 
-    /// The first of these libraries that is another one now, or gone: a later build was made in its place.
+    /// The first of these libraries that has changed or is gone: a later build was made in its place.
     pub fn changed_library(&self) -> Option<&Library> {
         let is_as_it_was =
             |library: &Library| sha256_of(&library.path).is_ok_and(|(now, _)| now == library.sha256);
         self.libraries().iter().find(|library| !is_as_it_was(library))
     }
 
-    /// What the loader gets of the program and of its own libraries, as hashes; the same for two builds that differ by nothing but the
-    /// folder they were made in.
+    /// The contents that the loader reads of the program and of its own libraries, as hashes; the same for two builds that differ only by
+    /// their folder.
     ///
     /// # Errors
-    /// When a file can't be read.
+    /// Fails when a file can't be read.
     pub fn loaded_sha256(&self) -> Result<Vec<String>> {
         let How::Recipe { folder, libraries, .. } = &self.how else {
             return Ok(vec![self.facts.sha256.clone()]);
@@ -150,7 +150,7 @@ impl Built {
         files.map(|file| loaded_sha256(file, folder)).collect()
     }
 
-    /// Foreign code that a build script compiled, when that is known.
+    /// Code of other languages that a build script compiled, if known.
     pub fn native(&self) -> Option<&[NativeCode]> {
         match &self.how {
             How::Cargo { native, .. } => Some(native),
@@ -168,7 +168,7 @@ pub struct Merged {
     pub sha256: String,
     /// Size of the profile.
     pub bytes: u64,
-    /// Raw files that went in.
+    /// Number of raw files in it.
     pub raw_files: u32,
     /// Their total size.
     pub raw_bytes: u64,
@@ -176,16 +176,16 @@ pub struct Merged {
     pub command: String,
 }
 
-/// A profile that may be used, and what it covers.
+/// A verified profile, and its coverage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proven {
-    /// What was read back from it.
+    /// Its contents.
     pub proof: ProfileProof,
     /// Code in the program that the profile covers or leaves out.
     pub code_inside: Vec<CodeInside>,
 }
 
-/// A build that should count must count, and no other may.
+/// A requested instrumented build must be instrumented, and no other build may be.
 pub(crate) fn refuse_other_counting(request: &BuildRequest, built: &Built) -> Result<()> {
     let binary = || built.executable.clone();
     match (request.guide.counts(), built.facts.instrumented) {
@@ -213,7 +213,7 @@ fn libraries_of(built: &Built) -> BTreeMap<PathBuf, String> {
     Libraries::from_log(log).paths().filter_map(code).collect()
 }
 
-/// What a build's tools said, one text for each command.
+/// The messages of a build's tools, one text for each command.
 pub(crate) fn words_of(built: &Built) -> Result<Vec<String>> {
     let read = |path: &PathBuf| {
         let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;

@@ -1,8 +1,8 @@
-//! Compilers of C and C++, each with the tools that belong to it.
+//! Compilers of C and C++, each with its own tools.
 //!
-//! Profiles go from one tool to the next in forms that change with each version, and the first `llvm-profdata` in PATH is often
-//! that of another LLVM. So the compiler is found first, its links are followed to the folder where it really is, and every
-//! other tool must be there and say the same version, before anything is built.
+//! Tools exchange profiles in formats that change with each version, and the first `llvm-profdata` in PATH often belongs to another LLVM.
+//! So Hone first finds the compiler and resolves its links to the real folder. Every other tool must be in that folder and report the same
+//! version, before anything is built.
 
 pub(crate) mod refusal;
 
@@ -17,14 +17,14 @@ use crate::refusal::Refusal;
 use refusal::CLANG_MAJORS;
 pub use refusal::CToolchainRefusal;
 
-/// What a compiler's profiles are made with.
+/// The tools for a compiler's profiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tools {
     /// Clang's.
     Llvm {
         /// The linker, `ld.lld`.
         lld: PathBuf,
-        /// Whether it can pad functions by a seed, which moves those that a profile orders.
+        /// Whether it can pad functions by a seed, which moves functions that a profile orders.
         pads: bool,
         /// Merges and shows profiles.
         profdata: PathBuf,
@@ -40,29 +40,29 @@ pub enum Tools {
     },
 }
 
-/// A compiler with the tools beside it, all of one version.
+/// A compiler with the tools next to it, all of one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CToolchain {
     /// The compiler for C, in its real folder.
     pub cc: PathBuf,
-    /// The compiler for C++, when it is there.
+    /// The compiler for C++, if present.
     pub cxx: Option<PathBuf>,
-    /// Makes archives; it knows the compiler's intermediate code.
+    /// Makes archives; it understands the compiler's intermediate code.
     pub ar: PathBuf,
     /// Indexes them.
     pub ranlib: PathBuf,
     /// Lists symbols.
     pub nm: PathBuf,
-    /// For profiles.
+    /// The tools for profiles.
     pub tools: Tools,
     /// Major version of the compiler.
     pub major: u32,
-    /// Which tools these are.
+    /// The receipts of these tools.
     pub receipts: Vec<ToolReceipt>,
 }
 
 impl CToolchain {
-    /// Finds the named compiler (`clang`, `clang-22`, `gcc`, `gcc-12`, or a path), or the newest clang that has everything.
+    /// Finds the named compiler (`clang`, `clang-22`, `gcc`, `gcc-12`, or a path), or the newest clang with all of its tools.
     ///
     /// # Errors
     /// [`CToolchainRefusal`] inside of [`crate::Refusal`], or a [`ToolError`] when something is missing; both name the package.
@@ -80,7 +80,7 @@ impl CToolchain {
 
     fn newest_clang(runner: &dyn Runner) -> anyhow::Result<Self> {
         for (file, variable) in OF_CLANG.into_iter().filter(|(_, variable)| is_set(variable)) {
-            // What names no program is wrong whichever clang is taken.
+            // A variable that names no program is wrong for every clang.
             Tool::new(file, variable).locate_beside(&[])?;
         }
         let names = CLANG_MAJORS.rev().map(|major| format!("clang-{major}")).chain(["clang".to_owned()]);
@@ -98,7 +98,7 @@ impl CToolchain {
                 }
             }
         }
-        // A variable is not to blame for what lacks beside it.
+        // A variable is not the reason for tools that are missing next to the compiler.
         let variables = tools_named();
         Err(refused(match variables.is_empty() || !is_of_a_version {
             true => CToolchainRefusal::NoneWhole { tried },
@@ -120,7 +120,7 @@ impl CToolchain {
     }
 }
 
-/// Variables that take the place of tools of clang, and so have a say in which clang is the newest that has them all.
+/// Variables that replace tools of clang, and therefore affect which clang is the newest with all of its tools.
 const OF_CLANG: [(&str, &str); 2] = [("ld.lld", "HONE_LLD"), ("llvm-profdata", "HONE_LLVM_PROFDATA")];
 
 /// Those of them that are set.
@@ -128,7 +128,7 @@ pub fn tools_named() -> Vec<&'static str> {
     OF_CLANG.into_iter().map(|(_, variable)| variable).filter(|variable| is_set(variable)).collect()
 }
 
-/// As [`Tool`] sees it.
+/// The description for [`Tool`].
 fn is_set(variable: &str) -> bool {
     env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
@@ -141,7 +141,7 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// The compiler by its name or path, links not yet followed.
+/// The compiler by its name or path, before links are resolved.
 fn compiler_named(name: &str) -> Result<LocatedTool, ToolError> {
     let path = Path::new(name);
     let package = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
@@ -159,7 +159,7 @@ fn compiler_named(name: &str) -> Result<LocatedTool, ToolError> {
         .unwrap_or(first))
 }
 
-/// The first folder in which a compiler of this name is itself, and no link to something that asks a cache or another machine.
+/// The first folder in which a compiler of this name is the compiler itself, not a link to a compiler cache or a distributed build.
 fn behind_launchers(name: &str, folders: Vec<PathBuf>) -> Option<PathBuf> {
     folders.into_iter().filter(|folder| folder.is_absolute()).find(|folder| {
         let path = folder.join(name);
@@ -167,14 +167,14 @@ fn behind_launchers(name: &str, folders: Vec<PathBuf>) -> Option<PathBuf> {
     })
 }
 
-/// Distributions put links to these in front of PATH, under the names of compilers.
+/// Distributions put links to these first in PATH, under the names of compilers.
 fn is_launcher(path: &Path) -> bool {
     let real = path.canonicalize().ok();
     let name = real.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     name.is_some_and(|name| ["ccache", "distcc", "icecc", "sccache"].contains(&name.as_str()))
 }
 
-/// A program whose place is known.
+/// A program with a known path.
 struct At<'a> {
     folder: PathBuf,
     file: String,
@@ -206,12 +206,12 @@ enum CompilerKind {
 }
 
 impl CompilerKind {
-    /// Kind and major version by the line of `--version` that has the number.
+    /// Kind and major version, from the line of `--version` with the number.
     fn parse(says: &str) -> Option<(Self, u32)> {
         if let Some((_, number)) = says.split_once("clang version ") {
             return Some((Self::Clang, Version::first_in(number)?.0));
         }
-        // `gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0`: the name is that by which it was called.
+        // `gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0`: the first word is the name on the command line.
         let (name, rest) = says.split_once(" (")?;
         let known = ["gcc", "g++", "cc", "c++"];
         let parts: Vec<&str> = name.split('-').collect();
@@ -221,7 +221,7 @@ impl CompilerKind {
     }
 }
 
-/// A tool beside the compiler, and of its version.
+/// A tool next to the compiler, of the same version.
 fn member(
     cc: &Path,
     major: u32,
@@ -246,8 +246,8 @@ fn member(
     Ok((found.path().to_path_buf(), receipt))
 }
 
-/// The version proper stands behind the packager's, when there is one in parentheses: `gcov-tool (Debian 12.2.0-14) 12.2.0`.
-/// LLVM's tools have theirs in front: `Debian LLD 22.1.8 (compatible with GNU linkers)`.
+/// The version follows the packager's, if that is in parentheses: `gcov-tool (Debian 12.2.0-14) 12.2.0`. LLVM's tools have theirs before
+/// it: `Debian LLD 22.1.8 (compatible with GNU linkers)`.
 fn major_of(says: &str) -> Option<u32> {
     let behind = says.rsplit_once(')').and_then(|(_, rest)| Version::first_in(rest));
     behind.or_else(|| Version::first_in(says)).map(|version| version.0)
@@ -278,7 +278,7 @@ fn clang_toolchain(
     })
 }
 
-/// Asks the linker itself: it tells its version only when it knows the flags beside that.
+/// Asks the linker itself, which prints its version only if it also knows the other flags.
 fn pads(runner: &dyn Runner, lld: &Path) -> anyhow::Result<bool> {
     let call = Call::new("ask-padding", lld, "/").arg(format!("{PADDING}=1")).arg("--version");
     match runner.run(&call) {
@@ -288,8 +288,8 @@ fn pads(runner: &dyn Runner, lld: &Path) -> anyhow::Result<bool> {
     }
 }
 
-/// The compiler answers with a path when it has the library, and with the bare name when it has not. Its name ends with
-/// the machine's, or the folder's does.
+/// The compiler answers with a path if it has the library, and otherwise with the bare name. The machine is part of the library's name or
+/// of the folder's.
 fn profile_runtime(runner: &dyn Runner, cc: &Path, major: u32) -> anyhow::Result<PathBuf> {
     let mut looked = Vec::new();
     for name in

@@ -1,4 +1,4 @@
-//! What the compilers said while they used a profile.
+//! The compilers' messages about a profile.
 
 use std::collections::BTreeSet;
 
@@ -16,34 +16,34 @@ const NOT_USED: [&str; 6] = [
     "Could not read profile",
 ];
 
-/// Without the first LLVM drops counts of templates and inline functions in silence when their code is another; without the second,
-/// those of functions that it does not find in the profile.
+/// Without the first option, LLVM silently drops counts of templates and inline functions whose code has changed; without the second, those
+/// of functions that it does not find in the profile.
 pub(crate) const HEARD_FROM_LLVM: [&str; 2] =
     ["-no-pgo-warn-mismatch-comdat-weak=false", "-pgo-warn-missing-function"];
 
 const MISMATCH: &str = "function control flow change detected (hash mismatch) ";
 const MISSING: &str = "no profile data available for function ";
 
-/// No more of the other messages are kept.
+/// The most other messages that are kept.
 const MESSAGES: usize = 5;
 
-/// Beyond this share of the counts, 0 to 1, a profile shapes next to nothing: a choice, not a constant of nature.
+/// Above this lost share of the counts, 0 to 1, a profile has next to no effect: a choice, not a constant of nature.
 pub const MOST_DISCARDED: f64 = 0.9;
 
-/// Adds up the compilers' messages about the profile. `logs` are the standard error of cargo and of the build scripts;
-/// a message that stands in more than one of them counts once.
+/// Adds up the compilers' messages about the profile. `logs` are the standard error of cargo and of the build scripts; a message in several
+/// of them counts once.
 ///
 /// # Errors
-/// [`Refusal::NotUsed`] and [`Refusal::DoesNotFit`]: the compilers end with 0 in both cases.
+/// [`Refusal::NotUsed`] and [`Refusal::DoesNotFit`]: the compilers exit with 0 in both cases.
 pub(crate) fn applied(logs: &[String], total_count: u64, functions: u64) -> Result<ProfileApplied, Refusal> {
     let applied = weighed(logs, total_count)?;
     fits(&applied, functions)?;
     Ok(applied)
 }
 
-/// As [`applied`], whatever the share that was lost.
+/// Like [`applied`], whatever the lost share.
 pub(crate) fn weighed(logs: &[String], total_count: u64) -> Result<ProfileApplied, Refusal> {
-    // A template is compiled in many files, each of which is named in front of the same words.
+    // A template is compiled in many files, each of which precedes the same message.
     let mut mismatches = BTreeSet::new();
     let mut missing = BTreeSet::new();
     let mut messages = BTreeSet::new();
@@ -69,7 +69,7 @@ pub(crate) fn weighed(logs: &[String], total_count: u64) -> Result<ProfileApplie
     })
 }
 
-/// Functions of the code that the profile does not know: the source as the compiler was given it, and the symbol.
+/// Functions of the code that the profile lacks: the source as the compiler got it, and the symbol.
 pub(crate) fn not_found(logs: &[String]) -> BTreeSet<(&str, &str)> {
     let told = |line| {
         let (source, rest) = without_prefix(line).split_once(MISSING)?;
@@ -78,18 +78,16 @@ pub(crate) fn not_found(logs: &[String]) -> BTreeSet<(&str, &str)> {
     logs.iter().flat_map(|log| log.lines()).filter_map(told).collect()
 }
 
-/// Refuses a profile of which next to nothing was used.
+/// Refuses a profile that was hardly used.
 pub(crate) fn fits(applied: &ProfileApplied, functions: u64) -> Result<(), Refusal> {
     if applied.discarded_weight > MOST_DISCARDED {
         let percent = applied.discarded_weight * 100.0;
-        let what = format!("{percent:.0} % of its counts were thrown away");
+        let what = format!("the compiler discarded {percent:.0} % of its counts");
         return Err(Refusal::DoesNotFit { what });
     }
     if applied.missing_functions >= functions.max(1) {
-        let what = format!(
-            "{} functions of the code are not in it, and it has only {functions}",
-            applied.missing_functions
-        );
+        let what =
+            format!("it lacks {} functions of the code, and has only {functions}", applied.missing_functions);
         return Err(Refusal::DoesNotFit { what });
     }
     Ok(())

@@ -13,14 +13,13 @@ use object::{Object, ObjectSection, ObjectSegment as _, ObjectSymbol, SectionKin
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Section in which instrumented code keeps the names of its functions. It is loaded with the program, so it survives
-/// every kind of strip.
+/// Section with the names of instrumented functions. It is loaded with the program, so it survives every kind of strip.
 const NAMES: &str = "__llvm_prf_names";
 
 /// Names of even the largest programs need far less.
 const NAMES_BYTES: u64 = 1 << 30;
 
-/// What can be said about a program without running it.
+/// Facts about a program, without running it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFacts {
     /// Size of the file.
@@ -31,7 +30,7 @@ pub struct FileFacts {
     pub sha256: String,
     /// SHA-256 of the contents of `.text`, hex: the same for two files whose machine code is the same.
     pub text_sha256: String,
-    /// Whether the program counts for a profile while it runs.
+    /// Whether the program is instrumented.
     pub instrumented: bool,
 }
 
@@ -54,28 +53,28 @@ pub fn file_facts(path: &Path) -> Result<FileFacts> {
     })
 }
 
-/// SHA-256 of what of a program or a library is loaded, hex, without what only tells where it was built: the folder of its build in its
-/// strings, and the build-id over all of it. Debug information and symbols do not count.
+/// SHA-256 of the loaded parts of a program or a library, hex, without what depends only on the place of the build: its folder in strings,
+/// and the build-id. It excludes debug information and symbols.
 ///
 /// # Errors
-/// When the file can't be read or is no ELF file.
+/// Fails when the file can't be read or is not an ELF file.
 pub(crate) fn loaded_sha256(path: &Path, folder: &Path) -> Result<String> {
     use object::read::elf::{ElfFile64, ProgramHeader as _};
     let mut bytes = read(path)?;
     let build_id = parse(&bytes, path)?.build_id().ok().flatten().map(<[u8]>::to_vec);
     let folder = folder.as_os_str().as_encoded_bytes().to_vec();
     [Some(folder), build_id].into_iter().flatten().for_each(|words| blank(&mut bytes, &words));
-    // Where the table of sections is, and how long, depends on what is not loaded.
+    // The position and length of the section table depend on parts that are not loaded.
     for at in (0x28..0x30).chain(0x3a..0x40) {
         bytes.get_mut(at).into_iter().for_each(|byte| *byte = 0);
     }
-    let is_no_program = || format!("{} is no ELF file of 64 bits", path.display());
+    let is_no_program = || format!("{} is not a 64-bit ELF file", path.display());
     let file: ElfFile64<'_> = ElfFile64::parse(&*bytes).with_context(is_no_program)?;
     let endian = file.endian();
     let mut hash = Sha256::new();
     for header in file.elf_program_headers().iter().filter(|header| header.p_type(endian) == PT_LOAD) {
         let data = header.data(endian, &*bytes).ok();
-        let data = data.with_context(|| format!("{} is shorter than it says", path.display()))?;
+        let data = data.with_context(|| format!("{} is shorter than its header states", path.display()))?;
         for number in [header.p_vaddr(endian), header.p_memsz(endian), header.p_flags(endian).into()] {
             hash.update(number.to_le_bytes());
         }
@@ -84,7 +83,7 @@ pub(crate) fn loaded_sha256(path: &Path, folder: &Path) -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-/// Overwrites these bytes with zeros wherever they stand.
+/// Overwrites all occurrences of these bytes with zeros.
 fn blank(bytes: &mut [u8], words: &[u8]) {
     let mut at = 0;
     while let Some(found) = bytes.get(at..).and_then(|rest| place_of(rest, words)) {
@@ -109,13 +108,13 @@ fn place_of(bytes: &[u8], words: &[u8]) -> Option<usize> {
 /// Machine code of a program, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CodeBytes {
-    /// All sections that may be executed: a linker makes one large `.text`, BOLT parts it into hot and cold.
+    /// All executable sections: a linker makes one large `.text`, BOLT splits it into hot and cold.
     pub all: u64,
-    /// What BOLT keeps of the old code beside the new one.
+    /// The old code that BOLT keeps next to the new one.
     pub old: u64,
 }
 
-/// In which BOLT keeps what it has rewritten, and what it has left where it was.
+/// The sections of BOLT's rewritten code, and of the code that it left in place.
 const OLD_CODE: &str = ".bolt.org.";
 
 /// Reads how much code a program has.
@@ -146,13 +145,13 @@ pub fn loaded_bytes(path: &Path) -> Result<u64> {
     Ok(file.segments().map(|segment| segment.file_range().1).fold(0, u64::saturating_add))
 }
 
-/// Places in memory are alike when they are at the same place of a page, which is what caches and predictors go by.
+/// Places in memory count as alike if they have the same offset in a page, which determines caches and predictors.
 const PAGE: u64 = 4096;
 
-/// Looks where these functions begin in several builds of a program. A name is as in a [`hone_record::HotFunction`], or a symbol.
+/// Finds where these functions begin in several builds of a program. A name is as in a [`hone_record::HotFunction`], or a symbol.
 ///
 /// # Errors
-/// When a program can't be read or is no object file.
+/// Fails when a program can't be read or is not an object file.
 pub fn functions_moved(programs: &[&Path], functions: &BTreeSet<String>) -> Result<Moved> {
     let functions: BTreeSet<String> = functions.iter().map(|name| hone_record::without_hash(name)).collect();
     let places = programs.iter().map(|path| places_of(path, &functions)).collect::<Result<Vec<_>>>()?;
@@ -163,23 +162,23 @@ pub fn functions_moved(programs: &[&Path], functions: &BTreeSet<String>) -> Resu
             continue;
         };
         found.known += 1;
-        // There are 256 places for functions at multiples of 16, so of many builds some are alike by chance.
+        // There are 256 places for functions at multiples of 16, so with many builds some are alike by chance.
         let other_places = of_each.iter().collect::<BTreeSet<_>>().len();
         found.moved += u32::from(other_places * 4 >= of_each.len() * 3);
     }
     Ok(found)
 }
 
-/// What became of the places of some functions.
+/// How the places of some functions differ.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Functions that all the programs have.
     pub known: u32,
-    /// Those of them that have another place of a page in each program, or in nearly each of many.
+    /// Those of them with another page offset in each program, or in nearly each of many.
     pub moved: u32,
 }
 
-/// Where in a page these functions begin; several may have one name.
+/// Page offsets of these functions; several may have one name.
 fn places_of(path: &Path, functions: &BTreeSet<String>) -> Result<BTreeMap<String, BTreeSet<u64>>> {
     let bytes = read(path)?;
     let file = parse(&bytes, path)?;
@@ -202,11 +201,12 @@ pub(crate) fn instrumented_functions(path: &Path) -> Result<HashSet<String>> {
     names_in(&file).with_context(|| format!("the function names in {} can't be read", path.display()))
 }
 
-/// Names of the instrumented functions in a static library; empty when none of its objects is instrumented. Members
-/// that are no object files (assembly lists, bitcode) are passed over.
+/// Names of the instrumented functions in a static library; empty when none of its objects is instrumented. Members that are not object
+/// files (assembly lists, bitcode) are skipped.
 pub(crate) fn instrumented_functions_of_archive(path: &Path) -> Result<HashSet<String>> {
     let bytes = read(path)?;
-    let archive = ArchiveFile::parse(&*bytes).with_context(|| format!("{} is no archive", path.display()))?;
+    let archive =
+        ArchiveFile::parse(&*bytes).with_context(|| format!("{} is not an archive", path.display()))?;
     let mut names = HashSet::new();
     for member in archive.members() {
         let data = member
@@ -233,7 +233,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 pub(crate) fn parse<'a>(bytes: &'a [u8], path: &Path) -> Result<object::File<'a>> {
-    object::File::parse(bytes).with_context(|| format!("{} is no object file", path.display()))
+    object::File::parse(bytes).with_context(|| format!("{} is not an object file", path.display()))
 }
 
 fn names_in(file: &object::File<'_>) -> Result<HashSet<String>> {
@@ -246,8 +246,8 @@ fn names_in(file: &object::File<'_>) -> Result<HashSet<String>> {
     Ok(names)
 }
 
-/// Decodes a section of names: chunks of (length, compressed length or 0, bytes), the lengths as ULEB128, the names
-/// parted by a byte of value 1, zeroes between the chunks.
+/// Decodes a section of names: chunks of (length, compressed length or 0, bytes), with the lengths as ULEB128, the names separated by a
+/// byte of value 1, and zeroes between the chunks.
 fn decode_names(mut data: &[u8]) -> Option<Vec<String>> {
     let mut names = Vec::new();
     loop {
@@ -281,7 +281,7 @@ fn uleb128(data: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The stated length is only believed as far as the bytes bear it out.
+/// Never trusts the stated length beyond the available bytes.
 fn inflate(packed: &[u8], length: u64) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     let read = ZlibDecoder::new(packed).take(length.min(NAMES_BYTES) + 1).read_to_end(&mut text).ok()?;
@@ -329,7 +329,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         fs::write(&path, "#!/bin/sh\n").unwrap();
-        assert!(format!("{:#}", file_facts(&path).unwrap_err()).contains("x is no object file"));
+        assert!(format!("{:#}", file_facts(&path).unwrap_err()).contains("x is not an object file"));
         assert!(format!("{:#}", file_facts(dir.path()).unwrap_err()).contains("can't be read"));
         assert!(instrumented_functions_of_archive(&path).is_err());
     }

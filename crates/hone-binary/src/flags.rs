@@ -1,8 +1,8 @@
-//! Which target Cargo is configured to build for, and how additional compiler flags reach rustc without displacing those that are already configured.
+//! The target that Cargo builds for, and the way for additional compiler flags to reach rustc without displacing the configured ones.
 //!
 //! Cargo knows four sources of rustflags and uses only the first that exists (The Cargo Book, `build.rustflags`):
-//! `CARGO_ENCODED_RUSTFLAGS`; `RUSTFLAGS`; all matching `target.*.rustflags`; `build.rustflags`. So a flag set in one
-//! of them silently hides all sources behind it.
+//! `CARGO_ENCODED_RUSTFLAGS`; `RUSTFLAGS`; all matching `target.*.rustflags`; `build.rustflags`. So a flag set in one of them silently
+//! hides all sources after it.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use hone_tool::Call;
 
-/// Between two flags in `CARGO_ENCODED_RUSTFLAGS`.
+/// Separates two flags in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: char = '\u{1f}';
 
-/// Everything that can hold rustflags, read but not yet interpreted.
+/// All sources of rustflags, read but not yet interpreted.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     /// `CARGO_ENCODED_RUSTFLAGS`.
@@ -32,7 +32,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Reads the environment and the configuration files that count for a build in `dir`.
+    /// Reads the environment and the configuration files for a build in `dir`.
     pub(crate) fn read(dir: &Path) -> Result<Self> {
         let mut files = Vec::new();
         for path in config_files(dir) {
@@ -56,13 +56,13 @@ impl Sources {
         Ok(Self { target: variable(&name)?, ..self })
     }
 
-    /// The target that Cargo would build for: `build.target` of the configuration, else the host. Stable Cargo has no command that
-    /// tells it.
+    /// The target that Cargo would build for: `build.target` of the configuration, otherwise the host. Stable Cargo has no command that
+    /// prints it.
     ///
     /// # Errors
-    /// When it is none that Hone can build for and start here, with where it stands.
+    /// Fails when Hone can't build for it and start it here; the error names its place.
     pub(crate) fn triple(&self, host: &str) -> Result<String> {
-        const NEXT: &str = "next: set CARGO_BUILD_TARGET to the target that Hone is to optimise";
+        const NEXT: &str = "next: set CARGO_BUILD_TARGET to the target that Hone should optimise";
         let mut found: Vec<(String, String)> = Vec::new();
         if let Some(target) = self.build_target.as_ref().filter(|target| !target.is_empty()) {
             found.push((target.clone(), "CARGO_BUILD_TARGET".to_owned()));
@@ -85,8 +85,8 @@ impl Sources {
                     _ => None,
                 };
                 let targets =
-                    targets.with_context(|| format!("{place} is neither text nor a list of texts"))?;
-                // Of single values the nearest file wins; Cargo joins lists.
+                    targets.with_context(|| format!("{place} is neither a string nor a list of strings"))?;
+                // For single values the nearest file wins; Cargo joins lists.
                 if !target.is_array() {
                     found.clear();
                 }
@@ -98,7 +98,7 @@ impl Sources {
         if found.len() > 1 {
             let names: Vec<&str> = found.iter().map(|(target, _)| target.as_str()).collect();
             bail!(
-                "{} names several targets ({}), and Hone optimises one\n  {NEXT}",
+                "{} names several targets ({}), but Hone optimises only one\n  {NEXT}",
                 found[0].1,
                 names.join(", ")
             );
@@ -110,12 +110,13 @@ impl Sources {
         }
         if Path::new(&target).extension().is_some_and(|ending| ending == "json") {
             bail!(
-                "{place} names the target specification {target}, and Hone builds for rustc's own targets\n  {NEXT}"
+                "{place} names the target specification {target}, but Hone builds only for rustc's own \
+                 targets\n  {NEXT}"
             );
         }
         let machine = |triple: &str| triple.split('-').next().map(str::to_owned);
         if machine(&target) != machine(host) || !target.contains("linux") {
-            bail!("{place} is {target}, whose programs do not start on this machine ({host})\n  {NEXT}");
+            bail!("{place} is {target}, but its programs do not start on this machine ({host})\n  {NEXT}");
         }
         Ok(target)
     }
@@ -133,7 +134,7 @@ fn variable(name: &str) -> Result<Option<String>> {
     }
 }
 
-/// Cargo's home first, then from the root down to the project. In one folder the name without an ending wins.
+/// Cargo's home first, then from the root down to the project. In one folder the name without an extension wins.
 fn config_files(dir: &Path) -> Vec<PathBuf> {
     let home = env::var_os("CARGO_HOME")
         .map(PathBuf::from)
@@ -152,17 +153,17 @@ fn config_files(dir: &Path) -> Vec<PathBuf> {
     seen
 }
 
-/// The way that additional flags take, and what already travels on it.
+/// The way for additional flags, and the flags that already use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// By `CARGO_ENCODED_RUSTFLAGS`, with these flags of the user in front.
+    /// By `CARGO_ENCODED_RUSTFLAGS`, after these flags of the user.
     Encoded(Vec<String>),
-    /// By `--config target.<triple>.rustflags`, which Cargo joins with the target flags that are configured.
+    /// By `--config target.<triple>.rustflags`, which Cargo joins with the configured target flags.
     TargetConfig,
 }
 
 impl Route {
-    /// Chooses the way that loses nothing, or refuses when none is certain.
+    /// Chooses the way that loses no flags, or refuses if there is none.
     pub(crate) fn choose(sources: &Sources, triple: &str) -> Result<Self> {
         if let Some(encoded) = &sources.encoded {
             let flags = encoded.split(SEPARATOR).filter(|flag| !flag.is_empty());
@@ -177,8 +178,9 @@ impl Route {
         }
         if configured.for_some_cfg {
             bail!(
-                "Cargo's configuration has rustflags both under [build] and under [target.'cfg(...)'], and which of \
-                 them apply can't be told without building: set RUSTFLAGS to the flags that the target needs"
+                "Cargo's configuration has rustflags both under [build] and under [target.'cfg(...)'], and \
+                 Hone can't see without building which of them apply: set RUSTFLAGS to the flags that the \
+                 target needs"
             );
         }
         Ok(Self::Encoded(configured.build))
@@ -216,7 +218,7 @@ impl Configured {
         for (path, text) in &sources.files {
             found.add(path, text, triple)?;
         }
-        // Of single values the environment wins over files; lists are joined, files first.
+        // For single values the environment overrides files; lists are joined, files first.
         found.build.extend(sources.build.iter().flat_map(|flags| split_flags(flags)));
         Ok(found)
     }
@@ -232,7 +234,7 @@ impl Configured {
         }
         if let Some(flags) = table.get("build").and_then(|build| build.get("rustflags")) {
             self.build.extend(flag_list(flags).with_context(|| {
-                format!("build.rustflags in {} is neither text nor a list of texts", path.display())
+                format!("build.rustflags in {} is neither a string nor a list of strings", path.display())
             })?);
         }
         let targets = table.get("target").and_then(toml::Value::as_table);
@@ -240,10 +242,10 @@ impl Configured {
             let Some(flags) = settings.get("rustflags") else {
                 continue;
             };
-            // Cargo joins lists with lists, and stops at a text that meets a list.
+            // Cargo joins lists with lists, and fails on a text that meets a list.
             if name == triple && !flags.is_array() {
                 bail!(
-                    "target.{name}.rustflags in {} is no list, so no flag can be added to it: write it as \
+                    "target.{name}.rustflags in {} is not a list, so Hone can't add a flag: write it as \
                      [\"...\", \"...\"]",
                     path.display()
                 );
@@ -341,9 +343,12 @@ mod tests {
         check(files(&["include = 'other.toml'"]), "/0 includes other files");
         check(
             files(&["[target.x86_64-unknown-linux-gnu]\nrustflags = '-Ca'"]),
-            "target.x86_64-unknown-linux-gnu.rustflags in /0 is no list",
+            "target.x86_64-unknown-linux-gnu.rustflags in /0 is not a list",
         );
-        check(files(&["build.rustflags = 5"]), "build.rustflags in /0 is neither text nor a list of texts");
+        check(
+            files(&["build.rustflags = 5"]),
+            "build.rustflags in /0 is neither a string nor a list of strings",
+        );
         check(files(&["= ="]), "/0 is not TOML");
     }
 
@@ -375,7 +380,7 @@ mod tests {
             files(&["build.target = 'aarch64-unknown-linux-gnu'"]),
             "do not start on this machine (x86_64-",
         );
-        check(files(&["build.target = 5"]), "build.target in /0 is neither text nor a list of texts");
+        check(files(&["build.target = 5"]), "build.target in /0 is neither a string nor a list of strings");
         check(files(&["include = 'other.toml'"]), "whose build.target Hone does not see");
     }
 

@@ -1,4 +1,4 @@
-//! What kind of profile a file is, whatever its name says.
+//! Detects the kind of a profile file, whatever its name.
 
 pub(crate) mod fault;
 
@@ -24,9 +24,9 @@ pub enum ProfileForm {
     Samples,
     /// BOLT's own.
     Fdata,
-    /// Branches and fall-throughs that somebody has added up.
+    /// Pre-aggregated branches and fall-throughs.
     AddedUpBranches,
-    /// Addresses that somebody has added up.
+    /// Pre-aggregated addresses.
     AddedUpAddresses,
     /// perf's data.
     Perf,
@@ -34,7 +34,7 @@ pub enum ProfileForm {
     Pprof,
 }
 
-/// The beginning of a file; `None` for what is no regular file: a pipe would be waited for.
+/// The beginning of a file; `None` if it is not a regular file: reading a pipe could block.
 pub(crate) fn head_of(file: &Path, most_bytes: u64) -> std::io::Result<Option<Vec<u8>>> {
     if !file.metadata()?.is_file() {
         return Ok(None);
@@ -44,20 +44,22 @@ pub(crate) fn head_of(file: &Path, most_bytes: u64) -> std::io::Result<Option<Ve
     Ok(Some(head))
 }
 
-/// Enough of a text to see what its lines are.
+/// Enough text to see the kind of its lines.
 const HEAD_BYTES: u64 = 64 << 10;
 
 impl ProfileForm {
-    /// Looks at a file.
+    /// Detects the kind of a file.
     ///
     /// # Errors
-    /// [`FormFault`] for a file that can't be read, and for one that is no profile.
+    /// [`FormFault`] for a file that can't be read, and for one that is not a profile.
     pub fn detect(file: &Path) -> Result<Self, FormFault> {
         let fault = |what: String, next| FormFault { file: file.to_path_buf(), what, next };
-        let unreadable =
-            |error: std::io::Error| fault(format!("can't be read: {error}"), "check the path and its rights");
+        let unreadable = |error: std::io::Error| {
+            fault(format!("can't be read: {error}"), "check the path and its permissions")
+        };
         let head = head_of(file, HEAD_BYTES).map_err(unreadable)?;
-        let head = head.ok_or_else(|| fault("is no regular file".to_owned(), "name the profile itself"))?;
+        let head =
+            head.ok_or_else(|| fault("is not a regular file".to_owned(), "name the profile itself"))?;
         Self::of_head(&head).map_err(|(what, next)| fault(what.to_owned(), next))
     }
 
@@ -65,36 +67,39 @@ impl ProfileForm {
         match head {
             [] => Err(("is empty (0 bytes)", "take it again")),
             [0xff, b'l', b'p', b'r', b'o', b'f', b'i', 0x81, ..] => Ok(Self::Counts),
-            [0x81, b'r' | b'R', b'f', b'o', b'r', b'p', b'l', 0xff, ..] => {
-                Err(("is a raw one of LLVM", "merge it first: llvm-profdata merge -o FILE.profdata *.profraw"))
-            }
+            [0x81, b'r' | b'R', b'f', b'o', b'r', b'p', b'l', 0xff, ..] => Err((
+                "is a raw LLVM profile",
+                "merge it first: llvm-profdata merge -o FILE.profdata *.profraw",
+            )),
             [0x1f, 0x8b, ..] => Self::of_packed(head),
-            // `SPROF42` and the kind of binary form, as a number of LEB128.
+            // `SPROF42` and the kind of binary form, as a LEB128 number.
             [_, 0xe4 | 0xe5, 0xd0, 0xb1, 0xf4, 0xc9, 0x94, 0xa8, 0x53, 0x67, ..] => Ok(Self::Samples),
             _ if head.starts_with(b"PERFILE2") => Ok(Self::Perf),
             _ if head.starts_with(b"---\n") => {
-                Err(("is a YAML profile of BOLT", "take it as text: without -profile-format=yaml"))
+                Err(("is a BOLT profile in YAML", "write it as text: run BOLT without -profile-format=yaml"))
             }
-            _ if head.starts_with(b"adcg") || head.starts_with(b"gcda") => {
-                Err(("has gcc's counts of one object", "gcc's profiles live in the build's folder: train instead"))
-            }
+            _ if head.starts_with(b"adcg") || head.starts_with(b"gcda") => Err((
+                "contains gcc's counters of one object",
+                "train instead: gcc keeps its profiles in the build folder",
+            )),
             _ if head.starts_with(b"\x7fELF") => Err(("is a program", "name a profile")),
             _ => Self::of_plain(head).ok_or((
-                "has no form that is known",
-                "name a file of llvm-profdata, llvm-profgen, BOLT (text), perf, pprof, or one with added-up branches",
+                "has an unknown format",
+                "name a file of llvm-profdata, llvm-profgen, BOLT (text), perf or pprof, or one with \
+                 pre-aggregated branches",
             )),
         }
     }
 
-    /// pprof's is packed as a rule, and everything may be.
+    /// pprof profiles are usually compressed, and other files may be.
     fn of_packed(head: &[u8]) -> Result<Self, (&'static str, &'static str)> {
         let mut inside = Vec::new();
-        // The head is cut off, so what could be unpacked counts; an error comes behind it.
+        // The head is cut off, so an error follows the decompressed beginning.
         let _ = GzDecoder::new(head).take(HEAD_BYTES).read_to_end(&mut inside);
         if begins_as_pprof(&inside) {
             return Ok(Self::Pprof);
         }
-        Err(("is packed (gzip) and none of pprof", "unpack it: gunzip FILE"))
+        Err(("is compressed (gzip) but not a pprof profile", "decompress it: gunzip FILE"))
     }
 
     fn of_plain(head: &[u8]) -> Option<Self> {
@@ -102,7 +107,7 @@ impl ProfileForm {
         text.or_else(|| begins_as_pprof(head).then_some(Self::Pprof))
     }
 
-    /// By the first line that tells.
+    /// By the first line that shows the kind.
     fn of_text(text: &str) -> Option<Self> {
         if text.starts_with("no_lbr") || text.starts_with("boltedcollection") {
             return Some(Self::Fdata);
@@ -127,12 +132,12 @@ impl ProfileForm {
         }
     }
 
-    /// Who takes it.
+    /// The user of the profile.
     pub fn is_for_bolt(self) -> bool {
         matches!(self, Self::Fdata | Self::AddedUpBranches | Self::AddedUpAddresses | Self::Perf)
     }
 
-    /// How perf2bolt is to read it; `None` for what BOLT reads itself, and for what it does not read.
+    /// The mode of perf2bolt for it; `None` for files that BOLT reads itself, and for those that it does not read.
     pub fn to_convert(self) -> Option<Samples> {
         match self {
             Self::AddedUpBranches => Some(Samples::AddedUpBranches),
@@ -146,24 +151,24 @@ impl ProfileForm {
 impl fmt::Display for ProfileForm {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Counts => "counts of LLVM",
-            Self::Samples => "samples of LLVM",
-            Self::Fdata => "a profile of BOLT",
-            Self::AddedUpBranches => "added-up branches",
-            Self::AddedUpAddresses => "added-up addresses",
-            Self::Perf => "samples of perf",
-            Self::Pprof => "a profile of pprof",
+            Self::Counts => "LLVM counters",
+            Self::Samples => "LLVM samples",
+            Self::Fdata => "a BOLT profile",
+            Self::AddedUpBranches => "pre-aggregated branches",
+            Self::AddedUpAddresses => "pre-aggregated addresses",
+            Self::Perf => "perf samples",
+            Self::Pprof => "a pprof profile",
         })
     }
 }
 
-/// By BOLT's own reader, which knows names with blanks.
+/// By BOLT's own reader, which supports names with blanks.
 fn is_fdata(line: &str) -> bool {
     let line = format!("{line}\n");
     Reader::new(line.as_bytes()).next().is_some_and(|record| record.is_ok())
 }
 
-/// `NAME:TOTAL:HEAD`. Names of symbols have no blanks, those of calling contexts stand in brackets; a time of day is none.
+/// `NAME:TOTAL:HEAD`. Names of symbols have no blanks, those of calling contexts have brackets; a time of day is excluded.
 fn begins_samples(line: &str) -> bool {
     let mut parts = line.rsplitn(3, ':');
     let mut is_number = || parts.next().is_some_and(|part| part.trim().parse::<u64>().is_ok());
@@ -171,8 +176,7 @@ fn begins_samples(line: &str) -> bool {
     is_number() && is_number() && parts.next().is_some_and(is_name)
 }
 
-/// Whether the bytes begin with a message of pprof: the type of its samples, `1: {1: TEXT, 2: TEXT}`, in front as all its writers
-/// put it.
+/// Whether the bytes begin with a pprof message: the type of its samples, `1: {1: TEXT, 2: TEXT}`, which all writers put first.
 fn begins_as_pprof(head: &[u8]) -> bool {
     match head {
         [0x0a, length, inside @ ..] => {
@@ -183,7 +187,7 @@ fn begins_as_pprof(head: &[u8]) -> bool {
     }
 }
 
-/// Without the last line when it may be cut off.
+/// Without the last line if it may be cut off.
 fn whole_lines(head: &[u8]) -> &[u8] {
     if (head.len() as u64) < HEAD_BYTES {
         return head;
@@ -232,10 +236,10 @@ mod tests {
         check(b"", "empty");
         check(b"\x81rforpl\xff", "raw");
         check(b"\x7fELF", "program");
-        check(b"hello there\n", "no form");
-        check(b"2026-11-21 15:54:23\n", "no form");
-        check(b"2026-11-21T15:54:23\nstarted\n", "no form");
-        check(b"1 main 1f\n", "no form");
+        check(b"hello there\n", "unknown format");
+        check(b"2026-11-21 15:54:23\n", "unknown format");
+        check(b"2026-11-21T15:54:23\nstarted\n", "unknown format");
+        check(b"1 main 1f\n", "unknown format");
         check(&packed(b"1 main 1f 1 work 0 0 30\n"), "gzip");
         check(b"\x1f\x8b\x08", "gzip");
         check(b"---\nheader:", "YAML");

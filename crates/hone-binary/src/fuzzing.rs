@@ -1,5 +1,5 @@
 //! Entry points of the fuzz targets in `fuzz/`: each takes any bytes as if a tool, a disk or a service had left them, and panics when a
-//! reader breaks a promise. They are compiled for the feature `fuzzing` and for the unit tests.
+//! reader breaks an invariant. They are compiled for the feature `fuzzing` and for the unit tests.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -83,7 +83,7 @@ pub fn kept(data: &[u8]) {
     let _ = crate::format_detect::ProfileForm::of_head(data);
 }
 
-/// What gcov prints, and what it and gcc say beside it.
+/// What gcov prints, and the messages of gcov and gcc.
 pub fn gcov(data: &[u8]) {
     if let Ok(functions) = gcov::parse(data) {
         assert!(functions.len() <= data.len());

@@ -1,7 +1,7 @@
-//! gcc's counts: put together by gcov-tool, read back by gcov, and what gcc says while it uses them.
+//! gcc's counts: merged by gcov-tool, read by gcov, and gcc's messages about them.
 //!
-//! A counting program leaves a file of counts (`.gcda`) for each of its objects; gcc left notes (`.gcno`) beside the object when it
-//! was compiled. Only both together have names. When they are of different builds, gcov counts nothing and says so beside its answer.
+//! An instrumented program writes a file of counts (`.gcda`) for each of its objects; gcc wrote notes (`.gcno`) next to the object when it
+//! compiled it. Only both together have names. If they belong to different builds, gcov counts nothing and reports that on stderr.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,22 +25,22 @@ use crate::refusal::{Refusal, refuse_if};
 use crate::shim::{Action, Entry, Language};
 use crate::weights::whole_weights;
 
-/// So many files are given to gcov at a time: its answer can have 10 MB for each of C++ with templates.
+/// The number of files per call of gcov: its answer can have 10 MB per file with C++ templates.
 const AT_A_TIME: usize = 8;
 
-/// How gcov ends when it did not take a file: seen were 5 for one of another build and 2 for one that is none.
+/// gcov's exit codes for a rejected file: 5 for one of another build and 2 for one that is no data file.
 const NOT_TAKEN: std::ops::RangeInclusive<i32> = 1..=7;
 
-/// Counts of this very build have all of their notes; the same bound as for other compilers' profiles.
+/// Counts of this very build have all of their notes; the same limit as for other compilers' profiles.
 const LEAST_KNOWN_PERCENT: usize = 90;
 
-/// So many of the hottest functions are told, the same number as for other compilers' profiles.
+/// The number of hottest functions that are shown, the same number as for other compilers' profiles.
 const HOT: usize = 200;
 
 /// No more messages are kept.
 const MESSAGES: usize = 5;
 
-/// One function's counts, boiled down.
+/// Summary of one function's counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Function {
     /// For people.
@@ -49,7 +49,7 @@ pub(crate) struct Function {
     pub(crate) max_count: u64,
     /// Sum of the counts of its lines.
     pub(crate) total: u64,
-    /// Where it begins, as `FILE:LINE:COLUMN`; empty when that is not known.
+    /// Where it begins, as `FILE:LINE:COLUMN`; empty if unknown.
     #[serde(default)]
     pub(crate) place: String,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Function {
 /// Functions by symbol.
 pub(crate) type Functions = BTreeMap<String, Function>;
 
-/// Functions by symbol, and the weight of each file of counts by its place in the sources.
+/// Functions by symbol, and the weight of each file of counts by its path in the sources.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Noted {
     functions: Functions,
@@ -101,12 +101,11 @@ fn count(number: &serde_json::Number) -> u64 {
     number.as_u64().or_else(|| number.as_f64().map(|count| count.max(0.0) as u64)).unwrap_or(0)
 }
 
-/// Reads what `gcov --json-format --stdout` printed: one document for each file of counts, one behind the other.
+/// Parses the output of `gcov --json-format --stdout`: one document after the other, one for each file of counts.
 fn parse_files(answer: impl Read) -> Result<Vec<(String, Functions)>, String> {
     let documents = serde_json::Deserializer::from_reader(answer).into_iter::<Document>();
     let read = |document: Result<Document, serde_json::Error>| {
-        let document =
-            document.map_err(|error| format!("gcov's answer is not of the known form: {error}"))?;
+        let document = document.map_err(|error| format!("gcov's output has an unknown format: {error}"))?;
         Ok((document.data_file, functions_of(document.files)))
     };
     documents.map(read).collect()
@@ -152,7 +151,7 @@ pub(crate) fn parse(text: &[u8]) -> Result<Functions, String> {
     Ok(functions)
 }
 
-/// Files of counts that gcov did not take, from its standard error.
+/// Files of counts that gcov rejected, from its standard error.
 pub(crate) fn not_taken(text: &str) -> BTreeSet<&str> {
     let reasons = [":stamp mismatch with notes file", ":not a gcov data file", ":corrupted", ":overflowed"];
     text.lines()
@@ -168,11 +167,11 @@ pub(crate) struct Gcov<'a> {
     pub(crate) work: &'a Path,
 }
 
-/// The counts of one training: the file of each object, by the object's place in the sources.
+/// The counts of one training: the file of each object, by the object's path in the sources.
 type Counts = BTreeMap<PathBuf, (PathBuf, u64)>;
 
 impl Gcov<'_> {
-    /// Merges trainings, each the folder that was `GCOV_PREFIX`, or the copy of the sources that was built in.
+    /// Merges trainings, each the folder that was `GCOV_PREFIX`, or the copy of the sources with the build.
     pub(crate) fn merge(&self, raw: &[(PathBuf, f64)]) -> Result<Merged> {
         refuse_if(raw.is_empty(), || Refusal::NothingToMerge)?;
         let weights: Vec<f64> = raw.iter().map(|(_, weight)| *weight).collect();
@@ -203,8 +202,8 @@ impl Gcov<'_> {
         })
     }
 
-    /// Finds the files of a training. Below a prefix they have the whole path of the object, of which the place in the
-    /// sources counts: that is where the next copy of the sources wants them.
+    /// Finds the files of a training. Below a prefix they have the whole path of the object; only the part inside the sources matters,
+    /// because the next copy of the sources has the same one.
     fn counts_in(&self, folder: &Path) -> Result<Counts> {
         let files = ProfileFiles { kind: ProfileKind::Gcov, folder: folder.to_path_buf() };
         let found = files.snapshot().with_context(|| format!("{} can't be read", folder.display()))?;
@@ -230,7 +229,7 @@ impl Gcov<'_> {
         Ok(counts)
     }
 
-    /// Adds up two at a time, which is what gcov-tool can do. Files are numbered, so that it needs no folders.
+    /// Adds up two at a time, which is gcov-tool's limit. Files are numbered, so that it needs no folders.
     fn add_up(&self, trainings: &[Counts], weights: &[u64], into: &Path) -> Result<String> {
         let places: BTreeSet<&PathBuf> = trainings.iter().flat_map(BTreeMap::keys).collect();
         let numbered: BTreeMap<&PathBuf, String> =
@@ -267,7 +266,7 @@ impl Gcov<'_> {
         Ok(commands.join(" && "))
     }
 
-    /// Reads merged counts back with the notes of the build that counted. Also gives how many functions ran.
+    /// Reads merged counts back with the notes of the instrumented build. Also returns the number of functions that ran.
     pub(crate) fn prove(
         &self,
         merged: &Merged,
@@ -298,14 +297,14 @@ impl Gcov<'_> {
             functions: functions.len() as u64,
             max_count,
             total_count: total_of(functions.values()),
-            // All that a recipe compiles is the target's own.
+            // Everything that a recipe compiles belongs to the target.
             hot_functions_of_target: u32::try_from(hot.len()).unwrap_or(u32::MAX),
             hot_functions: hot,
         };
         Ok((proof, ran))
     }
 
-    /// Counts with the notes of the build that counted, and how many of their files belong to it.
+    /// Counts with the notes of the instrumented build, and the number of files that belong to it.
     fn noted(&self, counts: &Counts, notes: &Path) -> Result<(Noted, usize)> {
         let reading = self.empty_folder("reading-gcda")?;
         let (mut names, mut places) = (Vec::new(), BTreeMap::new());
@@ -334,19 +333,19 @@ impl Gcov<'_> {
         Ok((noted, names.len().saturating_sub(foreign)))
     }
 
-    /// The sum of what a training left.
+    /// The sum of a training's counts.
     pub(crate) fn tally(&self, raw: &Path, notes: &Path) -> Result<Tally> {
         let files = ProfileFiles { kind: ProfileKind::Gcov, folder: raw.to_path_buf() };
         if files.snapshot()?.is_empty() {
             return Ok(Tally::default());
         }
         let (noted, _) = self.noted(&self.counts_in(raw)?, notes)?;
-        // A function of no line of its own has the counts of its calls.
+        // A function without its own line has the counts of its calls.
         let count = |function: Function| function.total.max(function.max_count);
         Ok(Tally::from_counts(noted.functions.into_iter().map(|(name, function)| (name, count(function)))))
     }
 
-    /// The functions of each file with its notes beside it, and how many files gcov did not take.
+    /// The functions of each file with its notes next to it, and the number of files that gcov rejected.
     fn read(&self, folder: &Path, names: &[String]) -> Result<(Vec<(String, Functions)>, usize)> {
         let (mut by_file, mut foreign) = (Vec::new(), 0);
         for names in names.chunks(AT_A_TIME) {
@@ -388,13 +387,13 @@ fn hot(functions: &Functions) -> Vec<HotFunction> {
 }
 
 impl Merged {
-    /// The profile, and all beside it that those who go on with it elsewhere need, too; not all of it has to be there.
+    /// The profile, and everything next to it that a later step elsewhere needs; not all of it must exist.
     pub fn with_what_is_beside(&self) -> [PathBuf; 3] {
         [self.path.clone(), Lock::path(&self.path), note_of(&self.path)]
     }
 }
 
-/// The functions lie beside merged counts, so that what gcc throws away can be weighed.
+/// The functions are next to merged counts, so that Hone can weigh those that gcc drops.
 fn note_of(merged: &Path) -> PathBuf {
     merged.with_extension("functions.json")
 }
@@ -408,25 +407,25 @@ fn write_note(merged: &Path, noted: &Noted) -> Result<()> {
 fn read_note(merged: &Path) -> Result<Noted> {
     let note = note_of(merged);
     let text = fs::read(&note)
-        .with_context(|| format!("{} can't be read: prove the profile first", note.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("{} can't be understood", note.display()))
+        .with_context(|| format!("{} can't be read: verify the profile first", note.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} can't be parsed", note.display()))
 }
 
-/// What gcc said while it used counts.
+/// gcc's messages about counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GccMessages {
-    /// Functions whose counts were thrown away, as gcc writes them, and where it says that they begin.
+    /// Functions whose counts gcc dropped, as gcc writes them, with the place of their beginning.
     pub(crate) mismatched: BTreeMap<String, String>,
     /// Functions without counts.
     pub(crate) missing_functions: BTreeSet<String>,
-    /// Files of counts that it looked for and did not find.
+    /// Files of counts that it looked for but did not find.
     pub(crate) missing_files: BTreeSet<String>,
-    /// Why it took a file for none at all.
+    /// Why it rejected a file.
     pub(crate) unreadable: Option<String>,
 }
 
-/// Reads gcc's warnings about counts. They are in English and without colours, for which the stand-ins care; names stand in
-/// quotes, which are others in other character sets.
+/// Parses gcc's warnings about counts. They are in English and without colours, which the compiler wrappers ensure; names are in quotes,
+/// which depend on the character set.
 pub(crate) fn reported(logs: &[String]) -> GccMessages {
     let mut messages = GccMessages::default();
     for line in logs.iter().flat_map(|log| log.lines()) {
@@ -451,7 +450,7 @@ fn quoted(line: &str) -> Option<&str> {
     Some(rest.split_once(['\'', '’'])?.0)
 }
 
-/// Proves from gcc's words and from the objects that counts were found and used.
+/// Verifies by gcc's messages and by the objects that counts were found and used.
 pub(crate) fn applied(
     logs: &[String],
     compiled: &[Entry],
@@ -467,7 +466,7 @@ pub(crate) fn applied(
         RecipeRefusal::CountsNotFound { program: program.to_path_buf() }.into()
     })?;
     let Noted { functions, files } = read_note(Path::new(&proof.path))?;
-    // What was there for it and is there no more.
+    // The reason for a missing file.
     let weight_of = |file: &str| {
         let place = Path::new(file).strip_prefix(sources).ok()?;
         files.get(place).copied().filter(|weight| *weight > 0)
@@ -475,8 +474,8 @@ pub(crate) fn applied(
     let gone = messages.missing_files.iter().filter_map(|file| weight_of(file)).fold(0, u64::saturating_add);
     let discarded_count = total_of(lost(&functions, &messages.mismatched).into_iter()).saturating_add(gone);
     let words = |file: &String| match weight_of(file) {
-        Some(_) => format!("{file} was deleted by the build before gcc looked for it: its counts are lost"),
-        None => format!("{file} has no counts: its object was not in the program that counted"),
+        Some(_) => format!("the build deleted {file} before gcc looked for it: its counts are lost"),
+        None => format!("{file} has no counts: its object was not in the instrumented program"),
     };
     let (lost, others): (Vec<_>, Vec<_>) =
         messages.missing_files.iter().partition(|file| weight_of(file).is_some());
@@ -491,8 +490,8 @@ pub(crate) fn applied(
     Ok(applied)
 }
 
-/// The functions that gcc means. It writes instances of templates in words of its own (`T f(T) [with T = int]`), so one that
-/// has no function's name is known by its place, as all that begin there.
+/// The functions that gcc means. It writes instances of templates in its own way (`T f(T) [with T = int]`), so a name without a match is
+/// resolved by its place, to all functions that begin there.
 fn lost<'a>(functions: &'a Functions, mismatched: &BTreeMap<String, String>) -> Vec<&'a Function> {
     let mut by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (symbol, function) in functions {
@@ -517,10 +516,10 @@ fn lost<'a>(functions: &'a Functions, mismatched: &BTreeMap<String, String>) -> 
     meant.into_iter().filter_map(|symbol| functions.get(symbol)).collect()
 }
 
-/// Whether at least one object was compiled with counts beside it.
+/// Whether at least one object was compiled with counts next to it.
 fn any_fed(log: &[Entry], missing_files: usize) -> bool {
     log.iter().filter(|entry| entry.saw_flags()).any(|entry| match entry.action {
-        // The names of these are made up by gcc, but it says which it did not find.
+        // gcc invents these names, but it reports those that it did not find.
         Action::CompileAndLink => {
             let sources = entry.inputs.iter().filter(|input| input.language == Language::Source).count();
             sources > missing_files
@@ -529,12 +528,13 @@ fn any_fed(log: &[Entry], missing_files: usize) -> bool {
     })
 }
 
-/// Why counts can't be added up, in gcov-tool's case: it knows files only by what it stumbles over.
-const ASTRAY: &str = "gcov-tool takes one of the files for broken, or for one of another build";
+/// Why counts can't be added up, in the case of gcov-tool: it names only the file that it fails on.
+const ASTRAY: &str = "gcov-tool reports that one of the files is broken or is of another build";
 
-/// Where a file is cut off or of another build, version 12 asks for a report of an error of the compiler, which it is not.
-const CRASHED: &str = "gcov-tool stumbles over one of the files, which is cut off or of another build (it calls that an error of the \
-                       compiler, and asks for a report: there is none to make)";
+/// If a file is cut off or belongs to another build, version 12 asks for a bug report, although it is no compiler error.
+const CRASHED: &str = "gcov-tool crashed on one of the files, which is cut off or is of another build \
+                       (gcov-tool calls that a compiler error and asks for a bug report, but no report is \
+                       needed)";
 
 fn unmergeable(error: ToolError) -> anyhow::Error {
     let ToolError::Failed { scene, .. } = &error else {
@@ -553,7 +553,7 @@ fn refused(reason: &'static str, said: &str) -> Refusal {
     };
     Refusal::Unmergeable {
         reason,
-        next: "look at the free space of the disk, and train the same counting build for each workload",
+        next: "check the free space of the disk, and train the same instrumented build for each workload",
         details: said.lines().filter(is_of_crash).collect::<Vec<_>>().join("\n"),
     }
 }
@@ -562,7 +562,7 @@ fn asks_for_report(line: &str) -> bool {
     line.starts_with("Please submit") || line.starts_with("Please include") || line.starts_with("See <file:")
 }
 
-/// What gcov-tool says when it leaves counts out; it ends with 0 all the same.
+/// gcov-tool's messages when it leaves counts out; it exits with 0 all the same.
 fn left_out(said: &str) -> bool {
     [" mismatch", "mismatched ", " skipping", " unread"].iter().any(|words| said.contains(words))
 }
@@ -615,7 +615,7 @@ mod tests {
         assert_eq!(two["_Z4workv"], function("work()", 900, 2000), "a document for each file");
         assert_eq!(hot(&two)[0], HotFunction { name: "work()".into(), max_count: 900 });
         assert_eq!(parse(b"").unwrap(), Functions::new());
-        assert!(parse(b"no counts").unwrap_err().starts_with("gcov's answer is not of the known form"));
+        assert!(parse(b"no counts").unwrap_err().starts_with("gcov's output has an unknown format"));
     }
 
     #[test]

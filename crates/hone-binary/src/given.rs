@@ -1,4 +1,4 @@
-//! A program that somebody else has built: there is nothing to compile, and BOLT alone can change it.
+//! A finished program: there is nothing to compile, and only BOLT can change it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,14 +24,14 @@ pub struct GivenBinary {
 }
 
 impl GivenBinary {
-    /// Looks whether the file is a program, and makes the work folder.
+    /// Checks that the file is a program, and makes the work folder.
     ///
     /// # Errors
-    /// When the file is not there or is no program that BOLT knows; when the folder can't be made.
+    /// Fails when the file does not exist or is not a program that BOLT supports; when the folder can't be made.
     pub fn prepare(binary: &Path, work: &Path) -> Result<Self> {
         let binary = binary
             .canonicalize()
-            .with_context(|| format!("{} is not there: name the finished program", binary.display()))?;
+            .with_context(|| format!("{} does not exist: name the finished program", binary.display()))?;
         preflight::anatomy(&binary)?;
         fs::create_dir_all(work).with_context(|| format!("{} can't be made", work.display()))?;
         Ok(Self { binary, work: work.canonicalize()? })
@@ -47,13 +47,13 @@ impl GivenBinary {
     }
 }
 
-/// What a finished program has no use for.
+/// Steps that a finished program does not need.
 fn no_counts<T>() -> Result<T> {
     let refusal = Refusal::Unfit {
         kind: TargetKind::Given,
         what: "a profile for a compiler",
         why: "there are no sources to compile",
-        next: "use BOLT, which merges and proves its profiles itself",
+        next: "use BOLT, which merges and verifies its profiles itself",
     };
     Err(refusal.into())
 }
@@ -63,7 +63,7 @@ impl Builder for GivenBinary {
         TargetKind::Given
     }
 
-    /// Copies and looks. With relocations ordered, the program must have them, and whatever else BOLT needs.
+    /// Copies and checks. If relocations were requested, the program must have them, and everything else that BOLT needs.
     fn build(&self, request: &BuildRequest) -> Result<Built> {
         self.fits(request)?;
         if request.relocs {
@@ -162,6 +162,6 @@ mod tests {
         let refused = refusal(GivenBinary::prepare(&text, &work));
         assert!(matches!(refused, Refusal::Bolt(BoltRefusal::NoProgram { .. })), "{refused}");
         let nowhere = GivenBinary::prepare(&dir.path().join("none"), &work).err().unwrap();
-        assert!(nowhere.to_string().ends_with("is not there: name the finished program"), "{nowhere}");
+        assert!(nowhere.to_string().ends_with("does not exist: name the finished program"), "{nowhere}");
     }
 }

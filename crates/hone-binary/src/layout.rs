@@ -1,10 +1,10 @@
-//! Flags for a link that places functions by luck.
+//! Flags for a link with random placement of functions.
 
-/// What lld from version 20 on puts between functions. A profile orders the hot ones at any seed, and this moves them, too.
+/// Padding that lld from version 20 on puts between functions. A profile orders the hot ones for any seed, and padding moves them, too.
 pub(crate) const PADDING: &str = "--randomize-section-padding";
 
-/// Flags for a link that places functions by luck. lld takes 0 for "by chance" and the largest number for "turned around";
-/// all others are seeds. `pads` says whether the linker takes [`PADDING`].
+/// Flags for a link with random placement of functions. lld takes 0 for "random" and the largest number for "reversed"; all others are
+/// seeds. `pads` says whether the linker supports [`PADDING`].
 pub(crate) fn layout_flags(link_seed: u64, pads: bool) -> Vec<String> {
     let seed = 1 + link_seed % u64::from(u32::MAX - 1);
     let padding = pads.then(|| format!("-Wl,{PADDING}={seed}"));

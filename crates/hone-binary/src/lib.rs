@@ -1,13 +1,13 @@
-//! Profile-guided optimisation of a program, whoever builds it: [`Builder`] is the seam, with one implementation for Cargo
-//! ([`Pgo`]), for the commands of a program's own build system ([`recipe`]), for Go ([`go`]) and for a finished program
-//! ([`GivenBinary`]); [`bolt`] rewrites a linked program after that, or alone.
+//! Profile-guided optimisation of a program, for every kind of build. [`Builder`] is the interface, with one implementation for Cargo
+//! ([`Pgo`]), for the commands of a program's own build system ([`recipe`]), for Go ([`go`]) and for a finished program ([`GivenBinary`]).
+//! [`bolt`] rewrites a linked program after that, or alone.
 //!
-//! Three parts, kept apart: *plan* builds [`hone_tool::Call`]s and nothing else (`plan`, `flags`), *capture* carries
-//! them out (the builders), *verify* reads what came of it (`messages`, `profile`, `samples`, `gcov`, `elf`, `diagnostics`, `proof`).
+//! Three parts are separate: *plan* builds [`hone_tool::Call`]s and nothing else (`plan`, `flags`), *capture* carries them out (the
+//! builders), *verify* reads the results (`messages`, `profile`, `samples`, `gcov`, `elf`, `diagnostics`, `proof`).
 //!
-//! Profiles that are kept beyond one run have a [`lock`] beside them, and are shown, checked, compared and merged by [`profile_store`].
+//! Profiles that outlive a run have a [`lock`] next to them. [`profile_store`] shows, checks, compares and merges them.
 //!
-//! Every tool on this way ends with exit code 0 on an empty, a foreign and a stale profile, so no exit code is trusted.
+//! Every tool involved exits with code 0 on an empty, a foreign and a stale profile, so Hone trusts no exit code.
 
 mod autofdo;
 pub mod bolt;

@@ -1,8 +1,8 @@
-//! Shared libraries that a build makes beside its program, and whether the program finds them from where it will be run.
+//! Shared libraries that a build makes next to its program, and whether the program finds them from its later place.
 //!
-//! Programs are run as copies in folders of their own. A library is found from there when its folder stands in the program as
-//! an absolute path; a path that starts from the program's own folder (`$ORIGIN`) leads elsewhere, and the loader then takes
-//! the system's library of that name, if there is one.
+//! Hone runs copies of programs in other folders. A copy finds a library if the program contains its folder as an absolute path. A path
+//! that starts from the program's own folder (`$ORIGIN`) leads elsewhere, and the loader then takes the system's library of that name, if
+//! there is one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,12 +14,12 @@ use object::read::elf::{Dyn, ElfFile, FileHeader as _, ProgramHeader};
 
 use crate::shim::Entry;
 
-/// What a file says to the loader.
+/// The loader's information in a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Linkage {
     /// Libraries that must be loaded with it.
     needed: Vec<String>,
-    /// The name under which others need it.
+    /// The name that others use for it.
     soname: Option<String>,
     /// Folders in which the loader looks.
     folders: Vec<String>,
@@ -59,12 +59,12 @@ impl Linkage {
     }
 }
 
-/// The shared libraries that a build's links have made and that are still there.
+/// The shared libraries that a build's links have made and that still exist.
 #[derive(Debug, Default)]
 pub(crate) struct Libraries(BTreeMap<PathBuf, Linkage>);
 
 impl Libraries {
-    /// Programs are left out.
+    /// Excludes programs.
     pub(crate) fn from_log(log: &[Entry]) -> Self {
         let links = log.iter().filter(|entry| entry.action.links() && entry.status == 0 && !entry.probe);
         let made: BTreeSet<&PathBuf> =
@@ -88,10 +88,10 @@ impl Libraries {
         self.0.iter().find(|(path, linkage)| is(path, linkage)).map(|(path, _)| path)
     }
 
-    /// Those of these libraries that a program needs, itself or through another, as the loader finds them.
+    /// The libraries that a program needs, itself or through another one, as the loader finds them.
     ///
     /// # Errors
-    /// The first one that it does not find from elsewhere.
+    /// Returns the first one that the loader does not find from elsewhere.
     pub(crate) fn needed_by(&self, program: &Path) -> Result<BTreeSet<PathBuf>, &PathBuf> {
         let (mut seen, mut loaded) = (BTreeSet::new(), BTreeSet::new());
         let mut open: Vec<_> = Linkage::read(program).map(|linkage| (program, linkage)).into_iter().collect();
@@ -109,8 +109,7 @@ impl Libraries {
     }
 }
 
-/// The file of this name in the first of the folders that has it. `$ORIGIN` stands for a folder that is known for what stays in its
-/// place only.
+/// The file of this name in the first folder that has it. `$ORIGIN` stands for a known folder only in files that stay in place.
 fn found(name: &str, folders: &[String], own_folder: Option<&Path>) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|path| path.is_absolute());

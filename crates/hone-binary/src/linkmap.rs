@@ -1,8 +1,8 @@
-//! What a link is really made of: the bytes of text by object, and which of these objects saw the flags of the phase.
+//! The contents of a link: the bytes of text by object, and which of these objects got the flags of the phase.
 //!
-//! The linker's map names the objects; the log of the stand-ins (see [`crate::shim`]) says by content which of them a compiler
-//! made under the flags. What is left is named with the reason: assembly, libraries that were there before, objects that some
-//! other compiler made. An object is known by its SHA-256, so that it does not matter into which archive it was put since.
+//! The linker's map names the objects. The log of the compiler wrappers (see [`crate::shim`]) says by content which of them a compiler made
+//! with the flags. The rest gets a reason: assembly, earlier libraries, objects of another compiler. An object is identified by its
+//! SHA-256, so it does not matter into which archive it went later.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -17,17 +17,17 @@ use serde::{Deserialize, Serialize};
 use crate::elf::sha256_hex;
 use crate::shim::{Action, Entry, Language};
 
-/// A link map, boiled down.
+/// Summary of a link map.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkMap {
     /// Bytes in `.text` and `.text.*` by object: a file, or `ARCHIVE(MEMBER)`, as the linker names it. Padding is left out.
     pub text: BTreeMap<String, u64>,
-    /// Files in the order in which they were loaded; lld does not tell it.
+    /// Files in the order in which they were loaded; lld's map does not contain it.
     pub loaded: Vec<String>,
 }
 
 impl LinkMap {
-    /// Reads a map of lld or of GNU ld. `None` when it is of neither form.
+    /// Reads a map of lld or of GNU ld. `None` for another format.
     pub fn parse(map: &str) -> Option<Self> {
         let first = map.lines().next()?;
         if first.split_whitespace().eq(["VMA", "LMA", "Size", "Align", "Out", "In", "Symbol"]) {
@@ -61,7 +61,7 @@ fn of_lld(text: &str) -> LinkMap {
             1 => inside = is_text(what),
             9 if inside => {
                 if let Some((object, section)) = what.rsplit_once(":(") {
-                    // What stands between functions is no code that flags could reach.
+                    // Padding between functions contains no code, so flags can't reach it.
                     let is_padding = object == "<internal>" && section == ".padding)";
                     map.add(object, if is_padding { 0 } else { size });
                 }
@@ -72,7 +72,7 @@ fn of_lld(text: &str) -> LinkMap {
     map
 }
 
-/// The size, and what stands behind the alignment, blanks included.
+/// The size, and the text after the alignment, including blanks.
 fn lld_columns(line: &str) -> Option<(u64, &str)> {
     let mut rest = line;
     let mut size = 0;
@@ -122,29 +122,29 @@ fn placed(text: &str) -> Option<(&str, u64)> {
     Some((file, u64::from_str_radix(size, 16).ok()?))
 }
 
-/// Why an object's text is not shaped by the flags.
+/// Why the flags did not reach an object's text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// Written in assembly.
     Assembly,
-    /// It was there before the build began: a library of the system, or of the source tree.
+    /// It existed before the build: a library of the system, or of the source tree.
     Prebuilt {
-        /// What the object says of its compiler.
+        /// The compiler's name in the object.
         by: Option<String>,
     },
-    /// It was made during the build, and not by a compiler that Hone stands in for.
+    /// It was made during the build, but not by a compiler that Hone wraps.
     OtherCompiler {
-        /// What the object says of its compiler.
+        /// The compiler's name in the object.
         by: Option<String>,
     },
-    /// Something changed it after it was compiled.
+    /// It was changed after it was compiled.
     Changed,
-    /// Several objects linked to one, not all of which saw the flags.
+    /// Linked from several objects, not all of which got the flags.
     Mixed,
-    /// The linker's optimiser made it of several, not all of which saw the flags.
+    /// The linker's optimiser made it from several objects, not all of which got the flags.
     LinkTime,
-    /// It is not there any more, and nothing was written down about it.
+    /// It no longer exists, and the log has no record of it.
     Gone,
     /// The linker made it itself.
     Linker,
@@ -154,16 +154,16 @@ impl fmt::Display for Reason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (words, by) = match self {
             Self::Assembly => ("assembly", &None),
-            Self::Prebuilt { by } => ("there before the build", by),
+            Self::Prebuilt { by } => ("present before the build", by),
             Self::OtherCompiler { by } => {
-                ("made by a compiler that the build did not take from CC or CXX", by)
+                ("compiled by a compiler that the build did not take from CC or CXX", by)
             }
             Self::Changed => ("changed after it was compiled", &None),
-            Self::Mixed => ("linked from objects of which some did not see the flags", &None),
+            Self::Mixed => ("linked from objects, some of them compiled without the flags", &None),
             Self::LinkTime => {
-                ("optimised by the linker from objects of which some did not see the flags", &None)
+                ("optimised by the linker from objects, some of them compiled without the flags", &None)
             }
-            Self::Gone => ("deleted since, and not written down", &None),
+            Self::Gone => ("deleted since, without a record of it", &None),
             Self::Linker => ("made by the linker", &None),
         };
         formatter.write_str(words)?;
@@ -171,36 +171,36 @@ impl fmt::Display for Reason {
     }
 }
 
-/// An object of a link that did not see the flags.
+/// An object of a link that did not get the flags.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unshaped {
-    /// As the linker names it.
+    /// The linker's name for it.
     pub object: String,
     /// Bytes of its text in the program.
     pub text_bytes: u64,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// How much of a program's text the flags have shaped.
+/// The share of a program's text that the flags reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     /// Bytes of text from all objects.
     pub text_bytes: u64,
-    /// Bytes of text from objects that saw the flags.
+    /// Bytes of text from objects that got the flags.
     pub shaped_bytes: u64,
-    /// The others, those with the most text first.
+    /// The others, largest first.
     pub others: Vec<Unshaped>,
 }
 
 impl Coverage {
-    /// Share of the text whose objects saw the flags, 0 to 1.
+    /// Share of the text whose objects got the flags, 0 to 1.
     pub fn share(&self) -> f64 {
         if self.text_bytes == 0 { 0.0 } else { self.shaped_bytes as f64 / self.text_bytes as f64 }
     }
 }
 
-/// The link that made a program: the last one with this content, or else with this path (a build may strip what it has linked).
+/// The link that made a program: the last one with this content, otherwise with this path (a build may strip its result).
 pub fn link_of<'a>(log: &'a [Entry], program: &Path, sha256: &str) -> Option<&'a Entry> {
     let links = || log.iter().rev().filter(|entry| entry.action.links() && entry.status == 0 && !entry.probe);
     let made =
@@ -209,8 +209,8 @@ pub fn link_of<'a>(log: &'a [Entry], program: &Path, sha256: &str) -> Option<&'a
         .or_else(|| made(&|output| output.path == program))
 }
 
-/// Joins a link's map with the log of the build that made it. `began` is when that build began: what is older was there before.
-/// Objects and archives are read from where the linker read them.
+/// Joins a link's map with the log of its build. `began` is the start of that build: older files existed before. Objects and archives are
+/// read from where the linker read them.
 pub fn coverage(map: &LinkMap, link: &Entry, log: &[Entry], began: SystemTime) -> Coverage {
     let book = Book::from_log(log);
     let mut disk = Disk { cwd: &link.cwd, began, archives: HashMap::new() };
@@ -227,7 +227,7 @@ pub fn coverage(map: &LinkMap, link: &Entry, log: &[Entry], began: SystemTime) -
     coverage
 }
 
-/// `None` when the object saw the flags.
+/// `None` if the object got the flags.
 fn reason_of(
     object: &str,
     book: &Book<'_>,
@@ -260,13 +260,13 @@ fn reason_of(
     })
 }
 
-/// Names that lld (`PROGRAM.lto.UNIT.o`, `PROGRAM.lto.o`) and gcc (`NAME.ltrans0.ltrans.o`) give to what they make of
+/// Names that lld (`PROGRAM.lto.UNIT.o`, `PROGRAM.lto.o`) and gcc (`NAME.ltrans0.ltrans.o`) give to the code that they generate from
 /// intermediate code.
 fn is_of_link_time(object: &str) -> bool {
     object.contains(".lto.") || object.contains(".ltrans")
 }
 
-/// Every input of the link that is intermediate code, alone or in an archive, saw the flags.
+/// Every input of the link with intermediate code, alone or in an archive, got the flags.
 fn all_intermediate_saw_flags(book: &Book<'_>, disk: &mut Disk<'_>, link: &Entry) -> bool {
     link.inputs.iter().filter(|input| input.language == Language::Object).all(|input| {
         let parts = disk.all_parts(&input.path);
@@ -284,7 +284,7 @@ enum Origin {
     Mixed,
 }
 
-/// What the log says of objects.
+/// The log's records of objects.
 struct Book<'a> {
     by_content: HashMap<&'a str, Origin>,
     by_path: HashMap<&'a Path, Origin>,
@@ -326,10 +326,10 @@ impl<'a> Book<'a> {
     }
 }
 
-/// Objects that a compiler made on its way from sources to a program, and deleted.
+/// Objects that a compiler made and deleted on the way from sources to a program.
 struct Temporary {
     sources: Vec<(String, Language)>,
-    /// Those of the map that are gone, in the order in which they were loaded.
+    /// Objects of the map that no longer exist, in the order in which they were loaded.
     gone: Vec<String>,
 }
 
@@ -342,7 +342,7 @@ impl Temporary {
         Self { sources, gone: map.loaded.iter().filter(is_gone).cloned().collect() }
     }
 
-    /// clang names them after the source (`/tmp/main-890c0c.o`); gcc by chance, but loads them in the order of the sources.
+    /// clang names them after the source (`/tmp/main-890c0c.o`); gcc names them randomly, but loads them in the order of the sources.
     fn language_of(&self, object: &str) -> Option<Language> {
         let path = Path::new(object);
         let name = path.file_stem()?.to_string_lossy();
@@ -356,7 +356,7 @@ impl Temporary {
     }
 }
 
-/// What an object file says of itself.
+/// The information in an object file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
     sha256: String,
@@ -372,7 +372,7 @@ struct Disk<'a> {
 }
 
 impl Disk<'_> {
-    /// The object of this name in a map; more than one when an archive has several of a name, none when it is gone.
+    /// The objects with this name in a map; several if an archive has several of a name, none if it is gone.
     fn parts(&mut self, object: &str) -> Vec<Part> {
         let path = self.cwd.join(object);
         if path.is_file() {
@@ -383,7 +383,7 @@ impl Disk<'_> {
         };
         let archive = self.cwd.join(archive);
         let members = self.members(&archive).iter();
-        // A thin archive has paths in the place of names, and lld tells them whole.
+        // A thin archive contains paths instead of names, and lld prints them whole.
         let member = last_part(member);
         members.filter(|(name, _)| name == member).map(|(_, part)| part.clone()).collect()
     }
@@ -411,7 +411,7 @@ impl Disk<'_> {
     }
 }
 
-/// Members of an archive, as far as it can be read. Those of a thin one are files beside it.
+/// Members of an archive, as far as it can be read. Those of a thin one are files next to it.
 fn members_of(bytes: &[u8], archive: &Path, is_older: bool) -> Vec<(String, Part)> {
     let Ok(file) = ArchiveFile::parse(bytes) else { return Vec::new() };
     let folder = archive.parent().unwrap_or(Path::new("/"));
@@ -445,14 +445,14 @@ fn part_of(bytes: &[u8], is_older: bool) -> Part {
     }
 }
 
-/// The first words of `.comment`, which compilers leave there.
+/// The first words of `.comment`, which compilers write there.
 fn compiler_in(file: &object::File<'_>) -> Option<String> {
     let section = file.section_by_name(".comment")?;
     let words = section.data().ok()?.split(|&byte| byte == 0).find(|words| !words.is_empty())?;
     Some(String::from_utf8_lossy(words).into_owned())
 }
 
-/// A map of foreign bytes: read, and its sums looked at. For the fuzzer.
+/// Reads a map of arbitrary bytes and checks its sums. For the fuzzer.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn fuzz(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

@@ -1,8 +1,8 @@
-//! `PROFILE.lock`: what a kept profile is, which build it was taken from, and how. It lies beside the profile and goes with it
-//! into version control, since no form of profile says these things itself.
+//! `PROFILE.lock`: the identity of a profile, the build that it was taken from, and how. It is next to the profile, for example in version
+//! control, because no profile format contains this information.
 //!
-//! The text is canonical: the same lock gives the same bytes, so that a difference between two is a difference in fact.
-//! What is read back is held against the profile beside it.
+//! The text is canonical: the same lock gives the same bytes, so a difference between two locks is a difference in fact. Reading compares
+//! the lock with the profile next to it.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -17,44 +17,45 @@ use sha2::{Digest, Sha256};
 use crate::bolt::preflight;
 use crate::profile_store::format::StoredFormat;
 
-/// The version that is written, and the only one that is read.
+/// The version that Hone writes, and the only one that it reads.
 pub const LOCK_VERSION: u32 = 1;
 
 /// A lock of a thousand trainings has some 500 kB.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// A merge of a fleet tells so many trainings one by one, and the others together.
+/// A merge of a fleet lists this many trainings separately, and combines the others.
 const MOST_TRAININGS: usize = 1_000;
 
-/// Beyond these, a weight is a slip of the pen. A training that was merged again and again, each time with a smaller share, comes to
-/// far less than any one merge takes.
+/// Weights outside this range are mistakes. A repeatedly merged training with a smaller share each time gets far below what one merge
+/// accepts.
 const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 
-/// What is wrong with a lock, or with the profile beside it.
+/// The fault of a lock, or of the profile next to it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockFault {
     /// The lock or its profile can't be read or written.
-    #[error("{}: {reason}\n  next: check the path, its rights and the free space", file.display())]
+    #[error("{}: {reason}\n  next: check the path, its permissions and the free space", file.display())]
     Unreadable {
         /// The file.
         file: PathBuf,
         /// What the system said.
         reason: String,
     },
-    /// The lock is no lock.
+    /// The lock is invalid.
     #[error(
-        "the lock {} can't be understood: {reason}\n  next: take it from version control again, or remove it and merge the \
-         profile anew", file.display()
+        "the lock {} is not valid: {reason}\n  next: restore it from version control, or remove it and \
+         merge the profile again", file.display()
     )]
     NotUnderstood {
         /// The lock.
         file: PathBuf,
-        /// What is wrong, with its line.
+        /// The fault, with its line.
         reason: String,
     },
-    /// A lock that no reader would take.
-    #[error("the lock {} can't be written: {reason}\n  next: merge the trainings themselves, and not what was merged of them", file.display())]
+    /// A lock that no reader would accept.
+    #[error("the lock {} can't be written: {reason}\n  next: merge the trainings themselves, not profiles \
+        merged from them", file.display())]
     NotWritable {
         /// The lock.
         file: PathBuf,
@@ -63,7 +64,8 @@ pub enum LockFault {
     },
     /// The lock has another version.
     #[error(
-        "the lock {} has version {found}, this Hone reads {LOCK_VERSION}\n  next: use the Hone that wrote it, or a newer one",
+        "the lock {} has version {found}, but this Hone reads version {LOCK_VERSION}\n  next: use the Hone \
+         that wrote it, or a newer one",
         file.display()
     )]
     OtherVersion {
@@ -72,10 +74,11 @@ pub enum LockFault {
         /// Its version.
         found: u64,
     },
-    /// The profile beside the lock is not the one that was locked.
+    /// The profile next to the lock is not the one that was locked.
     #[error(
-        "{} is not the profile that its lock describes: its SHA-256 is {found}, the lock says {expected}\n  next: commit \
-         both together; take both from version control, or remove the lock if you know where the profile comes from",
+        "{} is not the profile that its lock describes: its SHA-256 is {found}, the lock has {expected}\n  \
+         next: restore both from version control and commit both together, or remove the lock if you know \
+         where the profile comes from",
         profile.display()
     )]
     OtherContents {
@@ -88,7 +91,7 @@ pub enum LockFault {
     },
 }
 
-/// All that is known of a kept profile.
+/// All known facts of a stored profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
@@ -96,13 +99,13 @@ pub struct Lock {
     pub hone_profile_lock: u32,
     /// The profile itself.
     pub profile: LockedProfile,
-    /// The builds that it was taken from: one, unless profiles of several were merged on purpose; none when unknown.
+    /// The builds that it was taken from: one, unless the user merged profiles of several; none if unknown.
     pub programs: Vec<LockedProgram>,
-    /// The trainings that went in.
+    /// Its trainings.
     pub trainings: Vec<LockedTraining>,
 }
 
-/// What can be read from the profile.
+/// Facts that the profile itself contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LockedProfile {
@@ -128,21 +131,21 @@ pub struct LockedProfile {
 pub struct Commit {
     /// Its hash, hex.
     pub id: String,
-    /// Whether files under version control were changed and not committed.
+    /// Whether files under version control had uncommitted changes.
     pub changed: bool,
 }
 
-/// The build that was trained.
+/// The trained build.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LockedProgram {
     /// File name of the program.
     pub name: String,
-    /// SHA-256 of the program that counted, hex; empty when only the build-id is known.
+    /// SHA-256 of the instrumented program, hex; empty if only the build-id is known.
     pub sha256: String,
     /// Its build-id, hex.
     pub build_id: Option<String>,
-    /// The source that it was built from.
+    /// The source of the build.
     pub commit: Option<Commit>,
     /// How it was built: commands or flags.
     pub build: Vec<String>,
@@ -150,7 +153,7 @@ pub struct LockedProgram {
     pub tools: Vec<LockedTool>,
 }
 
-/// A tool, without its place on one machine.
+/// A tool, without its path on one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LockedTool {
@@ -176,20 +179,20 @@ pub struct LockedTraining {
     pub load: Option<String>,
     /// Its seed.
     pub seed: Option<u64>,
-    /// Its counts were multiplied by this, all merges together; twelve digits of it are kept.
+    /// The product of its weights in all merges; kept to twelve digits.
     #[serde(deserialize_with = "weight")]
     pub weight: f64,
     /// Raw files that it left.
     pub raw_files: u32,
     /// Their size together.
     pub raw_bytes: u64,
-    /// SHA-256 of its profile when that was merged as a file, hex.
+    /// SHA-256 of its profile when it was merged as a file, hex.
     pub sha256: Option<String>,
     /// The machine that it ran on.
     pub machine: Option<LockedMachine>,
 }
 
-/// What of a machine can shape a profile.
+/// Properties of a machine that can affect a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LockedMachine {
@@ -215,10 +218,10 @@ impl From<&Machine> for LockedMachine {
 }
 
 impl LockedProgram {
-    /// The program that was trained. `build` is how it was built: commands or flags.
+    /// The trained program. `build` is how it was built: commands or flags.
     ///
     /// # Errors
-    /// [`LockFault::Unreadable`]. A file that is no program has no build-id.
+    /// [`LockFault::Unreadable`]. A file that is not a program has no build-id.
     pub fn from_executable(
         executable: &Path,
         commit: Option<Commit>,
@@ -244,7 +247,7 @@ impl Lock {
         Self { hone_profile_lock: LOCK_VERSION, profile, programs, trainings }
     }
 
-    /// Where the lock of a profile lies: its name with `.lock` behind.
+    /// The path of a profile's lock: the profile's name with `.lock` appended.
     pub fn path(profile: &Path) -> PathBuf {
         let mut name: OsString = profile.as_os_str().to_owned();
         name.push(".lock");
@@ -253,7 +256,7 @@ impl Lock {
 
     /// The canonical text.
     pub fn to_text(&self) -> String {
-        // No map, no key that is no text: nothing in it can fail.
+        // There are no maps, and all keys are texts: nothing in it can fail.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
@@ -276,7 +279,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Refuses what would be refused when it is read back.
+    /// Refuses contents that a reader would refuse.
     pub(crate) fn writable(&self, profile: &Path) -> Result<(), LockFault> {
         self.check().map_err(|reason| LockFault::NotWritable { file: Self::path(profile), reason })
     }
@@ -286,7 +289,10 @@ impl Lock {
         let trainings = self.trainings.iter().filter_map(|training| training.sha256.as_ref());
         let mut hashes = std::iter::once(&self.profile.sha256).chain(programs).chain(trainings);
         if let Some(hash) = hashes.find(|hash| !is_sha256(hash)) {
-            return Err(format!("`{}` is no SHA-256 in hex", hash.chars().take(70).collect::<String>()));
+            return Err(format!(
+                "`{}` is not a SHA-256 in hexadecimal",
+                hash.chars().take(70).collect::<String>()
+            ));
         }
         match self.trainings.iter().find(|training| !WEIGHTS.contains(&training.weight)) {
             Some(training) => Err(format!("a training has the weight {}", training.weight)),
@@ -294,10 +300,10 @@ impl Lock {
         }
     }
 
-    /// Writes the lock beside its profile, whole or not at all, and answers its path.
+    /// Writes the lock next to its profile, whole or not at all, and returns its path.
     ///
     /// # Errors
-    /// [`LockFault::OtherContents`] when the profile there is another one, [`LockFault::NotWritable`] when no reader would take the lock.
+    /// [`LockFault::OtherContents`] if the profile there is another one, [`LockFault::NotWritable`] if no reader would accept the lock.
     pub fn write(&self, profile: &Path) -> Result<PathBuf, LockFault> {
         self.writable(profile)?;
         self.holds(profile)?;
@@ -313,7 +319,7 @@ impl Lock {
         Ok(path)
     }
 
-    /// Reads the lock of a profile and holds it against the profile; `None` when there is none.
+    /// Reads the lock of a profile and compares it with the profile; `None` if there is none.
     ///
     /// # Errors
     /// [`LockFault`].
@@ -345,7 +351,7 @@ impl Lock {
         Err(LockFault::OtherContents { profile: profile.to_path_buf(), expected, found })
     }
 
-    /// The lock of a merged profile. Each input comes with its lock, when it has one, its hash and its weight in this merge.
+    /// The lock of a merged profile. Each input has its hash, its weight in this merge, and its lock if it has one.
     pub fn merged(profile: LockedProfile, inputs: &[(Option<Self>, String, f64)]) -> Self {
         let (mut programs, mut trainings): (Vec<LockedProgram>, Vec<LockedTraining>) =
             (Vec::new(), Vec::new());
@@ -360,7 +366,7 @@ impl Lock {
                     programs.push(program.clone());
                 }
             }
-            // What went into a merge of merges is told once, with all weights multiplied.
+            // An input of several merges appears once, with all weights multiplied.
             let sole = lock.trainings.len() == 1;
             trainings.extend(lock.trainings.iter().map(|training| LockedTraining {
                 weight: training.weight * weight,
@@ -372,14 +378,14 @@ impl Lock {
     }
 }
 
-/// Trainings beyond the most that are told one by one become one, with the sum of their weights and of what they left.
+/// Trainings beyond the limit of a lock are combined into one, with the sum of their weights and files.
 fn together(mut trainings: Vec<LockedTraining>) -> Vec<LockedTraining> {
     if trainings.len() <= MOST_TRAININGS {
         return trainings;
     }
     let rest = trainings.split_off(MOST_TRAININGS - 1);
     trainings.push(LockedTraining {
-        workload: Some("more trainings, told together".to_owned()),
+        workload: Some("more trainings, combined".to_owned()),
         weight: rest.iter().map(|training| training.weight).sum(),
         raw_files: rest.iter().fold(0, |sum, training| sum.saturating_add(training.raw_files)),
         raw_bytes: rest.iter().fold(0, |sum, training| sum.saturating_add(training.raw_bytes)),
@@ -389,7 +395,7 @@ fn together(mut trainings: Vec<LockedTraining>) -> Vec<LockedTraining> {
 }
 
 impl LockedTraining {
-    /// A training with a workload, whose raw profiles lie in `raw`: a folder, or the one file. `load` is the load in words.
+    /// A training with a workload, whose raw profiles are in `raw`: a folder, or the one file. `load` is the load in words.
     ///
     /// # Errors
     /// [`LockFault::Unreadable`].
@@ -415,7 +421,7 @@ impl LockedTraining {
     }
 }
 
-/// Files in a folder, and their size together; notes that lie beside profiles are none.
+/// Files in a folder, and their total size, without the notes next to profiles.
 fn raw_of(raw: &Path) -> io::Result<(u32, u64)> {
     let whole = raw.metadata()?;
     if whole.is_file() {
@@ -434,7 +440,7 @@ fn raw_of(raw: &Path) -> io::Result<(u32, u64)> {
 }
 
 impl Default for LockedTraining {
-    /// Of nothing known, with the weight 1.
+    /// A training without known facts, with the weight 1.
     fn default() -> Self {
         Self {
             workload: None,
@@ -449,7 +455,7 @@ impl Default for LockedTraining {
     }
 }
 
-/// The last digits of a number can change on their way through text, and the text would then not be canonical.
+/// The last digits of a number can change in text, and the text would then not be canonical.
 fn twelve_digits(weight: f64) -> f64 {
     format!("{weight:.11e}").parse().unwrap_or(weight)
 }
@@ -486,7 +492,7 @@ pub fn sha256_of(file: &Path) -> Result<(String, u64), LockFault> {
     Ok((hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), bytes))
 }
 
-/// The state of the source in a folder; `None` when nothing in it is under git, or git is not there: a lock then has no commit.
+/// The state of the source in a folder; `None` if nothing in it is under git, or if git is missing: a lock then has no commit.
 pub fn commit_of(runner: &dyn Runner, folder: &Path) -> Option<Commit> {
     let git = Tool::new("git", "HONE_GIT").debian("git").locate(&[]).ok()?;
     let ask = |step: &str, args: &[&str]| {
@@ -497,7 +503,7 @@ pub fn commit_of(runner: &dyn Runner, folder: &Path) -> Option<Commit> {
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
-    // Sources that were fetched into a repository are no part of it: its commit says nothing of them.
+    // Fetched sources inside a repository do not belong to it, so its commit says nothing about them.
     ask("ask-tracked", &["ls-files", "--error-unmatch", "--", "."])?;
     let changes = ask("ask-changes", &["status", "--porcelain", "--untracked-files=no"])?;
     Some(Commit { id, changed: !changes.trim().is_empty() })
@@ -587,7 +593,7 @@ mod tests {
         let fault = Lock::read(&profile).unwrap_err();
         assert!(matches!(&fault, LockFault::OtherContents { found, .. } if *found != fault.to_string()));
         assert!(fault.to_string().contains("a.fdata is not the profile that its lock describes"), "{fault}");
-        assert!(fault.to_string().contains("next: commit both together"));
+        assert!(fault.to_string().contains("next: restore both from version control"));
         assert!(matches!(lock(b"x").write(&profile), Err(LockFault::OtherContents { .. })));
         fs::remove_file(&profile).unwrap();
         assert!(matches!(Lock::read(&profile), Err(LockFault::Unreadable { .. })));
@@ -624,7 +630,7 @@ mod tests {
         fails(&text.replace("\"kind\": \"fdata\"", "\"kind\": \"gcda\""), "unknown variant `gcda`");
         fails(&text.replace("\"raw_files\"", "\"raw_flies\""), "unknown field `raw_flies`");
         fails(&text.replace("\"hone_profile_lock\": 1", "\"hone_profile_lock\": 2"), "has version 2");
-        fails(&text.replace(&"ab".repeat(32), "AB"), "`AB` is no SHA-256 in hex");
+        fails(&text.replace(&"ab".repeat(32), "AB"), "`AB` is not a SHA-256 in hexadecimal");
         fails(&text.replace("\"weight\": 1.0", "\"weight\": -1.0"), "a training has the weight -1");
         let folder = tempfile::tempdir().unwrap();
         let profile = folder.path().join("p");
@@ -643,7 +649,7 @@ mod tests {
         let inputs =
             [(Some(one), hash_a.clone(), 3.0), (Some(two), hash_b, 0.5), (None, hash_c.clone(), 4.0)];
         let merged = Lock::merged(profile_of(b"sum"), &inputs);
-        assert_eq!(merged.programs, [program("server")], "the same build is told once");
+        assert_eq!(merged.programs, [program("server")], "the same build is listed once");
         let told: Vec<(Option<&str>, f64, Option<&str>)> = merged
             .trainings
             .iter()
@@ -667,7 +673,7 @@ mod tests {
         assert_eq!((merged.programs.len(), merged.trainings.len()), (1, 1_000));
         let rest = &merged.trainings[999];
         assert_eq!((rest.weight, rest.raw_files), (2.0 * 9_001.0, 2 * 9_001));
-        assert_eq!(rest.workload.as_deref(), Some("more trainings, told together"));
+        assert_eq!(rest.workload.as_deref(), Some("more trainings, combined"));
         assert!((merged.to_text().len() as u64) < MOST_BYTES);
         assert_eq!(Lock::parse(&merged.to_text(), Path::new("/l")), Ok(merged));
     }

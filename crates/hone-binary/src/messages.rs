@@ -1,4 +1,4 @@
-//! What `cargo build --message-format=json` says: the program's path, our own crates, and foreign code.
+//! Parses `cargo build --message-format=json`: the program's path, our own crates, and code of other languages.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ pub struct NativeCode {
     pub package: String,
     /// Static libraries, without `lib` and `.a`.
     pub libraries: Vec<String>,
-    /// Places where the archives of these libraries can be; not all exist.
+    /// Possible folders of these libraries' archives; not all exist.
     pub archives: Vec<PathBuf>,
-    /// What the build script and its compilers printed; not all exist.
+    /// Output files of the build script and its compilers; not all exist.
     pub logs: Vec<PathBuf>,
 }
 
-/// The messages of one build, boiled down.
+/// Summary of a build's messages.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Messages {
-    /// The program that was asked for.
+    /// The requested program.
     pub(crate) executable: Option<PathBuf>,
     /// Whether Cargo found it up to date and built nothing.
     pub(crate) fresh: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Messages {
     pub(crate) compiled: u32,
     /// Crates that Cargo found up to date.
     pub(crate) up_to_date: u32,
-    /// Crates whose sources lie on this machine, as they appear in symbols.
+    /// Crates with sources on this machine, as they appear in symbols.
     pub(crate) own_crates: BTreeSet<String>,
     /// Packages that link static libraries of other languages.
     pub(crate) native: Vec<NativeCode>,
@@ -61,7 +61,7 @@ struct Target {
     kind: Vec<String>,
 }
 
-/// Reads the messages, one on each line. Lines that are none (a build may print anything) are passed over.
+/// Parses the messages, one per line. Other lines (a build may print anything) are skipped.
 pub(crate) fn parse(output: &[u8], bin: &str) -> Messages {
     let mut found = Messages::default();
     for line in output.split(|&byte| byte == b'\n') {

@@ -1,7 +1,7 @@
-//! perf: samples of a program as it is, without a build that counts.
+//! perf: samples of an unchanged program, without an instrumented build.
 //!
-//! What a machine can give is tried and not believed: perf lists events by the CPU's model number, a virtual machine has the number
-//! without the counters, and `perf record -e cycles:u` takes the clock in place of a counter that is not there and ends with 0.
+//! Hone tests what a machine supports. perf lists events by the CPU's model number, but a virtual machine has the number without the
+//! counters, and `perf record -e cycles:u` silently takes the clock instead of a missing counter and exits with 0.
 
 pub(crate) mod refusal;
 
@@ -21,29 +21,29 @@ use serde::{Deserialize, Serialize};
 use crate::refusal::Refusal;
 pub use refusal::{FEWEST_SAMPLES, PerfRefusal};
 
-/// Samples a second at most. Uneven, so that it does not beat with what a program does every so often; the kernel takes fewer where
-/// sampling would cost too much (`kernel.perf_cpu_time_max_percent`).
+/// The most samples per second. The odd number avoids beats with periodic work; the kernel takes fewer if sampling would cost too much
+/// (`kernel.perf_cpu_time_max_percent`).
 const FREQUENCY_HZ: u32 = 4_999;
 
-/// As many of all cores together say all that a profile needs, and with 32 branches each they are some 400 MB of perf's data.
+/// This many samples of all cores together are enough for a profile; with 32 branches each they are some 400 MB of perf's data.
 const MOST_SAMPLES: f64 = 500_000.0;
 
-/// Samples a second at least, so that the processes that do next to nothing are seen, too.
+/// The least samples per second, so that almost idle processes also appear.
 const LEAST_HZ: u32 = 49;
 
 /// A trial takes a fraction of a second.
 const TRIAL_LIMIT: Duration = Duration::from_secs(20);
 
-/// So often perf is started on processes that come and go.
+/// Number of attempts to start perf on processes that come and go.
 const STARTS: u32 = 10;
 
-/// It opens a counter for each thread and CPU before it looks on.
+/// perf opens a counter for each thread and CPU before it samples.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Keeps a core busy for some 50 ms, in user mode.
 const BUSY: &str = "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done";
 
-/// What is sampled, always in user mode: nothing else can be shaped.
+/// The sampled event, always in user mode: a build can't change anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -51,7 +51,7 @@ pub enum Event {
     Branches,
     /// Cycles.
     Cycles,
-    /// The clock, which is there without any counter.
+    /// The clock, which needs no counter.
     Clock,
 }
 
@@ -63,7 +63,7 @@ impl Event {
         }
     }
 
-    /// What people call it.
+    /// Its common name.
     pub fn text(self) -> &'static str {
         match self {
             Self::Branches => "branch records",
@@ -95,25 +95,25 @@ impl Perf {
         })
     }
 
-    /// With so few samples a second that `cores` busy cores leave no more than half a million of them in `duration_s`.
+    /// With a sampling rate at which `cores` busy cores give at most half a million samples in `duration_s`.
     #[must_use]
     pub fn over(self, cores: u32, duration_s: f64) -> Self {
         let wanted = MOST_SAMPLES / (f64::from(cores.max(1)) * duration_s.max(1.0));
-        // Uneven again.
+        // Odd again.
         let wanted = (wanted as u32) | 1;
         Self { frequency_hz: wanted.clamp(LEAST_HZ, FREQUENCY_HZ), ..self }
     }
 
-    /// Which one it is.
+    /// Its receipt.
     pub fn receipt(&self) -> &ToolReceipt {
         &self.receipt
     }
 
-    /// Starts [`Perf::record`], and waits until it looks on. Of a process that has ended since it was listed perf knows nothing, and
-    /// ends: it is started again with a new list then.
+    /// Starts [`Perf::record`], and waits until it samples. perf exits if a listed process has ended meanwhile: Hone then starts it again
+    /// with a new list.
     ///
     /// # Errors
-    /// [`PerfRefusal::Broke`] when it ends each time; else as `pids`, and when `data` can't be removed.
+    /// [`PerfRefusal::Broke`] if it exits each time; otherwise the errors of `pids`, and when `data` can't be removed.
     pub fn watch(
         &self,
         runner: &dyn Runner,
@@ -127,10 +127,10 @@ impl Perf {
                 fs::remove_file(data).with_context(|| format!("{} can't be removed", data.display()))?;
             }
             let mut session = runner.start(&self.record(event, &pids()?, data))?;
-            // The head of its data is written when all counters are open.
+            // perf writes the head of its data after it has opened all counters.
             let looks_on = || match data.metadata() {
                 Ok(facts) if facts.len() > 0 => Readiness::Ready,
-                _ => Readiness::NotYet("its data has no head yet".to_owned()),
+                _ => Readiness::NotYet("its data has no header yet".to_owned()),
             };
             match session.wait_until(START_LIMIT, looks_on) {
                 Ok(()) => return Ok(session),
@@ -140,11 +140,11 @@ impl Perf {
                 Err(error) => return Err(error.into()),
             }
         }
-        let said = format!("it ended as it began to look on, {STARTS} times; the last time {said}");
+        let said = format!("it ended {STARTS} times as it began to sample; the last time: {said}");
         Err(Refusal::from(PerfRefusal::Broke { data: data.to_path_buf(), said }).into())
     }
 
-    /// Records running processes until it is asked to end by SIGTERM, or they end.
+    /// Records running processes until SIGTERM, or until they end.
     pub fn record(&self, event: Event, pids: &[u32], data: &Path) -> Call {
         let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
         let folder = data.parent().unwrap_or(Path::new("/"));
@@ -154,17 +154,17 @@ impl Perf {
             .arg(pids.join(","))
     }
 
-    /// What stands in front of a program that is recorded from its start to its end: perf, and its arguments.
+    /// The words before a program that is recorded from start to end: perf, and its arguments.
     pub fn around(&self, event: Event, data: &Path) -> (PathBuf, Vec<OsString>) {
         let mut words = self.arguments(event, data);
         words.push("--".into());
         (self.program.clone(), words)
     }
 
-    /// Records a shell that keeps a core busy, and looks at what was written. The inner error is why there is nothing.
+    /// Records a shell that keeps a core busy, and checks the data. The inner error is why there is none.
     ///
     /// # Errors
-    /// When `scratch` can't be written, or Hone is interrupted.
+    /// Fails when `scratch` can't be written, or when Hone is interrupted.
     pub fn tries(
         &self,
         runner: &dyn Runner,
@@ -190,10 +190,10 @@ impl Perf {
         })
     }
 
-    /// The event for plain samples: cycles where they are counted, else the clock.
+    /// The event for plain samples: cycles if they are counted, otherwise the clock.
     ///
     /// # Errors
-    /// As [`Perf::tries`]; the inner one when there is neither.
+    /// As [`Perf::tries`]; the inner one if there is neither.
     pub fn plain_event(&self, runner: &dyn Runner, scratch: &Path) -> Result<Result<Event, PerfRefusal>> {
         if self.tries(runner, scratch, Event::Cycles)?.is_ok() {
             return Ok(Ok(Event::Cycles));
@@ -201,7 +201,8 @@ impl Perf {
         Ok(self.tries(runner, scratch, Event::Clock)?.map(|()| Event::Clock))
     }
 
-    /// Refuses data of next to no samples, whatever each of them holds: a profile of branch records tells branches, up to 32 for each.
+    /// Refuses data with hardly any samples, whatever each of them contains: a profile of branch records counts branches, up to 32 per
+    /// sample.
     ///
     /// # Errors
     /// [`PerfRefusal::Thin`]; otherwise when perf can't read the data.
@@ -219,7 +220,7 @@ impl Perf {
                 break;
             }
         }
-        // As many megabytes as there are samples in hundred thousands, which say nothing any more.
+        // Larger data has enough samples in any case, so Hone need not count them.
         let _ = fs::remove_file(path);
         Ok(enough(data, samples)?)
     }
@@ -229,15 +230,15 @@ impl Perf {
         if event == Event::Branches {
             words.extend(["-j", "any,u"].map(OsString::from));
         }
-        // Build-ids, by which perf's data is known to be of a program, are kept: of all that was mapped, so that perf does not read
-        // its data once more as it ends. Copies of the programs below ~/.debug are not.
+        // Keeps build-ids, which bind perf's data to a program: of all mapped files, so that perf does not read its data once more at its
+        // end. It keeps no copies of the programs below ~/.debug.
         let frequency = self.frequency_hz.to_string();
         words.extend(["-N", "--buildid-all", "-F", &frequency, "-o"].map(OsString::from));
         words.push(data.as_os_str().to_owned());
         words
     }
 
-    /// What perf's data lacks of the event that was asked for.
+    /// The requested event that perf's data lacks.
     fn lacks(&self, runner: &dyn Runner, folder: &Path, event: Event, data: &Path) -> Result<Option<String>> {
         let asked = |what: &str, words: &[&str]| {
             let call = Call::new(what, &self.program, folder).args(words.iter().copied()).arg("-i").arg(data);
@@ -246,7 +247,7 @@ impl Perf {
         };
         let events = asked("perf-evlist", &["evlist"])?;
         if let Some(other) = other_event(&events, event) {
-            return Ok(Some(format!("asked for {}, perf recorded {other}", event.name())));
+            return Ok(Some(format!("Hone requested {}, but perf recorded {other}", event.name())));
         }
         let fields = if event == Event::Branches { "brstack" } else { "ip" };
         let text = asked("perf-script", &["script", "-F", fields])?;
@@ -254,28 +255,28 @@ impl Perf {
             Event::Branches => has_branches(&text),
             Event::Cycles | Event::Clock => !text.trim().is_empty(),
         };
-        Ok((!is_there).then(|| format!("perf ended well, and its data has no {}", event.text())))
+        Ok((!is_there).then(|| format!("perf succeeded, but its data has no {}", event.text())))
     }
 }
 
-/// Another event than the wanted one, of `perf evlist`. Modifiers behind the second `:` are perf's own (`cpu-clock:uH`).
+/// Another event than the requested one, from `perf evlist`. Modifiers after the second `:` are perf's own (`cpu-clock:uH`).
 fn other_event(listed: &str, wanted: Event) -> Option<String> {
     let plain = |name: &str| name.split(':').next().unwrap_or_default().trim().to_owned();
     let wanted = plain(wanted.name());
     let recorded = listed.lines().map(plain).find(|name| !name.is_empty() && !name.starts_with('#'));
     match recorded {
-        // A hybrid CPU says `cpu_core/cycles/u`.
+        // A hybrid CPU writes `cpu_core/cycles/u`.
         Some(name) if name == wanted || name.contains(&format!("/{wanted}/")) => None,
         Some(name) => Some(name),
         None => Some("nothing".to_owned()),
     }
 }
 
-/// A call whose PATH begins with this folder, with a link to the perf that records: perf2bolt and llvm-profgen look for `perf` in
-/// PATH, where there may be none, or one that does not read this data. As it is where no perf is found, which text needs not.
+/// A call whose PATH begins with this folder, with a link to the perf that records: perf2bolt and llvm-profgen look for `perf` in PATH,
+/// where there may be none, or one that can't read this data. Unchanged if Hone finds no perf, which text input does not need.
 ///
 /// # Errors
-/// When the link can't be made.
+/// Fails when the link can't be made.
 pub(crate) fn with_perf(call: Call, folder: &Path) -> Result<Call> {
     match Perf::find() {
         Ok(perf) => Ok(call.env("PATH", path_with(&perf.program, folder)?)),
@@ -302,13 +303,13 @@ fn has_branches(text: &str) -> bool {
     text.split_whitespace().any(is_branch)
 }
 
-/// perf says `Error:`, and then what is wrong.
+/// perf prints `Error:`, and then the reason.
 fn words_of_refusal(lines: &[String]) -> String {
     let said = lines.iter().map(|line| line.trim()).find(|line| !line.is_empty() && *line != "Error:");
-    said.map_or_else(|| "it failed without a word".to_owned(), |said| format!("perf says \"{said}\""))
+    said.map_or_else(|| "it failed without a message".to_owned(), |said| format!("perf reports \"{said}\""))
 }
 
-/// Refuses a profile of next to no samples.
+/// Refuses a profile with hardly any samples.
 ///
 /// # Errors
 /// [`PerfRefusal::Thin`].
@@ -351,8 +352,8 @@ mod tests {
         let lines =
             ["Error:", "cpu-clock:uH: PMU Hardware or event type doesn't support branch stack sampling."];
         let said = words_of_refusal(&lines.map(str::to_owned));
-        assert!(said.starts_with("perf says \"cpu-clock:uH: PMU Hardware"), "{said}");
-        assert_eq!(words_of_refusal(&[]), "it failed without a word");
+        assert!(said.starts_with("perf reports \"cpu-clock:uH: PMU Hardware"), "{said}");
+        assert_eq!(words_of_refusal(&[]), "it failed without a message");
     }
 
     /// Next to none of a program that ends at once, and hundreds of one that keeps a core busy.
@@ -375,7 +376,7 @@ mod tests {
             perf.enough(&system, &data).map_err(|error| error.to_string())
         };
         let thin = recorded(":").unwrap_err();
-        assert!(thin.contains("say nothing of what is hot"), "{thin}");
+        assert!(thin.contains("do not show which code is hot"), "{thin}");
         recorded(&BUSY.replace("40000", "400000")).unwrap();
     }
 
@@ -412,7 +413,7 @@ mod tests {
 
         let refused = perf.watch(&system, Event::Clock, || Ok(vec![gone_pid]), &data).unwrap_err();
         let told = refused.to_string();
-        assert!(told.contains("did not hold out") && told.contains("10 times"), "{told}");
+        assert!(told.contains("ended too early") && told.contains("10 times"), "{told}");
         assert!(!told.contains("branch records"), "{told}");
     }
 

@@ -29,13 +29,13 @@ use crate::target_kind::TargetKind;
 use crate::toolchain::Toolchain;
 use crate::{diagnostics, proof};
 
-/// Three builds of a small service take about this much; less is certain to fail half-way.
+/// Three builds of a small service take about this much; less would fail half-way.
 const LEAST_FREE_BYTES: u64 = 2 << 30;
 
 /// A package of one line, outside of every workspace.
 const ASKS_FOR_PADDING: &str = "[package]\nname = \"ask-padding\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[[bin]]\nname = \"ask-padding\"\npath = \"main.rs\"\n\n[workspace]\n";
 
-/// Build logs of C code are not read beyond this.
+/// Limit of the build logs of C code that are read.
 const LOG_BYTES: u64 = 64 << 20;
 
 /// Profile-guided optimisation of one target in one work folder.
@@ -44,24 +44,23 @@ pub struct Pgo<'a> {
     work: PathBuf,
     toolchain: Toolchain,
     plan: BuildPlan,
-    /// Why C code is left out, when it is.
+    /// Why C code is left out, if it is.
     c_left_out: Option<String>,
     /// Compiles the dump object.
     compiler: Option<PathBuf>,
-    /// Whether the linker can pad functions by a seed; asked when it is needed.
+    /// Whether the linker can pad functions by a seed; tested on demand.
     pads: OnceCell<bool>,
 }
 
 impl<'a> Pgo<'a> {
-    /// Checks everything that is cheap to check: flags, work folder and free space, tools and their versions, manifest
-    /// and program name.
+    /// Checks everything that is cheap to check: flags, work folder and free space, tools and their versions, manifest and program name.
     ///
     /// # Errors
-    /// With what is wrong, and the way out.
+    /// Returns the fault and the remedy.
     pub fn prepare(runner: &'a dyn Runner, target: CargoTarget, work: &Path) -> Result<Self> {
         target.check_flags()?;
         let manifest = target.manifest_dir.join("Cargo.toml");
-        ensure!(manifest.is_file(), "{} is not there: name the folder of the package", manifest.display());
+        ensure!(manifest.is_file(), "{} does not exist: name the folder of the package", manifest.display());
         let manifest_dir = target.manifest_dir.canonicalize()?;
         let target = CargoTarget { manifest_dir: manifest_dir.clone(), ..target };
         let work = prepare_work(work)?;
@@ -93,7 +92,7 @@ impl<'a> Pgo<'a> {
         Ok(Self { runner, work, toolchain, plan, c_left_out: c.err(), compiler, pads: OnceCell::new() })
     }
 
-    /// The toolchain that builds.
+    /// The toolchain of the builds.
     pub fn toolchain(&self) -> &Toolchain {
         &self.toolchain
     }
@@ -103,7 +102,7 @@ impl<'a> Pgo<'a> {
         self.c_left_out.as_deref()
     }
 
-    /// Builds the program as its makers do, only with the C compiler that the other variants use too.
+    /// The default build, but with the C compiler of the other variants.
     ///
     /// # Errors
     /// As [`Builder::build`].
@@ -111,7 +110,7 @@ impl<'a> Pgo<'a> {
         self.build(&BuildRequest::plain("baseline"))
     }
 
-    /// Builds the program so that it counts.
+    /// Builds the instrumented program.
     ///
     /// # Errors
     /// As [`Builder::build`].
@@ -127,8 +126,8 @@ impl<'a> Pgo<'a> {
         self.build(&BuildRequest::plain("pgo").guided(Guide::Use(merged.path.clone())))
     }
 
-    /// Where Cargo builds. Folders with and without profiled C code are kept apart: not every build script compiles its C
-    /// code again when compiler and flags have changed.
+    /// Cargo's target folder. Folders with and without profiled C code are separate: not every build script recompiles its C code when
+    /// compiler and flags change.
     fn folder(&self, request: &BuildRequest) -> PathBuf {
         let name = request.folder_name();
         let with_c = self.plan.c.is_some() || request.guide.profile().is_some();
@@ -140,7 +139,7 @@ impl<'a> Pgo<'a> {
         Ok(plan.build(request, &self.work.join("stray-profiles"), &self.folder(request)))
     }
 
-    /// Which linker it is depends on rustc, its target and Cargo's configuration, so a link is tried.
+    /// The linker depends on rustc, its target and Cargo's configuration, so Hone tests a link.
     fn pads(&self) -> Result<bool> {
         if let Some(known) = self.pads.get() {
             return Ok(*known);
@@ -186,7 +185,7 @@ impl<'a> Pgo<'a> {
         })
     }
 
-    /// Build scripts that link C code of their own get its flags too, but no profile runtime: then the link fails.
+    /// Build scripts that link their own C code get its flags too, but no profile runtime: then the link fails.
     fn about_c(&self, request: &BuildRequest, error: ToolError) -> anyhow::Error {
         let undefined = |scene: &Scene| {
             let log = scene.log.as_deref().and_then(read_log).unwrap_or_default();
@@ -216,9 +215,9 @@ impl<'a> Pgo<'a> {
         inside.push(CodeInside {
             name: "std (Rust)".to_owned(),
             profiled: false,
-            how:
-                "comes compiled with the toolchain; only its generic and inlined functions are in the profile"
-                    .to_owned(),
+            how: "the toolchain contains it compiled; only its generic and inlined functions are in the \
+                 profile"
+                .to_owned(),
         });
         inside
     }
@@ -229,9 +228,9 @@ impl Builder for Pgo<'_> {
         TargetKind::Cargo
     }
 
-    /// Builds with a profile have always an empty folder: Cargo does not repeat what the compiler said about dependencies that
-    /// are up to date, and [`Builder::prove_applied`] needs all of it. Each profile has a folder of its own, since a build
-    /// script that compiles C need not notice that its flags have changed.
+    /// Builds with a profile always have an empty folder: Cargo does not repeat the compiler's messages about dependencies that are up to
+    /// date, and [`Builder::prove_applied`] needs all of them. Each profile has its own folder, because a build script that compiles C may
+    /// not notice changed flags.
     fn build(&self, request: &BuildRequest) -> Result<Built> {
         self.fits(request)?;
         if request.guide.profile().is_some() {
@@ -271,7 +270,7 @@ impl Builder for Pgo<'_> {
         merge_raw(self.runner, &self.toolchain.profdata, &self.work, raw)
     }
 
-    /// Level, functions, counts, whose functions they are, and whether the target's own ones are hot.
+    /// Level, functions, counts, the owners of the functions, and whether the target's own ones are hot.
     fn prove_profile(&self, merged: &Merged, counting: &Built) -> Result<Proven> {
         let How::Cargo { own_crates, native, .. } = &counting.how else {
             bail!("{} was not built by Cargo", counting.executable.display())
@@ -308,7 +307,7 @@ fn remove_if_there(folder: &Path) -> Result<()> {
     }
 }
 
-/// Makes the work folder and finds out now what would else be found out after the first build.
+/// Makes the work folder and finds faults that would otherwise appear after the first build.
 fn prepare_work(work: &Path) -> Result<PathBuf> {
     let name = || format!("the work folder {}", work.display());
     fs::create_dir_all(work).with_context(|| format!("{} can't be made: name another one", name()))?;
@@ -318,7 +317,7 @@ fn prepare_work(work: &Path) -> Result<PathBuf> {
     let free = free_bytes(&work).with_context(name)?;
     if free < LEAST_FREE_BYTES {
         bail!(
-            "{} has {} MiB free, the builds need at least {} MiB",
+            "{} has {} MiB free, but the builds need at least {} MiB",
             name(),
             free >> 20,
             LEAST_FREE_BYTES >> 20
@@ -338,7 +337,7 @@ fn free_bytes(folder: &Path) -> io::Result<u64> {
     Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
 }
 
-/// The C compiler of all variants with the user's own flags, or the reason why C code is left as it is.
+/// The C compiler of all variants with the user's own flags, or why C code is left unchanged.
 fn choose_c(
     target: &CargoTarget,
     toolchain: &Toolchain,
@@ -350,23 +349,21 @@ fn choose_c(
     }
     // The headers and libraries of C that clang finds are the host's.
     if triple != toolchain.host {
-        return Err(format!("Cargo builds for {triple}, and clang for {}", toolchain.host));
+        return Err(format!("Cargo builds for {triple}, but clang builds for {}", toolchain.host));
     }
     let compiler = toolchain.c_compiler.clone()?;
     if let Some((name, value)) = c_setting("CC", triple).or_else(|| c_setting("CXX", triple)) {
-        return Err(format!(
-            "{name}={value} already chooses a C compiler: unset it to let C code be profiled"
-        ));
+        return Err(format!("{name}={value} already selects a C compiler: unset it to profile C code"));
     }
     if work.to_string_lossy().contains(char::is_whitespace) {
-        return Err(format!("{} holds a blank, which can't stand in CFLAGS", work.display()));
+        return Err(format!("{} contains a blank, which CFLAGS can't hold", work.display()));
     }
     let flags = |name| c_setting(name, triple).map(|(_, value)| value).unwrap_or_default();
     Ok((compiler, CFlags { c: flags("CFLAGS"), cxx: flags("CXXFLAGS") }))
 }
 
-/// A setting for C code as build scripts look it up (the crate `cc` has this order; `HOST_`, because the target that
-/// is named is the host), with the variable it stands in.
+/// A setting for C code as build scripts look it up (the crate `cc` has this order; `HOST_`, because the named target is the host), with
+/// the variable that contains it.
 fn c_setting(name: &str, triple: &str) -> Option<(String, String)> {
     let underscored = triple.replace(['-', '.'], "_");
     let names = [
@@ -378,7 +375,7 @@ fn c_setting(name: &str, triple: &str) -> Option<(String, String)> {
     names.into_iter().find_map(|name| Some((name.clone(), env::var(name).ok()?)))
 }
 
-/// Whether a package's foreign code was instrumented, told from its archives, and how much of it the training ran.
+/// Whether a package's foreign code was instrumented, according to its archives, and how much of it the training ran.
 fn code_of(code: &NativeCode, counted: &HashSet<&str>, left_out: Option<&str>) -> CodeInside {
     let mut instrumented = HashSet::new();
     let mut trouble = None;
@@ -393,7 +390,7 @@ fn code_of(code: &NativeCode, counted: &HashSet<&str>, left_out: Option<&str>) -
         (0, Some(trouble), _) => trouble,
         (0, None, Some(reason)) => format!("not instrumented: {reason}"),
         (0, None, None) => {
-            "not instrumented: its build script does not go by CC and CFLAGS of the target".to_owned()
+            "not instrumented: its build script ignores CC and CFLAGS of the target".to_owned()
         }
         (all, ..) if ran == 0 => format!("none of its {all} instrumented functions ran in the training"),
         (all, ..) => format!("{ran} of its {all} instrumented functions ran in the training"),

@@ -1,4 +1,4 @@
-//! The calls, as values. Nothing here looks at the world.
+//! The calls, as values. This module reads nothing from the system.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::layout::{PADDING, layout_flags};
 use crate::target::CargoTarget;
 use crate::toolchain::CCompiler;
 
-/// A release build of a large service with fat LTO on a small machine takes this long at most.
+/// Time limit of a release build of a large service with fat LTO on a small machine.
 const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);
 
-/// A program of one line is linked in a second.
+/// A one-line program links within a second.
 const TRIAL_LIMIT: Duration = Duration::from_secs(120);
 
 /// Flags for rustc. `stray` is for the profiles of processes that were started without [`profile_env`].
@@ -27,23 +27,23 @@ fn rustflags(request: &BuildRequest, stray: &Path, dump_object: Option<&Path>, p
             let counts = format!("-Cprofile-generate={}", stray.display());
             std::iter::once(counts).chain(dump_object.map(link)).collect()
         }
-        // Without the second flag a foreign profile, and a stale one of weak functions, is used to no effect in silence.
+        // Without the second flag, rustc silently ignores a foreign profile, and a stale one of weak functions.
         Guide::Use(profile) => vec![
             format!("-Cprofile-use={}", profile.display()),
             format!("-Cllvm-args={}", HEARD_FROM_LLVM.join(" ")),
         ],
-        // All but the first are refused before.
+        // Earlier checks refuse all but the first.
         Guide::None | Guide::Traceable | Guide::CsGenerate(_) | Guide::SampleUse(_) => vec![],
     };
     if !request.jump_tables {
         flags.push("-Cjump-tables=no".to_owned());
     }
     if request.relocs {
-        // A linker that strips can't keep relocations, and Cargo's profiles ask for that by default.
+        // A linker that strips can't keep relocations, and Cargo's profiles request that by default.
         flags.extend(["-Clink-arg=-Wl,--emit-relocs", "-Cstrip=none"].map(str::to_owned));
     }
     if let Some(seed) = request.link_seed {
-        // rustc compiles each function into a section of its own unless it is told not to.
+        // rustc's default is a separate section for each function.
         flags.extend(layout_flags(seed, pads).into_iter().map(|flag| format!("-Clink-arg={flag}")));
     }
     flags
@@ -53,7 +53,7 @@ fn rustflags(request: &BuildRequest, stray: &Path, dump_object: Option<&Path>, p
 fn c_flags(request: &BuildRequest) -> String {
     let guide = match &request.guide {
         Guide::Generate => "-fprofile-generate".to_owned(),
-        // A C file without any function in the profile is no news; a stale one is, and stays switched on.
+        // A C file without any function in the profile is normal; a stale one is not, and that warning stays on.
         Guide::Use(profile) => {
             let stale = HEARD_FROM_LLVM[0];
             format!("-fprofile-use={} -Wno-profile-instr-unprofiled -mllvm {stale}", profile.display())
@@ -63,7 +63,7 @@ fn c_flags(request: &BuildRequest) -> String {
     if request.jump_tables { guide } else { join(&guide, "-fno-jump-tables") }
 }
 
-/// Everything that the builds of one target have in common.
+/// The common settings of one target's builds.
 #[derive(Debug, Clone)]
 pub(crate) struct BuildPlan {
     pub(crate) target: CargoTarget,
@@ -72,15 +72,15 @@ pub(crate) struct BuildPlan {
     pub(crate) triple: String,
     pub(crate) route: Route,
     pub(crate) locked: bool,
-    /// The C compiler of *every* variant, and the flags that the user has set for C and for C++.
+    /// The C compiler of *every* variant, and the user's flags for C and for C++.
     pub(crate) c: Option<(CCompiler, CFlags)>,
-    /// Goes into the counting program.
+    /// The object that is linked into the instrumented program.
     pub(crate) dump_object: Option<PathBuf>,
     /// Whether the linker can pad functions by a seed.
     pub(crate) pads: bool,
 }
 
-/// Flags that the environment already holds for C and C++.
+/// Flags for C and C++ in the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CFlags {
     pub(crate) c: String,
@@ -88,7 +88,7 @@ pub(crate) struct CFlags {
 }
 
 impl BuildPlan {
-    /// The build of one variant into a folder of its own.
+    /// The build of one variant into its own folder.
     pub(crate) fn build(&self, request: &BuildRequest, stray: &Path, target_dir: &Path) -> Call {
         let target = &self.target;
         let mut call = Call::new(format!("build-{}", request.variant), &self.cargo, &target.manifest_dir)
@@ -106,8 +106,7 @@ impl BuildPlan {
         if self.locked {
             call = call.arg("--locked");
         }
-        // With a target named, build scripts and procedural macros get none of the flags: they would write profiles
-        // while the build runs.
+        // With a named target, build scripts and procedural macros get none of the flags: they would write profiles during the build.
         call = call
             .args(["--target", &self.triple])
             .arg("--target-dir")
@@ -118,14 +117,14 @@ impl BuildPlan {
         let mut added = target.extra_rustflags.clone();
         added.extend(rustflags(request, stray, self.dump_object.as_deref(), self.pads));
         if request.guide.counts() && self.dump_object.is_some() && self.triple.contains("-musl") {
-            // It comes behind the static C library, out of which the linker takes only what was asked for before.
+            // It comes after the static C library, of which the linker takes only what was requested before.
             added.push("-Clink-arg=-lc".to_owned());
         }
         self.with_c(self.route.apply(call, &self.triple, &added), request)
     }
 
-    /// Links a program of one line as the target is linked, by a linker that must know how to pad functions: Cargo's
-    /// configuration is that of the target's folder.
+    /// Links a one-line program like the target, by a linker that must know how to pad functions: Cargo's configuration is that of the
+    /// target's folder.
     pub(crate) fn trial_of_padding(&self, manifest: &Path, target_dir: &Path) -> Call {
         let call = Call::new("ask-padding", &self.cargo, &self.target.manifest_dir)
             .limit(TRIAL_LIMIT)
@@ -153,11 +152,11 @@ impl BuildPlan {
 
     fn with_language(&self, call: Call, compiler: &str, flags: &str, program: &Path, value: &str) -> Call {
         let call = self.with_setting(call, compiler, program.as_os_str().to_owned());
-        // No flags: the user has set none either, so there is nothing to hide.
+        // No flags: the user has set none either, so nothing is hidden.
         if value.is_empty() { call } else { self.with_setting(call, flags, value.into()) }
     }
 
-    /// The name with dashes would win over the one with underscores, so it is hidden.
+    /// The name with dashes would override the one with underscores, so it is hidden.
     fn with_setting(&self, call: Call, name: &str, value: OsString) -> Call {
         let underscored = self.triple.replace(['-', '.'], "_");
         call.env_remove(format!("{name}_{}", self.triple)).env(format!("{name}_{underscored}"), value)

@@ -1,4 +1,4 @@
-//! Profiles of LLVM merged and read by the compiler's own llvm-profdata.
+//! Merges and reads LLVM profiles by the compiler's own llvm-profdata.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,24 +17,24 @@ use crate::profile::Profile;
 use crate::refusal::{Refusal, refuse_if};
 use crate::weights::whole_weights;
 
-/// With a path of 4,096 bytes each these are far below what Linux lets a command line have (2 MiB at its default).
+/// With a path of 4,096 bytes each, this number is far below Linux's limit for a command line (2 MiB by default).
 pub(crate) const MOST_ARGUMENTS: usize = 100;
 
-/// Profiles with their weights as llvm-profdata takes them out of a file: one on each line.
+/// Profiles with their weights in llvm-profdata's list format: one per line.
 ///
 /// # Errors
-/// In words, when a path can't stand there.
+/// In words, if a path can't be in a list.
 pub(crate) fn list_of(profiles: &[(PathBuf, u64)]) -> Result<Vec<u8>, String> {
     let mut list = Vec::new();
     for (path, weight) in profiles {
         let name = path.as_os_str().as_bytes();
         if name.contains(&b'\n') {
             return Err(format!(
-                "{} has a line break in its name, and so can't be in a list",
+                "{} has a line break in its name, so a list can't contain it",
                 path.display()
             ));
         }
-        // With a weight in front, a comma in a path is one of the path.
+        // After a weight, a comma belongs to the path.
         list.extend_from_slice(format!("{weight},").as_bytes());
         list.extend_from_slice(name);
         list.push(b'\n');
@@ -55,7 +55,7 @@ fn merging(profdata: &Path, work: &Path, samples: bool, into: &Path) -> Call {
     call.arg("-o").arg(into)
 }
 
-/// Merges profiles, each taken so many times. No more than [`MOST_ARGUMENTS`].
+/// Merges profiles with these weights. At most [`MOST_ARGUMENTS`].
 fn merge(profdata: &Path, work: &Path, profiles: &[(PathBuf, u64)], samples: bool, into: &Path) -> Call {
     let weighted = profiles.iter().map(|(path, weight)| match weight {
         1 => path.clone().into_os_string(),
@@ -75,13 +75,13 @@ fn dump(profdata: &Path, work: &Path, profile: &Path, samples: bool, into: &Path
     call.args(["--text", "-o"]).arg(into).arg(profile).produces(into)
 }
 
-/// The environment variable with which the instrumented server must be started: one raw file for each process in
-/// `raw_dir`, named by the program's signature and the process id.
+/// The environment variable for the instrumented server: one raw file for each process in `raw_dir`, named by the program's signature and
+/// the process id.
 pub fn profile_env(raw_dir: &Path) -> (OsString, OsString) {
     ("LLVM_PROFILE_FILE".into(), raw_dir.join("%m_%p.profraw").into())
 }
 
-/// How merged profiles of samples are named, to be known from those of counts.
+/// The names of merged sample profiles, which distinguish them from profiles of counts.
 pub(crate) const SAMPLES_ENDING: &str = "samples";
 
 /// Merges profiles of counts into one, named by its own hash.
@@ -97,8 +97,7 @@ pub(crate) fn merge_raw(
     Ok(merged)
 }
 
-/// The sum of all counters must be that of the parts, each times its weight: llvm-profdata leaves out what it can't add up, and ends
-/// with 0.
+/// The sum of all counters must be that of the parts, each times its weight: llvm-profdata silently leaves out what it can't add up.
 fn prove_sum(
     runner: &dyn Runner,
     profdata: &Path,
@@ -114,19 +113,19 @@ fn prove_sum(
         expected += total(&input.path)? * u128::from(input.weight);
     }
     let found = total(&merged.path)?;
-    let details = || format!("the merged profile has the sum {found}, and its parts have {expected}");
+    let details = || format!("the merged profile has the sum {found}, but its parts have {expected}");
     refuse_if(found != expected, || Refusal::Unmergeable {
         reason: if expected > u128::from(u64::MAX / 2) {
-            "a count has come to the end of its type"
+            "a counter has overflowed"
         } else {
-            "llvm-profdata left a part of them out"
+            "llvm-profdata left out a part of them"
         },
-        next: "train the present instrumented build in one go, with weights that are smaller where they are large",
+        next: "train the current instrumented build in one go, and lower large weights",
         details: details(),
     })
 }
 
-/// The sum of raw profiles. What it is read from is removed again.
+/// The sum of raw profiles. Removes the intermediate files.
 pub(crate) fn tally_of(runner: &dyn Runner, profdata: &Path, work: &Path, raw: &Path) -> Result<Tally> {
     let Ok(files) = raw_profiles(raw) else { return Ok(Tally::default()) };
     let folder = work.join("profiles");
@@ -143,7 +142,7 @@ pub(crate) fn tally_of(runner: &dyn Runner, profdata: &Path, work: &Path, raw: &
     tally
 }
 
-/// A file that goes into a merge.
+/// An input file of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MergeInput {
     pub(crate) path: PathBuf,
@@ -151,8 +150,8 @@ pub(crate) struct MergeInput {
     pub(crate) weight: u64,
 }
 
-/// A service that forks leaves a profile for each process: more of them than a command line holds are named in a file, which is written
-/// here and answered with the call.
+/// A service that forks leaves a profile for each process. If a command line can't hold them all, this writes a list file and returns it
+/// with the call.
 fn merge_call(
     profdata: &Path,
     work: &Path,
@@ -239,12 +238,12 @@ pub(crate) fn as_text(
     let text = path.with_extension("proftext");
     let call = dump(profdata, work, path, samples, &text);
     match runner.run(&call) {
-        // That is how the tool writes a profile without functions; the proof has the words for it.
+        // The tool writes a profile without functions like this; the verification has the error text.
         Err(ToolError::NothingProduced { lack: Lack::Empty, .. }) => {}
         other => drop(other.map_err(unmergeable)?),
     }
     let bytes = fs::read(&text).with_context(|| format!("{} can't be read", text.display()))?;
-    // As large as all counters written out, and of no further use.
+    // As large as all counters in text, and no longer needed.
     fs::remove_file(&text).with_context(|| format!("{} can't be removed", text.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -264,24 +263,24 @@ fn raw_profiles(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
     Ok(raw)
 }
 
-/// Puts the reason in front of what llvm-profdata says.
+/// Puts the reason before llvm-profdata's message.
 fn unmergeable(error: ToolError) -> anyhow::Error {
     let ToolError::Failed { scene, .. } = &error else {
         return error.into();
     };
     let said = scene.stderr.join("\n");
-    // LLVM 14 says the first, 22 the second.
+    // LLVM 14 prints the first, 22 the second.
     let of_other_llvm =
         ["unsupported instrumentation profile format version", "raw profile version mismatch"];
     let (reason, next) = if of_other_llvm.iter().any(|text| said.contains(text)) {
         (
-            "they were written by a program of another LLVM version",
+            "a program of another LLVM version wrote them",
             "use the llvm-profdata of the toolchain that built the program",
         )
     } else if said.contains("excessively large counter value") {
         (
-            "threads that counted at once have lost additions until a counter fell below 0",
-            "train again; when it comes back, count with -fprofile-update=atomic (rustc: \
+            "concurrent threads lost increments until a counter fell below 0",
+            "train again; if the error returns, build with -fprofile-update=atomic (rustc: \
              -Cllvm-args=-instrprof-atomic-counter-update-all), which is slower",
         )
     } else if ["header is corrupt", "truncated", "malformed", "bad magic", "empty raw profile"]
@@ -289,8 +288,8 @@ fn unmergeable(error: ToolError) -> anyhow::Error {
         .any(|text| said.contains(text))
     {
         (
-            "one is cut off or is no profile",
-            "look at the free space of the disk, stop the server with SIGTERM, and train again",
+            "one is cut off or is not a profile",
+            "check the free space of the disk, stop the server with SIGTERM, and train again",
         )
     } else {
         return error.into();
@@ -298,7 +297,7 @@ fn unmergeable(error: ToolError) -> anyhow::Error {
     Refusal::Unmergeable { reason, next, details: scene.to_string() }.into()
 }
 
-/// A proof about a profile of counts.
+/// A verification of a profile of counts.
 pub(crate) fn proof_of(
     merged: &Merged,
     profile: &Profile,

@@ -1,27 +1,26 @@
 //! A merged profile in the text form of `llvm-profdata merge --text`.
 //!
-//! The form is a header of lines that start with `:`, then for each function its name, hash, number of counters and
-//! the counters, one on each line, then optional further data up to an empty line. Lines that start with `#` are
-//! comments.
+//! The form is a header of lines that start with `:`. Then each function has its name, hash, number of counters and the counters, one per
+//! line, and optional further data up to an empty line. Lines that start with `#` are comments.
 
-/// The compiler calls a function hot when one of its counters is at least as large as the counter at which the largest
-/// counters together make up this share of all (LLVM's `-profile-summary-cutoff-hot`, in its own unit).
+/// The compiler calls a function hot if one of its counters is at least as large as the counter at which the largest counters together make
+/// up this share of all (LLVM's `-profile-summary-cutoff-hot`, in its own unit).
 const HOT_CUTOFF_PER_MILLION: u128 = 990_000;
 
-/// So many of the hottest functions count as hot in any case: one loop over bytes (zeroing a buffer, say) can hold nearly
-/// all counts of a profile, and by the rule above would then be the only hot place of a large program. In a real profile
-/// of a broker, such a loop held 70 % and the first function of the broker's own crates stood at rank 76.
+/// This many of the hottest functions count as hot in any case. One loop over bytes (zeroing a buffer, say) can have nearly all counts of a
+/// profile, and by the rule above would be the only hot place of a large program. In a real profile of a broker, such a loop had 70 %, and
+/// the first function of the broker's own crates had rank 76.
 const HOT_AT_LEAST: usize = 200;
 
 /// In the hash of a function that was counted after inlining (LLVM's `CS_FLAG_IN_FUNC_HASH`).
 pub(crate) const CONTEXT_SENSITIVE: u64 = 1 << 60;
 
-/// One function's counters, boiled down.
+/// Summary of one function's counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Function {
-    /// As it stands in the profile: for a local function `<file or unit>;<symbol>`, with `:` in place of `;` before LLVM 18.
+    /// The name in the profile: for a local function `<file or unit>;<symbol>`, with `:` instead of `;` before LLVM 18.
     pub(crate) name: String,
-    /// Of the function's control flow: another one, and the compiler uses none of its counters.
+    /// Hash of the function's control flow: if it differs, the compiler uses none of its counters.
     pub(crate) hash: u64,
     /// The largest counter.
     pub(crate) max_count: u64,
@@ -32,7 +31,7 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// The symbol without the unit in front of it.
+    /// The symbol without the unit before it.
     pub(crate) fn symbol(&self) -> &str {
         symbol_of(&self.name)
     }
@@ -43,8 +42,8 @@ pub(crate) fn symbol_of(name: &str) -> &str {
     unit_and_symbol(name).map_or(name, |(_, symbol)| symbol)
 }
 
-/// The file or unit of a local function, and its symbol; nothing of a function that is known everywhere. A colon is in no symbol of C, C++
-/// and Rust as the linker has it; it is in the methods of Objective-C, which end with a bracket, and twice in a name that people read.
+/// The file or unit of a local function, and its symbol; nothing for a global function. The linker's symbols of C, C++ and Rust contain no
+/// colon. Methods of Objective-C do, and end with a bracket, and demangled names have double colons.
 pub(crate) fn unit_and_symbol(name: &str) -> Option<(&str, &str)> {
     let is_symbol = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '@'))
@@ -65,7 +64,7 @@ pub(crate) struct Profile {
     pub(crate) total_count: u64,
     /// The largest counter.
     pub(crate) max_count: u64,
-    /// A function whose largest counter reaches this is hot.
+    /// A function is hot if its largest counter reaches this.
     pub(crate) hot_count: u64,
 }
 
@@ -149,7 +148,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
         let line = self.content().ok_or_else(|| format!("the text ends where {what} should stand"))?;
         line.trim().parse().map_err(|_| {
             let shown: String = line.chars().take(60).collect();
-            format!("line {}: `{shown}` is no {what}", self.last)
+            format!("line {}: `{shown}` is not a {what}", self.last)
         })
     }
 
@@ -261,13 +260,13 @@ mod tests {
     #[test]
     fn what_has_another_form_is_refused_with_its_line() {
         let check = |text, reason: &str| assert_eq!(Profile::parse(text).unwrap_err(), reason);
-        check(":ir\nmain\nx\n", "line 3: `x` is no hash of a function");
+        check(":ir\nmain\nx\n", "line 3: `x` is not a hash of a function");
         check("main\n1\n2\n7\n", "the text ends where counter should stand");
         check(
             "main\n1\n99999999999999999999999\n",
-            "line 3: `99999999999999999999999` is no number of counters",
+            "line 3: `99999999999999999999999` is not a number of counters",
         );
-        check("main\n1\n18446744073709551615\n5\n\nother\n", "line 6: `other` is no counter");
+        check("main\n1\n18446744073709551615\n5\n\nother\n", "line 6: `other` is not a counter");
     }
 
     proptest! {

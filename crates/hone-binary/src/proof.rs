@@ -1,4 +1,4 @@
-//! Whether a merged profile may be used: pure, from its contents and the names in the instrumented program.
+//! Whether a merged profile may be used: pure, by its contents and the names in the instrumented program.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -8,20 +8,20 @@ use hone_record::HotFunction;
 use crate::profile::{Function, Profile};
 use crate::refusal::Refusal;
 
-/// A profile of this very build has all of its functions in the program; one of another build, or of another program
-/// with some of the same dependencies, has few of them.
+/// A profile of this very build has all of its functions in the program; one of another build, or of another program with common
+/// dependencies, has few of them.
 const LEAST_KNOWN_PERCENT: u64 = 90;
 
-/// What speaks for a profile.
+/// The evidence for a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heat {
     /// All hot functions, hottest first.
     pub(crate) functions: Vec<HotFunction>,
-    /// How many of them belong to the target's own crates. A program whose work lies in its dependencies has none.
+    /// How many of them belong to the target's own crates. A program whose work is in its dependencies has none.
     pub(crate) of_target: u32,
 }
 
-/// Holds a profile against the program it should be of. The paths are for the errors.
+/// Compares a profile with its program. The paths are for the errors.
 pub(crate) fn prove(
     profile: &Profile,
     file: &Path,
@@ -33,7 +33,7 @@ pub(crate) fn prove(
     Ok(heat(&profile.hot(), own_crates))
 }
 
-/// Which crates hot functions belong to, the one with most of them first; of functions that are not Rust's, as `C or C++`.
+/// The crates of hot functions, the one with the most first; functions that are not Rust's count as `C or C++`.
 pub fn owners(hot: &[HotFunction]) -> Vec<(String, usize)> {
     let mut owners: BTreeMap<&str, usize> = BTreeMap::new();
     for function in hot {
@@ -45,7 +45,7 @@ pub fn owners(hot: &[HotFunction]) -> Vec<(String, usize)> {
     owners
 }
 
-/// Whether a profile has counts, and is of this program.
+/// Whether a profile has counts, and belongs to this program.
 pub(crate) fn holds(
     profile: &Profile,
     file: &Path,
@@ -138,8 +138,8 @@ mod tests {
             assert!(error.starts_with(reason), "{error}");
         };
         let own = ["tiny_server"];
-        refused("", TINY, &own, "the profile /p has level Front-end, needed is IR");
-        refused("main\n1\n1\n5\n", TINY, &own, "the profile /p has level Front-end, needed is IR");
+        refused("", TINY, &own, "the profile /p has level Front-end, but Hone needs IR");
+        refused("main\n1\n1\n5\n", TINY, &own, "the profile /p has level Front-end, but Hone needs IR");
         refused(":ir\n", TINY, &own, "the profile /p has no functions");
         refused(":ir\nmain\n1\n1\n0\n", TINY, &own, "the profile /p has no count above 0");
         refused(OTHER, TINY, &own, "the profile /p is of another binary: 1 of its 16 functions are in /b\n");

@@ -1,8 +1,7 @@
 //! A program made by the commands of its own build system, each variant in a fresh copy of its sources.
 //!
-//! Nothing is asked of the build but that it takes its compilers from CC and CXX or from PATH: there it finds the stand-ins of
-//! [`crate::shim`], which add the flags of the phase. What came of it is read from the linker's map, see [`crate::linkmap`].
-//! The commands of the usual build systems are in [`sugar`].
+//! The build only has to take its compilers from CC and CXX or from PATH. There it finds the wrappers of [`crate::shim`], which add the
+//! flags of the phase. The linker's map shows the result, see [`crate::linkmap`]. The commands of the usual build systems are in [`sugar`].
 
 mod copy;
 pub(crate) mod refusal;
@@ -50,8 +49,8 @@ pub use refusal::RecipeRefusal;
 /// A large C++ service takes hours on a small machine.
 const LIMIT: Duration = Duration::from_secs(6 * 3600);
 
-/// After these words a compiler or linker says nothing of a profile that does not fit, whatever stands behind them. With a comma: the
-/// value of an option.
+/// After these words a compiler or linker no longer reports a profile that does not fit, whatever follows them. With a comma: the value of
+/// an option.
 const SILENCERS: [&str; 5] = [
     "-w",
     "-Wl,--no-lto-pgo-warn-mismatch",
@@ -60,19 +59,19 @@ const SILENCERS: [&str; 5] = [
     "-mllvm,-no-pgo-warn-mismatch",
 ];
 
-/// Ends the path of the dump object in each counting build.
+/// Ends the path of the dump object in each instrumented build.
 const DUMP_OBJECT: &str = "/aids/profile_dump.o";
 
-/// From this version on lld refuses version scripts that name what is not there.
+/// From this version on, lld refuses version scripts that name missing symbols.
 const LLD_ASKS_FOR_SYMBOLS: u32 = 16;
 
-/// What removes relocations from a program, or is refused beside them.
+/// Options that remove relocations from a program, or are refused together with them.
 const STRIPPERS: [&str; 3] = ["-s", "-Wl,-s", "-Wl,--strip-all"];
 
 /// How a program is built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipe {
-    /// The folder of its sources. It is copied and never built in.
+    /// The folder of its sources. Hone copies it and never builds in it.
     pub source: PathBuf,
     /// Commands, each a program with its arguments, run one after the other in the copy. `{jobs}` stands for the number of jobs.
     pub commands: Vec<Vec<String>>,
@@ -82,14 +81,14 @@ pub struct Recipe {
     pub jobs: usize,
 }
 
-/// Blocks of one line get numbers, in the build that is sampled and in the one that takes the samples.
+/// Blocks on one line get numbers, in the build that is sampled and in the one that uses the samples.
 const TELLS_BLOCKS_APART: &str = "-fdebug-info-for-profiling";
 
 /// Flags for compiling and for linking.
 fn flags(toolchain: &CToolchain, request: &BuildRequest) -> (Vec<String>, Vec<String>) {
     let mut guide = guide_flags(toolchain, &request.guide);
     if request.guide.profile().is_some() {
-        // What is said of the profile is read by words, and Meson asks for colours in the middle of them.
+        // Hone finds messages about the profile by their words, and Meson would add colours in the middle of them.
         guide.push("-fdiagnostics-color=never".to_owned());
     }
     // Link-time optimisation compiles at the link.
@@ -109,7 +108,7 @@ fn flags(toolchain: &CToolchain, request: &BuildRequest) -> (Vec<String>, Vec<St
         Tools::Llvm { lld, pads, .. } => {
             link.push(format!("--ld-path={}", lld.display()));
             if toolchain.major >= LLD_ASKS_FOR_SYMBOLS {
-                // Version scripts may name what is not there: configure scripts have asked GNU ld, which takes that.
+                // Version scripts may name missing symbols: configure scripts have tested GNU ld, which accepts that.
                 link.push("-Wl,--undefined-version".to_owned());
             }
             link.extend(request.link_seed.into_iter().flat_map(|seed| layout_flags(seed, *pads)));
@@ -122,13 +121,13 @@ fn flags(toolchain: &CToolchain, request: &BuildRequest) -> (Vec<String>, Vec<St
         link.push("-Wl,--emit-relocs".to_owned());
     }
     if request.apart || request.link_seed.is_some() {
-        // Else there is one section for each object, and little to shuffle.
+        // Otherwise there is one section per object, and little to shuffle.
         compile.push("-ffunction-sections".to_owned());
     }
     (compile, link)
 }
 
-/// Flags for the profile's part. Warnings about it must be said and must not break the build: they are weighed afterwards.
+/// Flags for the profile's part. Its warnings must appear but must not break the build: Hone weighs them afterwards.
 fn guide_flags(toolchain: &CToolchain, guide: &Guide) -> Vec<String> {
     const HEARD: &str = "-Wbackend-plugin";
     const WEIGHED: &str = "-Wno-error=backend-plugin";
@@ -136,7 +135,7 @@ fn guide_flags(toolchain: &CToolchain, guide: &Guide) -> Vec<String> {
     match (guide, &toolchain.tools) {
         (Guide::None | Guide::Traceable, _) => vec![],
         (Guide::Generate, Tools::Llvm { .. }) => vec!["-fprofile-generate".to_owned()],
-        // Without the second, counts of threads are lost; the third writes the notes that have the functions' names.
+        // Without the second flag, counts of threads are lost; the third one writes the notes with the functions' names.
         (Guide::Generate, Tools::Gnu { .. }) => {
             ["-fprofile-generate", "-fprofile-update=prefer-atomic", "-ftest-coverage"]
                 .map(str::to_owned)
@@ -145,7 +144,7 @@ fn guide_flags(toolchain: &CToolchain, guide: &Guide) -> Vec<String> {
         (Guide::Use(path), Tools::Llvm { .. }) => {
             vec![profile("-fprofile-use", path), HEARD.to_owned(), WEIGHED.to_owned()]
         }
-        // Threads leave counts that do not add up. The folder is not named: gcc looks beside the object, where the counts are put.
+        // Threads leave inconsistent counts. The folder has no name: gcc looks next to the object, where Hone puts the counts.
         (Guide::Use(_), Tools::Gnu { .. }) => [
             "-fprofile-use",
             "-fprofile-correction",
@@ -166,14 +165,14 @@ fn guide_flags(toolchain: &CToolchain, guide: &Guide) -> Vec<String> {
     }
 }
 
-/// Where a variant is built.
+/// The folders of a variant's build.
 struct VariantFolders {
     folder: PathBuf,
     /// The copy of the sources.
     source: PathBuf,
-    /// The stand-ins of the compilers.
+    /// The compiler wrappers.
     names: PathBuf,
-    /// What is linked into a counting program.
+    /// The object that is linked into an instrumented program.
     aids: PathBuf,
 }
 
@@ -182,10 +181,10 @@ pub struct RecipeBuilder<'a> {
     runner: &'a dyn Runner,
     recipe: Recipe,
     toolchain: CToolchain,
-    /// The program that stands in for the compilers.
+    /// The program of the compiler wrappers.
     hone: PathBuf,
     work: PathBuf,
-    /// Folders that are not of the sources, wherever they lie.
+    /// Folders that do not belong to the sources, wherever they are.
     left_out: Vec<PathBuf>,
 }
 
@@ -203,7 +202,7 @@ impl<'a> RecipeBuilder<'a> {
     ) -> Result<Self> {
         fs::create_dir_all(work).with_context(|| format!("{} can't be made", work.display()))?;
         let there =
-            |path: &Path| path.canonicalize().with_context(|| format!("{} is not there", path.display()));
+            |path: &Path| path.canonicalize().with_context(|| format!("{} does not exist", path.display()));
         let recipe = Recipe { source: there(&recipe.source)?, ..recipe };
         let work = there(work)?;
         let is_whole = work.to_str().is_some_and(|path| !path.contains(char::is_whitespace));
@@ -211,7 +210,7 @@ impl<'a> RecipeBuilder<'a> {
         Ok(Self { runner, recipe, toolchain, hone: there(hone)?, left_out: vec![work.clone()], work })
     }
 
-    /// Also leaves this folder out of the copies, which may lie inside of the sources without being of them.
+    /// Also excludes this folder, which may be inside the sources without belonging to them.
     #[must_use]
     pub fn leaving_out(mut self, folder: &Path) -> Self {
         self.left_out.push(folder.canonicalize().unwrap_or_else(|_| folder.to_owned()));
@@ -242,19 +241,19 @@ impl<'a> RecipeBuilder<'a> {
             && let Ok(DumpObject { object, link_flags }) =
                 planned_dump_object(&place.aids, self.profile_kind())
         {
-            // As a word for the linker: a `-x` of the build's own says nothing of it.
+            // As a word for the linker: the build's own `-x` does not affect it.
             orders.program = vec!["-Xlinker".to_owned(), object.display().to_string()];
             orders.program.extend(link_flags.iter().map(|&flag| flag.to_owned()));
         }
         if request.relocs {
             orders.silencers.extend(STRIPPERS.map(str::to_owned));
         }
-        // Some build beside the sources.
+        // Some build next to the sources.
         orders.source.clone_from(&place.folder);
         orders
     }
 
-    /// A fresh copy of the sources; what an earlier build of this name has left is removed.
+    /// Makes a fresh copy of the sources; removes what an earlier build of this name has left.
     fn lay_out(&self, request: &BuildRequest, place: &VariantFolders) -> Result<()> {
         let folder = &place.folder;
         if folder.exists() {
@@ -267,7 +266,7 @@ impl<'a> RecipeBuilder<'a> {
         }
     }
 
-    /// The copy of the sources as a command line, without what is left out at the top: the folder of the runs often lies there.
+    /// The copy of the sources as a command line, without the excluded top-level folders: the runs are often there.
     fn copy_call(&self, to: &Path) -> Call {
         let call = Call::new("copy-sources", "find", "/").arg(&self.recipe.source);
         let call = call.args(["-mindepth", "1", "-maxdepth", "1"]);
@@ -277,7 +276,7 @@ impl<'a> RecipeBuilder<'a> {
         call.args(["-exec", "cp", "-a", "-t"]).arg(to).args(["--", "{}", "+"])
     }
 
-    /// A build that should count must count.
+    /// A requested instrumented build must be instrumented.
     fn refuse_other_counting(&self, request: &BuildRequest, built: &Built) -> Result<()> {
         match (&self.toolchain.tools, &built.how) {
             // All of the code may be in a library.
@@ -306,7 +305,7 @@ impl<'a> RecipeBuilder<'a> {
         Gcov { runner: self.runner, gcov, gcov_tool, work: &self.work }
     }
 
-    /// Counts, or samples when a file of theirs is named.
+    /// Counts, or samples if a file of samples is named.
     fn merge_llvm(&self, profdata: &Path, raw: &[(PathBuf, f64)]) -> Result<Merged> {
         let has_samples = |path: &Path| path.is_file() && !path.extension().is_some_and(of_counts);
         if raw.is_empty() || !raw.iter().all(|(path, _)| has_samples(path)) {
@@ -321,7 +320,7 @@ impl<'a> RecipeBuilder<'a> {
         merge_files(self.runner, profdata, &self.work, &inputs, true)
     }
 
-    /// Also gives how many functions ran.
+    /// Also returns the number of functions that ran.
     fn prove_counts(
         &self,
         profdata: &Path,
@@ -331,13 +330,13 @@ impl<'a> RecipeBuilder<'a> {
         let profile = read_profile(self.runner, profdata, &self.work, &merged.path)?;
         let mut in_binary = elf::instrumented_functions(&counting.executable)?;
         if let How::Recipe { log, .. } = &counting.how {
-            // Each library of the build counts for itself, and all of their counts are merged.
+            // Each library of the build counts separately, and all of their counts are merged.
             for library in Libraries::from_log(log).paths() {
                 in_binary.extend(elf::instrumented_functions(library)?);
             }
         }
         if counted_after_inlining(counting) {
-            // Functions of the first round may have been inlined since; those of the second are of this very program.
+            // Functions of the first round may have been inlined since; those of the second belong to this very program.
             let second = profile.functions.iter().filter(|function| function.context_sensitive).cloned();
             let second = crate::profile::Profile { functions: second.collect(), ..profile.clone() };
             let ran = second.functions.iter().any(|function| function.max_count > 0);
@@ -351,13 +350,13 @@ impl<'a> RecipeBuilder<'a> {
             max_count: function.max_count,
         };
         let hot: Vec<HotFunction> = profile.hot().into_iter().map(told).collect();
-        // All that a recipe compiles is the target's own.
+        // Everything that a recipe compiles belongs to the target.
         let of_target = u32::try_from(hot.len()).unwrap_or(u32::MAX);
         let ran = profile.functions.iter().filter(|function| function.max_count > 0).count();
         Ok((proof_of(merged, &profile, hot, of_target), ran))
     }
 
-    /// Also gives how many functions ran.
+    /// Also returns the number of functions that ran.
     fn prove_samples(
         &self,
         profdata: &Path,
@@ -387,10 +386,9 @@ impl<'a> RecipeBuilder<'a> {
         Ok((proof, ran))
     }
 
-    /// What LLVM says, and what it does not: a function that its file keeps to itself is known by the file's path, so that of
-    /// another copy of the sources it is another function. Its counts are lost, and all it says is that it does not know the
-    /// function. How many functions it does not know means nothing: a build may make other programs than the one that was
-    /// trained.
+    /// Losses that LLVM reports, and those that it does not: a file-local function is known by the file's path, so in another copy of the
+    /// sources it is another function. Its counts are lost, and LLVM only reports an unknown function. The number of unknown functions
+    /// means nothing: a build may make other programs than the trained one.
     fn applied_by_llvm(&self, profdata: &Path, logs: &[String], proven: &Proven) -> Result<ProfileApplied> {
         let mut applied = diagnostics::weighed(logs, proven.proof.total_count)?;
         let not_found = diagnostics::not_found(logs);
@@ -403,7 +401,10 @@ impl<'a> RecipeBuilder<'a> {
                 lost.iter().fold(applied.discarded_count, |sum, lost| sum.saturating_add(lost.total_count));
             applied.discarded_weight = diagnostics::share(applied.discarded_count, proven.proof.total_count);
             applied.messages.extend(lost.first().map(|lost| {
-                format!("{}: counted under this name, and compiled from another folder now", lost.name)
+                format!(
+                    "{}: its counts have this name, but it is now compiled from another folder",
+                    lost.name
+                )
             }));
         }
         diagnostics::fits(&applied, u64::MAX)?;
@@ -433,7 +434,7 @@ impl<'a> RecipeBuilder<'a> {
         if self.toolchain.cxx.is_some() {
             call = call.env("CXX", names.join("c++"));
         }
-        // An object out of a cache is an object that no compiler was asked for; and what a build runs must not count.
+        // An object from a cache never reaches a compiler; and programs that a build runs must not count.
         Ok(call.env("CCACHE_DISABLE", "1").env_remove("LLVM_PROFILE_FILE"))
     }
 }
@@ -443,7 +444,7 @@ impl Builder for RecipeBuilder<'_> {
         if self.toolchain.is_clang() { TargetKind::Clang } else { TargetKind::Gcc }
     }
 
-    /// Builds from a fresh copy of the sources; what an earlier build of this name has left is removed.
+    /// Builds from a fresh copy of the sources; removes what an earlier build of this name has left.
     fn build(&self, request: &BuildRequest) -> Result<Built> {
         self.fits(request)?;
         let place = self.place(request);
@@ -488,8 +489,7 @@ impl Builder for RecipeBuilder<'_> {
             commands,
             build_s,
             fresh: false,
-            // What the build's own commands said need not hold all of it: ninja prints it to its standard output, libtool throws
-            // some away.
+            // The output of the build's own commands may lack messages: ninja prints them to its standard output, libtool drops some.
             stderr_paths: vec![orders.words],
             facts,
             how: How::Recipe { folder: place.source, log, coverage, libraries },
@@ -498,7 +498,7 @@ impl Builder for RecipeBuilder<'_> {
         Ok(built)
     }
 
-    /// The flags that the stand-ins add stand in a comment: no command line has them.
+    /// The wrappers' flags are in a comment, because no command line contains them.
     fn commands(&self, request: &BuildRequest) -> Result<Vec<String>> {
         self.fits(request)?;
         let place = self.place(request);
@@ -507,10 +507,13 @@ impl Builder for RecipeBuilder<'_> {
         let added = |flags: &[String]| if flags.is_empty() { "nothing".to_owned() } else { flags.join(" ") };
         let installed = orders.install_lines(&place.names, &self.hone)?;
         let by_hone = request.guide.counts().then(|| {
-            format!("# Hone compiles profile_dump.o into {} before, which is linked in", place.aids.display())
+            format!(
+                "# first, Hone compiles profile_dump.o into {}; the build links it in",
+                place.aids.display()
+            )
         });
         let note = format!(
-            "# the stand-ins in {} add to what compiles: {}; to what links: {}",
+            "# the compiler wrappers in {} add these flags to compile commands: {}; to link commands: {}",
             place.names.display(),
             added(&orders.compile),
             added(&[orders.link, orders.program].concat())
@@ -526,8 +529,8 @@ impl Builder for RecipeBuilder<'_> {
         lines.map(Ok).chain(builds).collect()
     }
 
-    /// Counts of gcc go below a prefix, so that those of one training stay apart from those of the next, and from what the
-    /// build itself may have run.
+    /// Counts of gcc go below a prefix, which separates those of one training from those of the next, and from those of programs that the
+    /// build itself ran.
     fn training_env(&self, raw: &Path) -> Vec<(OsString, OsString)> {
         match self.kind() {
             TargetKind::Gcc => {
@@ -541,7 +544,7 @@ impl Builder for RecipeBuilder<'_> {
         ProfileFiles { kind: self.profile_kind(), folder: raw.to_path_buf() }
     }
 
-    /// Each shared library that counts has a runtime of its own, which the program's object does not reach.
+    /// Each instrumented shared library has its own runtime, which the program's object does not control.
     fn has_dump_object(&self, counting: &Built) -> bool {
         let How::Recipe { log, .. } = &counting.how else { return false };
         let Some(link) = link_of(log, &counting.executable, &counting.facts.sha256) else { return false };
@@ -634,13 +637,14 @@ fn is_samples(profile: &Path) -> bool {
     profile.extension().is_some_and(|ending| ending == SAMPLES_ENDING)
 }
 
-/// Whether a program was built for the second round of counting.
+/// Whether a program was built for the second round of counts.
 fn counted_after_inlining(counting: &Built) -> bool {
     let How::Recipe { log, .. } = &counting.how else { return false };
     log.iter().any(|entry| entry.added.iter().any(|flag| flag == "-fcs-profile-generate"))
 }
 
-/// What the profile covers, and the largest parts of what it does not. What counts is left out of both: it is in no other build.
+/// The code that the profile covers, and the largest parts that it does not cover. Both exclude the counting runtime, which no other build
+/// has.
 fn code_inside(coverage: &Coverage, ran: usize, functions: u64) -> Vec<CodeInside> {
     const NAMED: usize = 20;
     let (runtime, others): (Vec<_>, Vec<_>) =
@@ -652,7 +656,7 @@ fn code_inside(coverage: &Coverage, ran: usize, functions: u64) -> Vec<CodeInsid
         name: "compiled by the build".to_owned(),
         profiled: true,
         how: format!(
-            "{share:.1} % of the text is of objects that the compiler made under the profile's flags; {ran} of the profile's \
+            "the compiler made {share:.1} % of the text with the profile's flags; {ran} of the profile's \
              {functions} functions ran in the training"
         ),
     }];
@@ -688,7 +692,7 @@ fn refused(refusal: RecipeRefusal) -> anyhow::Error {
     Refusal::Recipe(refusal).into()
 }
 
-/// More of the text than this that was compiled before makes a variant one by name only: a choice, not a constant of nature.
+/// If more of the text than this was compiled before, the build is a variant only in name: a choice, not a constant of nature.
 const MOST_THERE: f64 = 0.5;
 
 fn covered(
@@ -713,7 +717,7 @@ fn covered(
     let map = LinkMap::parse(&String::from_utf8_lossy(&bytes));
     let map = map.ok_or_else(|| refused(RecipeRefusal::OtherMap { map: file }))?;
     let mut coverage = coverage(&map, link, log, began);
-    // What Hone adds is no part of the program.
+    // Hone's additions do not belong to the program.
     coverage.others.retain(|other| {
         let is_ours = other.object.ends_with(DUMP_OBJECT);
         coverage.text_bytes -= if is_ours { other.text_bytes } else { 0 };
@@ -737,7 +741,7 @@ fn covered(
     Ok(coverage)
 }
 
-/// What a build may miss in a copy of its sources; nothing when it failed for a reason of its own.
+/// What a build may miss in a copy of its sources; nothing if it failed for another reason.
 fn lacks_of_a_copy(said: &str, copy: &Path) -> Option<String> {
     const MOST: usize = 3;
     let mut lacks = Vec::new();
@@ -746,17 +750,17 @@ fn lacks_of_a_copy(said: &str, copy: &Path) -> Option<String> {
     }
     let mut astray = Vec::new();
     links_astray(copy, MOST, &mut astray);
-    lacks.extend(astray.iter().map(|link| format!("{} leads nowhere", link.display())));
+    lacks.extend(astray.iter().map(|link| format!("{} is a dangling link", link.display())));
     (!lacks.is_empty()).then(|| {
         format!(
-            "the build failed in a copy of the sources, in which {}\n  next: tell the build its version by an argument; let `source` be \
-             the folder that has all that the sources lead to",
+            "the build failed in a copy of the sources, where {}\n  next: pass the version to the build as \
+             an argument; set `source` to the folder that contains all targets of the sources' links",
             lacks.join(", ")
         )
     })
 }
 
-/// Symbolic links in a tree to what is not there.
+/// Dangling symbolic links in a tree.
 fn links_astray(folder: &Path, most: usize, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, kind) = (entry.path(), entry.file_type());

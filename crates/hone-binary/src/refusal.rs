@@ -1,22 +1,22 @@
-//! Reasons for which Hone does not go on with a profile or a build, although the tools would.
+//! Reasons why Hone stops with a profile or a build, although the tools would continue.
 
 use std::path::PathBuf;
 
-/// How a server must end so that its profile is written; said wherever that seems to be the cause.
-const END_WELL: &str = "stop it with SIGTERM and let it return from `main` (or call `exit`); SIGKILL, `_exit` and an \
-                        unhandled SIGTERM write nothing";
+/// How a server must end so that its profile is written; part of every message with that probable cause.
+const END_WELL: &str = "stop it with SIGTERM and let it return from `main` (or call `exit`); SIGKILL, \
+                        `_exit` and an unhandled SIGTERM write no profile";
 
-/// A profile or a build that must not be used. Found in the chain of the `anyhow` errors of this crate.
+/// A profile or a build that must not be used, in the chain of this crate's `anyhow` errors.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// BOLT, or what it was to work on.
+    /// BOLT, or its input.
     #[error(transparent)]
     Bolt(#[from] crate::bolt::refusal::BoltRefusal),
     /// The training left no raw profile.
     #[error(
-        "no raw profile (*.profraw) in {}: the server was killed before it wrote its profile, or the program that ran \
-         was not the instrumented one\n  next: {END_WELL}; start it with the LLVM_PROFILE_FILE that was planned",
+        "no raw profile (*.profraw) in {}: the server was killed before it wrote its profile, or the \
+         program was not instrumented\n  next: {END_WELL}; start it with the planned LLVM_PROFILE_FILE",
         folder.display()
     )]
     NoRawProfile {
@@ -35,17 +35,17 @@ pub enum Refusal {
     /// llvm-profdata can't read the raw profiles.
     #[error("the raw profiles can't be merged: {reason}\n  next: {next}\n{details}")]
     Unmergeable {
-        /// What is wrong with them.
+        /// The fault.
         reason: &'static str,
-        /// The way out.
+        /// What to do.
         next: &'static str,
-        /// What the tool said.
+        /// The tool's message.
         details: String,
     },
-    /// The merged profile is not made of the instrumentation that the compiler can use.
+    /// The merged profile does not come from the instrumentation that the compiler can use.
     #[error(
-        "the profile {} has level {level}, needed is IR: it is empty, or was made by `-Cinstrument-coverage` or \
-         `-fprofile-instr-generate`\n  next: train the instrumented build again", file.display()
+        "the profile {} has level {level}, but Hone needs IR: it is empty, or `-Cinstrument-coverage` or \
+         `-fprofile-instr-generate` made it\n  next: train the instrumented build again", file.display()
     )]
     WrongLevel {
         /// The merged profile.
@@ -64,7 +64,7 @@ pub enum Refusal {
     /// The profile was taken from another program, or from another build of it.
     #[error(
         "the profile {} is of another binary: {known} of its {functions} functions are in {}\n  next: train \
-         this instrumented build, and give it a raw folder of its own", file.display(), binary.display()
+         this instrumented build, and give it a separate raw folder", file.display(), binary.display()
     )]
     OtherBinary {
         /// The merged profile.
@@ -87,7 +87,7 @@ pub enum Refusal {
     },
     /// A build that should not be instrumented is.
     #[error(
-        "{} is instrumented, it would be slow and write profiles\n  next: remove -Cprofile-generate and \
+        "{} is instrumented: it would be slow and write profiles\n  next: remove -Cprofile-generate and \
          -Cinstrument-coverage from the target's own flags", binary.display()
     )]
     Instrumented {
@@ -96,7 +96,8 @@ pub enum Refusal {
     },
     /// The compiler could not use the profile and only warned.
     #[error(
-        "the compiler did not use the profile: {message}\n  next: merge and prove the profile again with this toolchain's llvm-profdata"
+        "the compiler did not use the profile: {message}\n  next: merge and verify the profile again with \
+         this toolchain's llvm-profdata"
     )]
     NotUsed {
         /// Its warning.
@@ -108,7 +109,7 @@ pub enum Refusal {
          build; build, train and merge again"
     )]
     DoesNotFit {
-        /// The share that was lost.
+        /// The lost share.
         what: String,
     },
     /// The rebuilt program has the same code as the baseline.
@@ -122,37 +123,38 @@ pub enum Refusal {
         /// The program built without.
         baseline: PathBuf,
     },
-    /// An order that this kind of target can't be built by.
+    /// A request that this kind of target does not support.
     #[error("{kind} can't have {what}: {why}\n  next: {next}")]
     Unfit {
         /// What kind of target it is.
         kind: crate::target_kind::TargetKind,
-        /// What was ordered.
+        /// The request.
         what: &'static str,
-        /// Why it can't be had.
+        /// The reason.
         why: &'static str,
-        /// The way out.
+        /// What to do.
         next: &'static str,
     },
-    /// A program that has no counts to be added up.
-    #[error("{kind} does not count while it runs\n  next: sum up the profile that was taken of it")]
+    /// A program without counts to add up.
+    #[error("{kind} has no counters\n  next: use the profile that was taken from it")]
     Uncounted {
         /// What kind of target it is.
         kind: crate::target_kind::TargetKind,
     },
-    /// A weight that is none, or that lets one training drown all others.
-    #[error("a training has the weight {weight}\n  next: give a number between 0.001 and 1000")]
+    /// An invalid weight, or one that lets one training outweigh all others.
+    #[error("invalid weight {weight} of a training\n  next: give a number between 0.001 and 1000")]
     Weight {
-        /// As given.
+        /// The weight.
         weight: String,
     },
     /// A merge of nothing.
     #[error("no training was named to be merged\n  next: name the folder with its raw profiles")]
     NothingToMerge,
-    /// A second round of counting that left no counts of its own.
+    /// A second round without counts of its own.
     #[error(
-        "the profile {} has no context-sensitive counts: the second training left none, or it ran the program of the first\n  \
-         next: train the program that was built with -fcs-profile-generate, and merge its raw profiles with the first profile",
+        "the profile {} has no context-sensitive counts: the second training wrote none, or it ran the \
+         first training's program\n  next: train the program that was built with -fcs-profile-generate, and \
+         merge its raw profiles with the first profile",
         file.display()
     )]
     NotContextSensitive {

@@ -1,7 +1,7 @@
 //! A profile of samples in the text form of `llvm-profdata merge --sample --text`.
 //!
-//! A function begins in the first column with `NAME:TOTAL:HEAD`; what is indented are its lines, and functions that were inlined
-//! into it, in the same form. A name in brackets is a calling context, of which the last part counts: `[main:3 @ work:1 @ hash]`.
+//! A function begins in the first column with `NAME:TOTAL:HEAD`. Indented lines are its lines, and functions that were inlined into it, in
+//! the same form. A name in brackets is a calling context, of which the last part counts: `[main:3 @ work:1 @ hash]`.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -10,16 +10,16 @@ use hone_record::HotFunction;
 
 use crate::refusal::Refusal;
 
-/// A function counts as hot when functions at least as heavy make up this share of the samples: the cut of profiles of counts.
+/// A function is hot if functions at least as heavy make up this share of the samples: the limit of profiles of counts.
 const HOT_CUTOFF_PERCENT: u128 = 99;
 
-/// A profile of this program has most of its weight in functions that the program has; inlined ones have none of their own.
+/// A profile of this program has most of its weight in functions of the program; inlined ones have none of their own.
 const LEAST_KNOWN_PERCENT: u128 = 50;
 
-/// A profile, boiled down.
+/// Summary of a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Samples {
-    /// Samples of each function, of those inlined into it among them.
+    /// Samples of each function, including those inlined into it.
     pub(crate) functions: Vec<(String, u64)>,
 }
 
@@ -36,7 +36,7 @@ impl Samples {
             }
             let (name, total) = function(line).ok_or_else(|| {
                 let shown: String = line.chars().take(60).collect();
-                format!("line {}: `{shown}` names no function with its samples", at + 1)
+                format!("line {}: `{shown}` has no function name with a number of samples", at + 1)
             })?;
             let sum = functions.entry(name.to_owned()).or_default();
             *sum = sum.saturating_add(total);
@@ -65,7 +65,7 @@ impl Samples {
             .collect()
     }
 
-    /// Whether there are samples, and of functions that this program has.
+    /// Whether there are samples, in functions of this program.
     pub(crate) fn prove(
         &self,
         file: &Path,
@@ -122,7 +122,7 @@ mod tests {
         let hot: Vec<String> = samples.hot().into_iter().map(|function| function.name).collect();
         assert_eq!(hot, ["work", "main"]);
         let wrong = Samples::parse("work:9:1\nwhat is this\n").unwrap_err();
-        assert_eq!(wrong, "line 2: `what is this` names no function with its samples");
+        assert_eq!(wrong, "line 2: `what is this` has no function name with a number of samples");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is to be optimised: settings, and what Cargo knows about them.
+//! The target: its settings, and Cargo's information about them.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub struct CargoTarget {
     pub default_features: bool,
     /// Compiler flags of every variant, for example `-Ctarget-cpu=native`.
     pub extra_rustflags: Vec<String>,
-    /// Whether C and C++ code inside the build goes through the profile too, when a fitting clang is there.
+    /// Whether C and C++ code in the build goes through the profile too, if there is a matching clang.
     pub c_code: bool,
 }
 
@@ -47,14 +47,14 @@ impl CargoTarget {
         let ours = ["profile-use", "profile-generate", "instrument-coverage"];
         match self.extra_rustflags.iter().find(|flag| ours.iter().any(|name| flag.contains(name))) {
             Some(flag) => {
-                bail!("the target's rustflags hold `{flag}`, which is set by Hone itself: remove it")
+                bail!("the target's rustflags contain `{flag}`, which Hone sets itself: remove it")
             }
             None => Ok(()),
         }
     }
 }
 
-/// The part of `cargo metadata --no-deps` that is needed.
+/// The required part of `cargo metadata --no-deps`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     packages: Vec<Package>,
@@ -84,23 +84,23 @@ pub struct CargoProgram {
     pub package: String,
     /// Its name.
     pub bin: String,
-    /// Whether its package says that `cargo run` means this one.
+    /// Whether its package's default for `cargo run` is this one.
     pub is_default: bool,
     /// The package's folder.
     pub folder: PathBuf,
 }
 
-/// All programs of a package or workspace, in Cargo's order. No registry is asked.
+/// All programs of a package or workspace, in Cargo's order. It contacts no registry.
 ///
 /// # Errors
-/// When there is no Cargo, or it can't make sense of the manifest.
+/// Fails without Cargo, or when Cargo can't parse the manifest.
 pub fn cargo_programs(runner: &dyn Runner, manifest_dir: &Path) -> Result<Vec<CargoProgram>> {
     let cargo = Tool::new("cargo", "HONE_CARGO").locate(&[])?;
     let told = runner.run(&metadata_call(cargo.path(), manifest_dir))?;
     Ok(Metadata::parse(&told.stdout()?)?.programs())
 }
 
-/// What Cargo knows about the packages, without asking any registry.
+/// Cargo's information about the packages, without contacting any registry.
 pub(crate) fn metadata_call(cargo: &Path, manifest_dir: &Path) -> Call {
     Call::new("ask-cargo-metadata", cargo, manifest_dir).args([
         "metadata",
@@ -126,14 +126,14 @@ impl Metadata {
     }
 
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
-        serde_json::from_slice(json).context("what `cargo metadata` printed is not the JSON that it promises")
+        serde_json::from_slice(json).context("`cargo metadata` did not print the expected JSON")
     }
 
     pub(crate) fn lock_file(&self) -> PathBuf {
         self.workspace_root.join("Cargo.lock")
     }
 
-    /// Finds the package that has the program, or says which programs there are.
+    /// Finds the package with the program, or lists the existing programs.
     pub(crate) fn check_bin(&self, target: &CargoTarget) -> Result<()> {
         let packages: Vec<&Package> = match &target.package {
             Some(wanted) => self.packages.iter().filter(|package| package.name == *wanted).collect(),

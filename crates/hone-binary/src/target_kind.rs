@@ -16,7 +16,7 @@ pub enum TargetKind {
     Gcc,
     /// `go`.
     Go,
-    /// Nobody: the program is finished.
+    /// No one: the program is finished.
     Given,
 }
 

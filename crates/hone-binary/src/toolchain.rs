@@ -1,4 +1,4 @@
-//! The compiler, and the tools that belong to it.
+//! The compiler, and its tools.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const PROFDATA: Tool<'static> = Tool::new("llvm-profdata", "HONE_LLVM_PROFDATA")
 pub struct CCompiler {
     /// For C.
     pub clang: PathBuf,
-    /// For C++, when it is there.
+    /// For C++, if present.
     pub clangxx: Option<PathBuf>,
 }
 
@@ -35,17 +35,17 @@ pub struct Toolchain {
     pub llvm_major: u32,
     /// The C compiler, or the reason why there is none.
     pub c_compiler: Result<CCompiler, String>,
-    /// Which tools these are.
+    /// The receipts of these tools.
     pub receipts: Vec<ToolReceipt>,
 }
 
 impl Toolchain {
-    /// Finds the toolchain that builds in `manifest_dir` (a `rust-toolchain.toml` there counts), its llvm-profdata, and
-    /// a clang of the same LLVM version.
+    /// Finds the toolchain for `manifest_dir` (a `rust-toolchain.toml` there counts), its llvm-profdata, and a clang of the same LLVM
+    /// version.
     ///
     /// # Errors
-    /// When cargo, rustc or llvm-profdata is missing, too old, or of another LLVM version, with the command that
-    /// installs it. A missing clang is no error.
+    /// Fails when cargo, rustc or llvm-profdata is missing, too old, or of another LLVM version, with the command that installs it. A
+    /// missing clang is no error.
     pub fn find(runner: &dyn Runner, manifest_dir: &Path) -> Result<Self> {
         let proxy = match env::var_os("RUSTC").filter(|path| !path.is_empty()) {
             Some(path) => PathBuf::from(path),
@@ -55,7 +55,7 @@ impl Toolchain {
             Ok(runner.run(&Call::new(step, &proxy, manifest_dir).args(args))?.stdout_text()?)
         };
         let about = About::parse(&ask("ask-rustc-version", &["-vV"])?)
-            .with_context(|| format!("what {} -vV printed can't be understood", proxy.display()))?;
+            .with_context(|| format!("{} -vV printed text that Hone can't parse", proxy.display()))?;
         let sysroot = PathBuf::from(ask("ask-rustc-sysroot", &["--print", "sysroot"])?.trim());
         let bin = [sysroot.join("bin")];
         let rustc = RUSTC.locate(&bin)?;
@@ -83,13 +83,13 @@ impl Toolchain {
     }
 }
 
-/// Raw profiles can only be read by tools that know the version the compiler writes.
+/// Only tools that know the compiler's profile version can read raw profiles.
 fn receipt_of_llvm(tool: &LocatedTool, llvm_major: u32) -> Result<ToolReceipt> {
     let receipt = tool.receipt()?;
     let major = Version::first_in(&receipt.version).map(|version| version.0);
     if major != Some(llvm_major) {
         bail!(
-            "{} is \"{}\", but the Rust compiler uses LLVM {llvm_major}: profiles can't go from one to the other\n  \
+            "{} is \"{}\", but the Rust compiler uses LLVM {llvm_major}: the two can't exchange profiles\n  \
              next: install the {} of LLVM {llvm_major}",
             receipt.path,
             receipt.version,
@@ -109,7 +109,7 @@ fn find_clang(llvm_major: u32) -> Result<(CCompiler, ToolReceipt)> {
     let beside: Vec<PathBuf> = clang.path().parent().map(Path::to_path_buf).into_iter().collect();
     let clangxx = match Tool::new(&name_cxx, CLANGXX).locate_beside(&beside) {
         Ok(found) => Some(found),
-        // Whoever names one does not want C++ to go another way.
+        // An override for C++ must not be ignored.
         Err(error) if env::var_os(CLANGXX).is_some_and(|value| !value.is_empty()) => return Err(error.into()),
         Err(_) => None,
     };
@@ -120,7 +120,7 @@ fn find_clang(llvm_major: u32) -> Result<(CCompiler, ToolReceipt)> {
     Ok((compiler, receipt))
 }
 
-/// The two facts of `rustc -vV` that matter.
+/// The two relevant facts of `rustc -vV`.
 #[derive(Debug, PartialEq, Eq)]
 struct About {
     host: String,

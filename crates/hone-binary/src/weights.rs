@@ -1,11 +1,11 @@
-//! Weights of trainings as whole numbers: counts are taken so many times.
+//! Weights of trainings as whole numbers, which multiply the counts.
 
 use crate::refusal::Refusal;
 
-/// The weights that a training may have.
+/// The valid range of a training's weight.
 pub const TRAINING_WEIGHTS: std::ops::RangeInclusive<f64> = 1e-3..=1e3;
 
-/// Weights as whole numbers that stand in the same ratio, which is what counts can be taken times.
+/// Weights as whole numbers in the same ratio, which can multiply counts.
 ///
 /// # Errors
 /// [`Refusal::Weight`] for one that is not between a thousandth and a thousand.
@@ -16,8 +16,8 @@ pub(crate) fn whole_weights(weights: &[f64]) -> Result<Vec<u64>, Refusal> {
     Ok(whole_ratio(weights))
 }
 
-/// Whole numbers in the ratio of these, which are above 0: exactly where a factor up to a thousand makes them whole, otherwise
-/// as [`nearly_whole_ratio`] has them.
+/// Whole numbers in the ratio of these, which are above 0: exact if a factor up to a thousand makes them whole, otherwise as in
+/// [`nearly_whole_ratio`].
 pub(crate) fn whole_ratio(weights: &[f64]) -> Vec<u64> {
     const FINEST: u32 = 1000;
     let times = |factor: f64| weights.iter().map(move |weight| weight * factor);
@@ -26,8 +26,8 @@ pub(crate) fn whole_ratio(weights: &[f64]) -> Vec<u64> {
     exact.map_or_else(|| nearly_whole_ratio(weights), |factor| rounded(times(factor)))
 }
 
-/// The smallest whole numbers in the ratio of these, which are above 0, of which none is off by more than a thousandth: what is taken
-/// more times than it must be comes to the end of its type the sooner.
+/// The smallest whole numbers in the ratio of these, which are above 0, with an error of at most a thousandth each: larger multiples
+/// overflow counters sooner.
 pub(crate) fn nearly_whole_ratio(weights: &[f64]) -> Vec<u64> {
     const MOST_OFF: f64 = 1e-3;
     // Half of one is a thousandth of it.
@@ -39,7 +39,7 @@ pub(crate) fn nearly_whole_ratio(weights: &[f64]) -> Vec<u64> {
     rounded(times(smallest.unwrap_or(LEAST_AT_MOST)))
 }
 
-/// To the nearest, without what all have in common.
+/// Rounded, without a common factor.
 fn rounded(weights: impl Iterator<Item = f64>) -> Vec<u64> {
     let whole: Vec<u64> = weights.map(|weight| weight.round() as u64).collect();
     let common = whole.iter().copied().fold(0, greatest_common_divisor).max(1);

@@ -109,7 +109,7 @@ impl Bench {
     }
 }
 
-/// Processes of this program, whoever started them.
+/// All processes of this program, including those that other tests started.
 fn running(program: &Path) -> Vec<PathBuf> {
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     processes.filter(|process| fs::read_link(process.join("exe")).is_ok_and(|file| file == program)).collect()
@@ -137,7 +137,7 @@ fn relocations_and_debug_sections_are_not_loaded() {
     assert!(loaded[0] <= lengths[0], "{loaded:?} of {lengths:?}");
 }
 
-/// A program that somebody else linked is copied, rewritten, and then a variant like any other.
+/// A program from another linker run is copied, rewritten, and then used like any other variant.
 #[test]
 fn a_finished_program_becomes_a_variant() {
     let Some(bench) = Bench::new(22) else { return };
@@ -315,7 +315,7 @@ fn what_a_training_can_leave_behind_is_refused_with_the_reason() {
     bench.run(&instrumented.executable, &["1000"]).unwrap();
     assert_eq!(bolt.left_by(&instrumented).unwrap().len(), 1);
     let again = bolt.instrument(&input, AT_EXIT).unwrap();
-    assert!(bolt.left_by(&again).is_err(), "what an earlier training left does not count");
+    assert!(bolt.left_by(&again).is_err(), "the counts of an earlier training are excluded");
     let each = bolt.instrument(&input, Writes::AtExit { for_each_process: true }).unwrap();
     bench.run(&each.executable, &["1000"]).unwrap();
     bench.run(&each.executable, &["2000"]).unwrap();
@@ -407,7 +407,7 @@ fn profiles_that_bolt_takes_without_a_word_are_refused() {
         // Broken ones.
         let text = fs::read(&good).unwrap();
         for (bytes, what) in
-            [(&b""[..], "empty"), (b"garbage\n", "no kind of place"), (&text[..text.len() - 3], "cut off")]
+            [(&b""[..], "empty"), (b"garbage\n", "not a kind of place"), (&text[..text.len() - 3], "cut off")]
         {
             fs::write(&copy, bytes).unwrap();
             let broken = refusal(bolt.prove_profile(&input, &copy, true));
@@ -617,7 +617,7 @@ fn a_bolt_that_says_the_right_words_must_have_done_the_work_too() {
         (refusal(shaped), refusal(planted.instrument(&input, AT_EXIT)))
     };
     let (copied, no_runtime) = outcome("copies", "\"$1\"");
-    assert!(matches!(copied, BoltRefusal::NotWritten { what: "bears no mark of BOLT", .. }), "{copied}");
+    assert!(matches!(copied, BoltRefusal::NotWritten { what: "has no mark of BOLT", .. }), "{copied}");
     assert!(
         matches!(no_runtime, BoltRefusal::NoRuntime { major: 22, .. })
             && no_runtime.to_string().contains("libbolt-22-dev"),
@@ -625,7 +625,7 @@ fn a_bolt_that_says_the_right_words_must_have_done_the_work_too() {
     );
     let (foreign, _) = outcome("swaps", bolted.to_str().unwrap());
     assert!(
-        matches!(foreign, BoltRefusal::NotWritten { what, .. } if what.contains("not made of this input")),
+        matches!(foreign, BoltRefusal::NotWritten { what, .. } if what.contains("not made from this input")),
         "{foreign}"
     );
 }

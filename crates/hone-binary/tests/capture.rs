@@ -147,7 +147,7 @@ impl Bench {
         stop(&self.system, served.session, &self.plan(dump, grace))
     }
 
-    /// Processes of the server, whoever started them.
+    /// All processes of the server, including those that others started.
     fn running(&self) -> Vec<PathBuf> {
         let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
         let server = |process: &PathBuf| {
@@ -302,7 +302,7 @@ fn without_help_only_an_orderly_end_leaves_a_profile() {
         for (args, grace, ended, remedy) in [
             ("--stop=default", PLENTY, HowEnded::Signal(libc::SIGTERM), "start it with the preload"),
             ("--stop=ignore", SHORT, HowEnded::Signal(libc::SIGKILL), "give a `stop` command"),
-            ("--stop=_exit", PLENTY, HowEnded::Code(0), "it leaves by `_exit`"),
+            ("--stop=_exit", PLENTY, HowEnded::Code(0), "it ends by `_exit`"),
         ] {
             let refused = refusal(bench.trained(&[args], Dump::None, grace));
             assert!(
@@ -483,7 +483,7 @@ fn dumps_and_the_end_add_up_whatever_the_name() {
     }
 }
 
-/// A program with the dump object, whose profile takes a while to be written. What it does beside that is its argument.
+/// A program with the dump object that takes a while to write its profile. The argument says what it does at the same time.
 const WITH_THREADS: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -696,7 +696,7 @@ fn a_target_killed_in_any_phase_leaves_no_process_and_the_kill_is_told() {
                 told("SIGTERM", refusal(stop(&bench.system, served.session, &plan)));
             });
         }
-        assert_eq!(bench.truth(), truth, "{:?}: what the killed ones left does not count", bench.kind);
+        assert_eq!(bench.truth(), truth, "{:?}: counts of killed processes are excluded", bench.kind);
     }
 }
 
@@ -760,8 +760,8 @@ fn a_server_that_becomes_another_user_writes_its_profile_or_its_runtime_is_quote
     };
     // A temporary folder is its owner's alone, as a home may be.
     let error = stopped().unwrap_err().to_string();
-    assert!(error.contains("its runtime says: LLVM Profile Error: Failed to write file"), "{error}");
-    assert!(error.contains("Permission denied") && error.contains("next: let the user"), "{error}");
+    assert!(error.contains("its runtime reports: LLVM Profile Error: Failed to write file"), "{error}");
+    assert!(error.contains("Permission denied") && error.contains("next: give the target's user"), "{error}");
     let_all_write(&folder, dir.path()).unwrap();
     let written = stopped().unwrap();
     assert_eq!((written.lost, written.files.len()), (Lost::Nothing, 1));

@@ -267,7 +267,7 @@ fn the_whole_chain_and_a_stale_profile() {
     let applied = pgo.prove_applied(&stale, &baseline, &proven).unwrap();
     assert!(applied.discarded_weight > 0.1 && applied.discarded_weight < 0.9, "{applied:?}");
     assert!(
-        applied.messages[0].starts_with("tiny.example/tiny/mix.size is not in the program any more"),
+        applied.messages[0].starts_with("tiny.example/tiny/mix.size is no longer in the program"),
         "{applied:?}"
     );
 }
@@ -435,9 +435,9 @@ fn what_is_no_program_is_told_before_a_build() {
         let error = GoPgo::prepare(&bench.system, target, &bench.path("work")).err().unwrap();
         format!("{error:#}")
     };
-    assert!(error("tiny", "./mix").contains("`./mix` is the package mix, which is no program"));
-    assert!(error("tiny", "./...").contains("`./...` stands for 2 packages"));
-    assert!(error("nowhere", ".").contains("go.mod is not there"));
+    assert!(error("tiny", "./mix").contains("`./mix` is the package mix, which is not a program"));
+    assert!(error("tiny", "./...").contains("`./...` matches 2 packages"));
+    assert!(error("nowhere", ".").contains("go.mod does not exist"));
 }
 
 #[test]
@@ -483,7 +483,7 @@ fn benchmarks_run_off_against_on_in_turns() {
     let none = pgo.bench(&BenchPlan { pattern: "Nothing".into(), ..plan.clone() }, &merged).unwrap_err();
     assert!(none.to_string().starts_with("no benchmark in ./... matches `Nothing`"), "{none:#}");
     let few = pgo.bench(&BenchPlan { rounds: 7, ..plan }, &merged).unwrap_err();
-    assert!(few.to_string().starts_with("7 rounds show nothing"), "{few:#}");
+    assert!(few.to_string().starts_with("7 rounds are too few"), "{few:#}");
 }
 
 /// The example service, started; and its two addresses.

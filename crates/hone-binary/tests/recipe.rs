@@ -111,7 +111,7 @@ fn a_compiler_with_the_tools_of_another_version_is_refused_before_the_first_buil
     let told = (bin.join("llvm-profdata").display().to_string(), "apt-get install llvm-22".to_owned());
     assert_eq!((tool, next), (&told.0, &told.1));
 
-    // What is missing beside it is not taken from PATH, where another one may be.
+    // A tool that is missing next to it is not taken from PATH, where another version may be.
     let lone = bench.folder_of("lone", &[("clang", new.cc.as_path())]);
     let error = CToolchain::find(&bench.system, Some(lone.join("clang").to_str().unwrap())).unwrap_err();
     let Some(ToolError::NotFound { name, next, .. }) = error.downcast_ref() else { panic!("{error:#}") };

@@ -92,7 +92,9 @@ fn accept_all(node: &Node, listener: &TcpListener, next_reactor: &mut usize, ful
                     node.connections.fetch_sub(1, Relaxed);
                     if !std::mem::replace(full, true) {
                         let most = node.settings.max_connections;
-                        node.settings.notices.say(&format!("{most} clients are connected; more are closed"));
+                        node.settings.notices.say(&format!(
+                            "{most} clients are connected; the broker closes further connections"
+                        ));
                     }
                     continue;
                 }
@@ -112,10 +114,11 @@ fn accept_all(node: &Node, listener: &TcpListener, next_reactor: &mut usize, ful
             Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => (),
             Err(error) => {
-                // Asked for again at once, and told once.
+                // The loop asks again at once, but it reports the error only once.
                 if !std::mem::replace(full, true) {
                     node.settings.notices.say(&format!(
-                        "can't accept a client: {error}; where descriptors are short, raise `ulimit -n` or lower --max-connections"
+                        "can't accept a client: {error}; if file descriptors run out, raise `ulimit -n` or \
+                         lower --max-connections"
                     ));
                 }
                 return false;

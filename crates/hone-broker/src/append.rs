@@ -27,7 +27,7 @@ pub(crate) struct Terms {
     pub(crate) acks: i16,
     pub(crate) codec: Codec,
     pub(crate) back: Destination,
-    /// Size as it was received, before it was packed anew.
+    /// Size as received, before recompression.
     pub(crate) received_bytes: usize,
     pub(crate) records: usize,
 }

@@ -31,13 +31,13 @@ struct Queue {
     waiters: VecDeque<Waiter>,
     /// A flush has been asked for and has not come back.
     flushing: bool,
-    /// It was asked for as one that somebody waits for.
+    /// Whether an answer waits for this flush.
     urgent: bool,
     /// When the partition's unflushed bytes are due, if they are.
     due: Option<Instant>,
 }
 
-/// Partitions are told apart by their address: they outlive their entry, which holds one.
+/// The address identifies a partition. It stays valid because the entry holds a reference to the partition.
 type Key = usize;
 
 /// The appends of one reactor.
@@ -108,7 +108,7 @@ impl Appends {
         }
     }
 
-    /// Bytes that nobody waits for are flushed by size or by age.
+    /// Schedules a flush by size or by age for bytes that no answer waits for.
     fn note_unflushed(&mut self, partition: &Arc<Partition>, key: Key) {
         let Some((_, queue)) = self.queues.get_mut(&key) else { return };
         let (limit_ms, limit_bytes) = partition.flush_limits();
@@ -187,7 +187,7 @@ impl Appends {
         }
     }
 
-    /// Whether anybody waits for a flush.
+    /// Whether no answer waits for a flush.
     pub(crate) fn is_quiet(&self) -> bool {
         self.queues.values().all(|(_, queue)| queue.waiters.is_empty())
     }
@@ -206,7 +206,7 @@ fn refused(node: &Node, partition: &Partition, error: &AppendError) -> Stored {
         AppendError::Sequence(_) => code::OUT_OF_ORDER_SEQUENCE_NUMBER,
         AppendError::Removed => code::UNKNOWN_TOPIC_OR_PARTITION,
         AppendError::Storage(_) => {
-            // Told once: a full disk refuses every batch, and each of them is answered with the code.
+            // Reported only once: a full disk rejects every batch, and each answer has the error code.
             if partition.counters.storage_errors.fetch_add(1, Relaxed) == 0 {
                 node.settings.notices.say(&format!("{}-{}: {error}", partition.topic, partition.index));
             }

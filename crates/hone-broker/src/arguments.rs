@@ -1,7 +1,7 @@
-//! The command line of the broker, defined once: `hone-broker` and `hone broker` take the same flags in the same words.
+//! The command line of the broker, defined once: `hone-broker` and `hone broker` have the same flags and the same texts.
 //!
-//! A [`Flag`] says how it is called, what it takes and what it is for; the two programs show that each in its own way and
-//! hand what was given to a [`CommandLine`], which makes [`Settings`] of it.
+//! A [`Flag`] has a name, a value and a help text. Each of the two programs shows the flags in its own way and passes the given ones to a
+//! [`CommandLine`], which turns them into [`Settings`].
 
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
@@ -18,16 +18,35 @@ use crate::settings::{NewUser, Number, Settings, SettingsError, numbers};
 pub struct Flag {
     /// Its name, without the two dashes.
     pub name: &'static str,
-    /// What it takes, in a word; `None` for a flag that takes nothing.
+    /// Its former name, which still works and which no help shows.
+    pub alias: Option<&'static str>,
+    /// Name of its value; `None` for a flag without a value.
     pub value_name: Option<&'static str>,
-    /// What it is for.
+    /// The first sentence of its help.
     pub about: &'static str,
-    /// What holds without it, in words; empty when there is nothing to say.
+    /// The rest of its help; may be empty.
+    pub remarks: &'static str,
+    /// Its default in words; empty without one.
     pub default: &'static str,
     take: Take,
 }
 
-/// What a flag does with what it is given.
+impl Flag {
+    /// Whether it has this name or this former name.
+    pub fn is(&self, name: &str) -> bool {
+        self.name == name || self.alias == Some(name)
+    }
+
+    const fn alias(self, alias: &'static str) -> Self {
+        Self { alias: Some(alias), ..self }
+    }
+
+    const fn remarks(self, remarks: &'static str) -> Self {
+        Self { remarks, ..self }
+    }
+}
+
+/// How a flag uses its value.
 #[derive(Debug)]
 enum Take {
     Nothing(fn(&mut CommandLine)),
@@ -36,122 +55,140 @@ enum Take {
     File(fn(&mut CommandLine, PathBuf)),
 }
 
-/// Every flag, in the order in which they are shown.
+/// Every flag, in the order of the help.
 pub fn flags() -> &'static [Flag] {
     FLAGS
 }
 
 static FLAGS: &[Flag] = &[
-    file("data", "DIR", "folder of logs and metadata; made when missing", |line, path| {
+    file("data", "FOLDER", "Data folder of the broker.", |line, path| {
         line.settings.data_dir = path;
-    }),
-    switch("memory", "keep everything in memory; nothing touches the disk", |line| {
+    })
+    .remarks("It holds logs and metadata. The broker creates it if it does not exist."),
+    switch("memory", "Keep everything in memory.", |line| {
         line.settings.memory = true;
-    }),
+    })
+    .remarks("The broker writes nothing to a disk."),
+    text("listen", "HOST:PORT", "Address to listen on.", "127.0.0.1:9092", |line, given| {
+        line.settings.listen = resolve(given)?;
+        Ok(())
+    })
+    .remarks("Port 0 picks a free port."),
+    text("advertise", "HOST:PORT", "Address that clients connect to.", "the bound address", |line, given| {
+        line.settings.advertised = Some(given.parse()?);
+        Ok(())
+    })
+    .remarks("Port 0 stands for the bound port."),
     text(
-        "listen",
+        "metrics-listen",
         "HOST:PORT",
-        "where to serve clients; port 0 picks a free one",
-        "127.0.0.1:9092",
-        |line, given| {
-            line.settings.listen = resolve(given)?;
-            Ok(())
-        },
-    ),
-    text(
-        "advertise",
-        "HOST:PORT",
-        "where clients are told to connect; port 0 stands for the one bound",
-        "the one bound",
-        |line, given| {
-            line.settings.advertised = Some(given.parse()?);
-            Ok(())
-        },
-    ),
-    text(
-        "metrics",
-        "HOST:PORT",
-        "/metrics, /public_metrics, /ready; or `off`",
+        "Address of the metrics pages, or `off`.",
         "127.0.0.1:9644",
         |line, given| {
             line.settings.metrics_listen = metrics_address(given)?;
             Ok(())
         },
-    ),
-    switch(
-        "open-metrics",
-        "other machines may read the metrics, which know neither TLS nor a login",
-        |line| {
-            line.settings.open_metrics = true;
-        },
-    ),
-    number(&numbers::THREADS, "reactors, a thread each", "one for each core"),
-    number(&numbers::PARTITIONS, "partitions of a topic that is made without a number", "1"),
-    switch("no-auto-create", "unknown topics stay unknown", |line| line.settings.auto_create_topics = false),
+    )
+    .alias("metrics")
+    .remarks("The pages are /metrics, /public_metrics and /ready."),
+    switch("open-metrics", "Let other machines read the metrics without TLS or login.", |line| {
+        line.settings.open_metrics = true;
+    }),
+    number(&numbers::THREADS, "Number of reactor threads.", "one per core"),
+    number(&numbers::PARTITIONS, "Partitions of a topic that is created without a number.", "1")
+        .alias("partitions"),
+    switch("no-auto-create", "Do not create unknown topics.", |line| {
+        line.settings.auto_create_topics = false
+    }),
     text(
-        "set",
+        "property",
         "NAME=VALUE",
-        "a property of the broker, such as write_caching_default=true; may be repeated",
+        "Property of the broker, for example write_caching_default=true; repeat it for several.",
         "",
         |line, given| {
             let (name, value) = pair(given, '=', "NAME=VALUE")?;
             line.settings.properties.insert(name.to_owned(), value.to_owned());
             Ok(())
         },
-    ),
-    switch("list-properties", "show the properties that --set takes, and end", |line| {
+    )
+    .alias("set"),
+    switch("list-properties", "List the properties that --property accepts, and stop.", |line| {
         line.list_properties = true;
     }),
-    number(&numbers::MAX_REQUEST_BYTES, "a longer request closes its connection", "33554432"),
-    number(&numbers::MAX_MEMORY_BYTES, "what clients may make it hold in memory", "268435456"),
-    number(&numbers::MAX_CONNECTIONS, "clients at a time; one more is closed at once", "20000"),
-    switch("authorize", "ask the access control lists; needs --superuser and a way to log in", |line| {
+    number(&numbers::MAX_REQUEST_BYTES, "Largest request, in bytes.", "33554432")
+        .remarks("The broker closes the connection of a longer request."),
+    number(&numbers::MAX_MEMORY_BYTES, "Memory that clients can make the broker use, in bytes.", "268435456"),
+    number(&numbers::MAX_CONNECTIONS, "Largest number of connected clients.", "20000")
+        .remarks("The broker closes further connections at once."),
+    switch("authorize", "Check the access control lists.", |line| {
         line.settings.authorize = true;
-    }),
-    text("superuser", "USER", "may do everything, such as User:admin; may be repeated", "", |line, given| {
-        line.settings.super_users.push(given.to_owned());
-        Ok(())
-    }),
-    file("tls-cert", "FILE", "clients talk inside TLS; with --tls-key, both in PEM", |line, path| {
+    })
+    .remarks("It needs --superuser and a way to log in."),
+    text(
+        "superuser",
+        "USER",
+        "User with all rights, for example User:admin; repeat it for several.",
+        "",
+        |line, given| {
+            line.settings.super_users.push(given.to_owned());
+            Ok(())
+        },
+    ),
+    file("tls-cert", "FILE", "Certificate to present (PEM).", |line, path| {
         line.certificate = Some(path);
-    }),
-    file("tls-key", "FILE", "the key of that certificate", |line, path| line.key = Some(path)),
-    file("tls-client-ca", "FILE", "clients need a certificate from these authorities", |line, path| {
+    })
+    .remarks("Clients must then use TLS. It needs --tls-key."),
+    file("tls-key", "FILE", "Private key of --tls-cert (PEM).", |line, path| line.key = Some(path)),
+    file("tls-client-ca", "FILE", "CA bundle for client certificates (PEM).", |line, path| {
         line.authorities = Some(path);
-    }),
-    switch("sasl", "clients must log in: SCRAM-SHA-256, SCRAM-SHA-512; PLAIN inside TLS", |line| {
+    })
+    .remarks("Clients must then present a certificate."),
+    switch("sasl", "Require a login from clients.", |line| {
         line.settings.sasl = true;
+    })
+    .remarks("The mechanisms are SCRAM-SHA-256 and SCRAM-SHA-512, and PLAIN inside TLS."),
+    text(
+        "user",
+        "NAME:FILE",
+        "User and the file with the user's password; repeat it for several.",
+        "",
+        |line, given| {
+            line.settings.users.push(user(given)?);
+            Ok(())
+        },
+    ),
+    switch("insecure", "Let other machines connect without TLS or login.", |line| {
+        line.settings.insecure = true;
     }),
-    text("user", "NAME:FILE", "give a user the password in FILE; may be repeated", "", |line, given| {
-        line.settings.users.push(user(given)?);
-        Ok(())
-    }),
-    switch("insecure", "other machines may come without TLS or login", |line| line.settings.insecure = true),
     text(
         "fault",
         "SPEC",
-        "make the storage fail, for tests: fsync-error,topic=t,after=100; may be repeated",
+        "Storage fault for tests, for example fsync-error,topic=t,after=100; repeat it for several.",
         "",
         |line, given| {
             line.settings.faults.add(given.parse()?);
             Ok(())
         },
     ),
-    number(&numbers::HOUSEKEEPING_MS, "how often logs are rolled, trimmed and compacted", "1000"),
+    number(&numbers::HOUSEKEEPING_MS, "Time between two rounds of housekeeping, in milliseconds.", "1000")
+        .remarks("A round rolls, removes and compacts segments of logs."),
     file(
         "record-fsyncs",
-        "DIR",
-        "note what is durable, for tests of power cuts; on the file system of the data",
-        |line, path| line.settings.fsync_record = Some(path),
-    ),
+        "FOLDER",
+        "Folder for a record of all fsyncs, for tests of power cuts.",
+        |line, path| {
+            line.settings.fsync_record = Some(path);
+        },
+    )
+    .remarks("It must be on the file system of the data."),
 ];
 
 const fn switch(name: &'static str, about: &'static str, take: fn(&mut CommandLine)) -> Flag {
-    Flag { name, value_name: None, about, default: "", take: Take::Nothing(take) }
+    flag(name, None, about, "", Take::Nothing(take))
 }
 
 const fn number(number: &'static Number, about: &'static str, default: &'static str) -> Flag {
-    Flag { name: number.flag, value_name: Some("N"), about, default, take: Take::Number(number) }
+    flag(number.flag, Some("N"), about, default, Take::Number(number))
 }
 
 const fn text(
@@ -161,7 +198,7 @@ const fn text(
     default: &'static str,
     take: fn(&mut CommandLine, &str) -> Result<(), String>,
 ) -> Flag {
-    Flag { name, value_name: Some(value_name), about, default, take: Take::Text(take) }
+    flag(name, Some(value_name), about, default, Take::Text(take))
 }
 
 const fn file(
@@ -170,19 +207,29 @@ const fn file(
     about: &'static str,
     take: fn(&mut CommandLine, PathBuf),
 ) -> Flag {
-    Flag { name, value_name: Some(value_name), about, default: "", take: Take::File(take) }
+    flag(name, Some(value_name), about, "", Take::File(take))
 }
 
-/// What a command line asks for.
+const fn flag(
+    name: &'static str,
+    value_name: Option<&'static str>,
+    about: &'static str,
+    default: &'static str,
+    take: Take,
+) -> Flag {
+    Flag { name, alias: None, value_name, about, remarks: "", default, take }
+}
+
+/// The request of a command line.
 #[derive(Debug)]
 pub enum StartCommand {
-    /// A broker.
+    /// Run a broker.
     Run(Box<Settings>),
-    /// Nothing but this text.
+    /// Print this text and stop.
     Print(String),
 }
 
-/// A command line that is being read.
+/// A command line while it is read.
 #[derive(Debug)]
 pub struct CommandLine {
     settings: Settings,
@@ -199,28 +246,29 @@ impl Default for CommandLine {
 }
 
 impl CommandLine {
-    /// One that nothing was given on yet.
+    /// An empty command line.
     pub fn new() -> Self {
         let settings = Settings::new("");
         Self { settings, certificate: None, key: None, authorities: None, list_properties: false }
     }
 
-    /// Takes a flag, by its name without dashes, and its value if it has one. What can be given once only counts as it
-    /// was given last.
+    /// Takes a flag, by its name without dashes, and its value. If a flag that allows one value is repeated, the last value applies.
     ///
     /// # Errors
-    /// When there is no such flag, or the value is none of those that it may be.
+    /// When the flag is unknown or its value is invalid.
     pub fn take(&mut self, name: &str, value: Option<OsString>) -> Result<(), SettingsError> {
-        let flag = FLAGS.iter().find(|flag| flag.name == name).ok_or_else(|| unknown(name))?;
+        let flag = FLAGS.iter().find(|flag| flag.is(name)).ok_or_else(|| unknown(name))?;
         let missing = || {
             let wanted = flag.value_name.unwrap_or_default();
-            SettingsError::new(format!("--{name} is given without its {wanted}"))
+            SettingsError::new(format!("--{name} has no value\n  next: use --{name} {wanted}"))
         };
         match (&flag.take, value) {
             (Take::Nothing(take), None) => take(self),
             (Take::Nothing(_), Some(value)) => {
                 let value = value.to_string_lossy();
-                return Err(SettingsError::new(format!("--{name} takes no value, and was given `{value}`")));
+                return Err(SettingsError::new(format!(
+                    "--{name} takes no value, but has `{value}`\n  next: use --{name} alone"
+                )));
             }
             (Take::File(take), Some(path)) if !path.is_empty() => take(self, path.into()),
             (_, None) => return Err(missing()),
@@ -234,10 +282,10 @@ impl CommandLine {
         Ok(())
     }
 
-    /// What all of it asks for. [`crate::Broker::start`] looks at whether the settings fit each other.
+    /// The request of the whole command line. [`crate::Broker::start`] checks whether the settings fit together.
     ///
     /// # Errors
-    /// When a flag is missing that belongs to another one.
+    /// When a flag needs another flag that is missing.
     pub fn finish(mut self) -> Result<StartCommand, SettingsError> {
         if self.list_properties {
             return Ok(StartCommand::Print(properties::broker::page()));
@@ -245,10 +293,14 @@ impl CommandLine {
         match (self.settings.data_dir.as_os_str().is_empty(), self.settings.memory) {
             (true, false) => {
                 return Err(SettingsError::new(
-                    "--data DIR is missing, or --memory, which keeps nothing on a disk; --help shows every flag",
+                    "--data FOLDER is missing\n  next: add --data FOLDER, or --memory to keep everything in memory",
                 ));
             }
-            (false, true) => return Err(SettingsError::new("--data and --memory exclude each other")),
+            (false, true) => {
+                return Err(SettingsError::new(
+                    "--data and --memory exclude each other\n  next: omit one of them",
+                ));
+            }
             _ => (),
         }
         self.settings.tls = match (self.certificate, self.key) {
@@ -256,7 +308,11 @@ impl CommandLine {
                 Some(TlsFiles { certificate, key, client_authorities: self.authorities })
             }
             (None, None) if self.authorities.is_none() => None,
-            _ => return Err(SettingsError::new("TLS needs both --tls-cert FILE and --tls-key FILE")),
+            _ => {
+                return Err(SettingsError::new(
+                    "TLS needs both --tls-cert FILE and --tls-key FILE\n  next: add the missing one",
+                ));
+            }
         };
         Ok(StartCommand::Run(Box::new(self.settings)))
     }
@@ -265,13 +321,13 @@ impl CommandLine {
 fn unknown(name: &str) -> SettingsError {
     let near = properties::definition::nearest(name, FLAGS.iter().map(|flag| flag.name));
     SettingsError::new(match near {
-        Some(near) => format!("there is no --{name}; did you mean --{near}?"),
-        None => format!("there is no --{name}; --help shows what there is"),
+        Some(near) => format!("unknown flag --{name}; did you mean --{near}?"),
+        None => format!("unknown flag --{name}\n  next: --help lists all flags"),
     })
 }
 
 fn not_text(name: &str, value: &OsStr) -> SettingsError {
-    SettingsError::new(format!("--{name} {}: this is no UTF-8 text", value.to_string_lossy()))
+    SettingsError::new(format!("--{name} {}: the value is not valid UTF-8", value.to_string_lossy()))
 }
 
 fn metrics_address(given: &str) -> Result<Option<SocketAddr>, String> {
@@ -282,13 +338,13 @@ fn metrics_address(given: &str) -> Result<Option<SocketAddr>, String> {
 }
 
 fn pair<'a>(given: &'a str, sign: char, wanted: &str) -> Result<(&'a str, &'a str), String> {
-    given.split_once(sign).ok_or_else(|| format!("wanted {wanted}, not `{given}`"))
+    given.split_once(sign).ok_or_else(|| format!("use {wanted}, not `{given}`"))
 }
 
 fn user(given: &str) -> Result<NewUser, String> {
-    let (name, file) = pair(given, ':', "NAME:FILE, with the password in the file")?;
+    let (name, file) = pair(given, ':', "NAME:FILE, with the password in FILE")?;
     if name.is_empty() {
-        return Err("the name is missing; wanted NAME:FILE".to_owned());
+        return Err("the name is missing; use NAME:FILE".to_owned());
     }
     let password = read_password(Path::new(file)).map_err(|error| format!("{error:#}"))?;
     Ok(NewUser { name: name.to_owned(), password })
@@ -338,17 +394,17 @@ mod tests {
             for bad in bad.iter().map(String::as_str).chain(["", "1.5"]) {
                 let error = read(&[(number.flag, Some(bad))]).unwrap_err();
                 let wanted =
-                    format!("--{} is `{bad}`, wanted a whole number from {least} to {most}", number.flag);
+                    format!("invalid --{} `{bad}`: use a whole number from {least} to {most}", number.flag);
                 assert_eq!(error, wanted);
             }
             let mut settings = settings(&[]);
             (number.set)(&mut settings, least - 1);
             let error = settings.check().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("--{} is `{}`", number.flag, least - 1)), "{error}");
+            assert!(error.starts_with(&format!("invalid --{} `{}`", number.flag, least - 1)), "{error}");
         }
         let mut wrong = settings(&[]);
         wrong.default_partitions = -3;
-        assert!(wrong.check().unwrap_err().to_string().contains("--partitions"));
+        assert!(wrong.check().unwrap_err().to_string().contains("--default-partitions"));
         let most = numbers::PARTITIONS.most;
         assert_eq!(
             properties::broker::check("num.partitions", &most.to_string()),
@@ -374,21 +430,22 @@ mod tests {
     #[test]
     fn wrong_flags_are_named_with_what_is_wanted() {
         for (name, value, wanted) in [
-            ("thread", Some("1"), "there is no --thread; did you mean --threads?"),
-            ("bootstrap", None, "there is no --bootstrap; --help shows what there is"),
-            ("memory", Some("yes"), "--memory takes no value, and was given `yes`"),
-            ("data", None, "--data is given without its DIR"),
-            ("data", Some(""), "--data is given without its DIR"),
-            ("listen", Some("9092"), "--listen: wanted HOST:PORT"),
+            ("thread", Some("1"), "unknown flag --thread; did you mean --threads?"),
+            ("bootstrap", None, "unknown flag --bootstrap\n  next: --help lists all flags"),
+            ("memory", Some("yes"), "--memory takes no value, but has `yes`"),
+            ("data", None, "--data has no value\n  next: use --data FOLDER"),
+            ("data", Some(""), "--data has no value\n  next: use --data FOLDER"),
+            ("listen", Some("9092"), "--listen: use HOST:PORT"),
             ("listen", Some("nowhere.invalid:1"), "--listen: can't look up `nowhere.invalid`"),
             (
-                "metrics",
+                "metrics-listen",
                 Some("on"),
-                "--metrics: wanted HOST:PORT, an IPv6 address in brackets, not `on`; or `off`",
+                "--metrics-listen: use HOST:PORT (an IPv6 address in brackets), not `on`; or `off`",
             ),
-            ("advertise", Some("a b:1"), "--advertise: wanted HOST:PORT"),
-            ("set", Some("x"), "--set: wanted NAME=VALUE, not `x`"),
-            ("user", Some("alice"), "--user: wanted NAME:FILE"),
+            ("advertise", Some("a b:1"), "--advertise: use HOST:PORT"),
+            ("property", Some("x"), "--property: use NAME=VALUE, not `x`"),
+            ("set", Some("x"), "--set: use NAME=VALUE, not `x`"),
+            ("user", Some("alice"), "--user: use NAME:FILE"),
             ("user", Some(":/none"), "--user: the name is missing"),
             ("user", Some("alice:/none"), "--user: can't read the password in /none"),
             ("fault", Some("fire"), "--fault: fault `fire`: unknown kind `fire`"),
@@ -399,8 +456,19 @@ mod tests {
     }
 
     #[test]
+    fn former_names_still_work() {
+        let of = |names: [&str; 3]| {
+            let [metrics, partitions, property] = names;
+            let given = [(metrics, Some("off")), (partitions, Some("3")), (property, Some("log.roll.ms=7"))];
+            format!("{:?}", settings(&given))
+        };
+        let former = of(["metrics", "partitions", "set"]);
+        assert_eq!(of(["metrics-listen", "default-partitions", "property"]), former);
+    }
+
+    #[test]
     fn names_are_taken_for_addresses() {
-        let settings = settings(&[("listen", Some("localhost:1")), ("metrics", Some("localhost:2"))]);
+        let settings = settings(&[("listen", Some("localhost:1")), ("metrics-listen", Some("localhost:2"))]);
         let metrics = settings.metrics_listen.unwrap();
         assert!(settings.listen.ip().is_loopback() && metrics.ip().is_loopback());
         assert_eq!((settings.listen.port(), metrics.port()), (1, 2));

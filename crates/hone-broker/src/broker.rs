@@ -32,8 +32,8 @@ use crate::{acceptor, clerk, flusher, metrics, settings_check, workers};
 
 const LOCK_FILE: &str = "lock";
 
-/// A running broker. Dropping it stops it, as [`Broker::stop`] does, without telling of errors.
-#[must_use = "a broker that nobody holds is stopped at once"]
+/// A running broker. Dropping it stops it, as [`Broker::stop`] does, but reports no errors.
+#[must_use = "the broker stops as soon as this value is dropped"]
 pub struct Broker {
     node: Arc<Node>,
     kafka_addr: SocketAddr,
@@ -49,12 +49,12 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Binds, opens the data folder (cutting torn tails) and starts all threads. Clients are served when it returns.
+    /// Binds the addresses, opens the data folder (and cuts torn tails) and starts all threads. When it returns, the broker serves clients.
     ///
     /// # Errors
-    /// [`SettingsError`] when the settings can't be meant: a number out of its range, a listener that strangers could use.
-    /// Other errors when they can't be had here: a port is in use, or the data folder can't be written, is used by another
-    /// broker, or is damaged.
+    /// [`SettingsError`] when the settings are invalid, for example a number out of its range or a listener without TLS and login. Other
+    /// errors when the machine does not allow them: a port is in use, or the data folder is not writable, in use by another broker, or
+    /// damaged.
     ///
     /// [`SettingsError`]: crate::SettingsError
     pub fn start(settings: Settings) -> anyhow::Result<Self> {
@@ -69,7 +69,7 @@ impl Broker {
         // Bound before the log is read: a port in use should not cost a scan.
         let listener = bind(settings.listen, "--listen")?;
         let metrics_listener =
-            settings.metrics_listen.map(|address| bind(address, "--metrics")).transpose()?;
+            settings.metrics_listen.map(|address| bind(address, "--metrics-listen")).transpose()?;
         let kafka_addr = listener.local_addr()?;
         let advertised = settings.endpoint(kafka_addr);
         let (security, logins) = Security::open(&settings, data_dir.as_deref())?;
@@ -102,7 +102,7 @@ impl Broker {
         let stores = Stores { security, topics, coordinator, acls, quotas, transactions };
         let node = Arc::new(Node::new(settings, advertised, stores, desk, mailboxes, acceptor_bell));
         node.start_answering();
-        transaction_ends::settle_open(&node).context("can't abort transactions that were left open")?;
+        transaction_ends::settle_open(&node).context("can't abort the open transactions")?;
         let mut broker = Self {
             node,
             kafka_addr,
@@ -178,27 +178,27 @@ impl Broker {
         Ok(())
     }
 
-    /// Where clients connect: the bound address, with the real port.
+    /// The bound address for clients, with the real port.
     pub fn kafka_addr(&self) -> SocketAddr {
         self.kafka_addr
     }
 
-    /// Where `/metrics` and `/ready` are; `None` when off.
+    /// The bound address of `/metrics` and `/ready`; `None` when off.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics_addr
     }
 
-    /// The line for whoever started a broker as a program: `ready kafka=ADDR metrics=ADDR data=DIR pid=N`.
+    /// The ready line for the process that started the broker: `ready kafka=ADDR metrics=ADDR data=FOLDER pid=N`.
     pub fn ready_line(&self) -> String {
         let metrics = self.metrics_addr.map_or("off".to_owned(), |address| address.to_string());
         let (kafka, data, pid) = (self.kafka_addr, self.node.settings.place(), std::process::id());
         format!("ready kafka={kafka} metrics={metrics} data={data} pid={pid}")
     }
 
-    /// Stops accepting, lets clients take the answers that are ready, and joins every thread.
+    /// Accepts no more clients, lets clients read the finished answers, and joins every thread.
     ///
     /// # Errors
-    /// When a thread had failed before.
+    /// When a thread has failed before.
     pub fn stop(mut self) -> anyhow::Result<()> {
         self.stop_threads()
     }
@@ -220,7 +220,7 @@ impl Broker {
         let result = join_all(&mut self.threads);
         self.node.close_journal();
         self.node.transactions.close();
-        // Only now nobody asks for a flush any more.
+        // From here on, no thread requests a flush.
         self.node.flusher.end();
         let left = result.and(join_all(&mut self.flushers)).and(self.close_logs());
         let left = left.and_then(|()| self.mark.take().map_or(Ok(()), |mark| mark.take_away()));
@@ -239,7 +239,7 @@ impl Broker {
             for partition in &topic.partitions {
                 let closed = partition.close();
                 result = result.and(closed.with_context(|| {
-                    format!("can't leave the log of {}-{} in order", partition.topic, partition.index)
+                    format!("can't close the log of {}-{}", partition.topic, partition.index)
                 }));
             }
         }
@@ -276,7 +276,7 @@ impl Drop for Broker {
     }
 }
 
-/// Lets this process open as many files as it may: each client is one, and each partition a few. Returns the limit.
+/// Raises the limit of open files as far as allowed, because each client needs one and each partition a few. Returns the limit.
 pub fn raise_open_files() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is ours to write.
@@ -296,12 +296,11 @@ pub fn raise_open_files() -> u64 {
 fn lock_data_dir(data_dir: &Path) -> anyhow::Result<File> {
     let shown = data_dir.display();
     if data_dir.exists() && !data_dir.is_dir() {
-        bail!("the data folder {shown} (--data) is no folder; give another one");
+        bail!("the data folder {shown} (--data) is not a folder\n  next: use another path");
     }
-    fs::create_dir_all(data_dir)
-        .with_context(|| format!("can't make the data folder {shown} (--data); give another one"))?;
+    fs::create_dir_all(data_dir).with_context(|| format!("can't create the data folder {shown} (--data)"))?;
     let path = data_dir.join(LOCK_FILE);
-    let unwritable = || format!("can't write into the data folder {shown} (--data); give another one");
+    let unwritable = || format!("can't write to the data folder {shown} (--data)");
     let mut file = File::options()
         .create(true)
         .truncate(false)
@@ -316,7 +315,8 @@ fn lock_data_dir(data_dir: &Path) -> anyhow::Result<File> {
             Ok(file)
         }
         Err(TryLockError::WouldBlock) => bail!(
-            "the data folder {shown} (--data) is in use by another broker{}; stop that one, or give another folder",
+            "the data folder {shown} (--data) is in use by another broker{}\n  next: stop that broker, or \
+             use another folder",
             holder(&file)
         ),
         Err(TryLockError::Error(error)) => {
@@ -340,18 +340,18 @@ fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).map_err(|error| {
         let next = match error.kind() {
             ErrorKind::AddrInUse => {
-                "another program has that port; stop it, or give another port, or port 0 for a free one"
+                "another program uses this port; stop it, or use another port (0 picks a free one)"
             }
-            ErrorKind::AddrNotAvailable => "this machine has no such address; give one of its own",
-            ErrorKind::PermissionDenied => "ports below 1024 are for root; give a higher one",
-            _ => "give another address",
+            ErrorKind::AddrNotAvailable => "this machine has no such address; use one of its own",
+            ErrorKind::PermissionDenied => "only root can use ports below 1024; use a higher one",
+            _ => "use another address",
         };
         anyhow::Error::new(error).context(format!("can't listen on {address} ({flag}): {next}"))
     })
 }
 
 fn poll_with_bell() -> anyhow::Result<(Poll, Waker)> {
-    let poll = Poll::new().context("can't make an epoll")?;
-    let bell = Waker::new(poll.registry(), BELL).context("can't make a waker")?;
+    let poll = Poll::new().context("can't create an epoll instance")?;
+    let bell = Waker::new(poll.registry(), BELL).context("can't create a waker")?;
     Ok((poll, bell))
 }

@@ -22,7 +22,7 @@ enum Note {
         flexible: bool,
         work: Work,
     },
-    /// Nobody waits for an answer from it.
+    /// A task without an answer.
     Chore(Chore),
     Stop,
 }
@@ -69,7 +69,7 @@ pub(crate) fn run(node: &Node, jobs: &Jobs) -> io::Result<()> {
             Note::Job { ticket, flexible, work } => serve(node, ticket, flexible, work),
             Note::Chore(chore) => {
                 if catch_unwind(AssertUnwindSafe(|| chore(node))).is_err() {
-                    node.settings.notices.say("a chore of the clerk failed, which is a defect");
+                    node.settings.notices.say("a background task of the broker failed; this is a bug");
                 }
             }
             Note::Stop => break,

@@ -73,7 +73,7 @@ pub(crate) struct Affinity {
 }
 
 impl Affinity {
-    /// So many requests in a row for another reactor, and the connection moves there.
+    /// Consecutive requests for another reactor after which the connection moves there.
     const MOVES_AFTER: u32 = 64;
 
     /// Notes whose partitions a request wrote to; `None` for several reactors'.
@@ -108,7 +108,7 @@ pub(crate) struct Connection {
     pub(crate) muted_until: Option<Instant>,
     /// From where it connects.
     pub(crate) host: IpAddr,
-    /// Whether the socket may have bytes: events tell it only once.
+    /// Whether the socket may have bytes. It must be kept here, because the events are edge-triggered.
     pub(crate) readable: bool,
     /// The client will send nothing more.
     pub(crate) hung_up: bool,
@@ -207,7 +207,7 @@ impl Connection {
         self.first_slot + self.slots.len() as u64
     }
 
-    /// Whether nobody waits for the answer of a slot.
+    /// Whether no client waits for the answer of a slot.
     pub(crate) fn is_silent(&self, slot: u64) -> bool {
         let place = slot.checked_sub(self.first_slot).and_then(|place| usize::try_from(place).ok());
         place.and_then(|place| self.slots.get(place)).is_some_and(|slot| slot.silent)
@@ -223,8 +223,8 @@ impl Connection {
         self.slots.back_mut().map(|slot| (std::mem::take(&mut slot.answer), slot.began))
     }
 
-    /// Puts it back, with what has been written and begun since. An unfinished one waits for one outcome more than there
-    /// are, so that it stays.
+    /// Returns an unfinished answer to the slot, with the bytes and the outcomes since then. It waits for one outcome
+    /// more than exist, so that it stays unfinished.
     pub(crate) fn put_unfinished(&mut self, answer: Vec<u8>, waiting: usize, bytes: usize) {
         if let Some(slot) = self.slots.back_mut() {
             slot.answer = answer;
@@ -233,7 +233,7 @@ impl Connection {
         }
     }
 
-    /// Puts it back finished.
+    /// Returns a finished answer to the slot.
     pub(crate) fn put_finished(&mut self, answer: Vec<u8>, waiting: usize, bytes: usize) {
         self.put_unfinished(answer, waiting, bytes);
         if let Some(slot) = self.slots.back_mut() {

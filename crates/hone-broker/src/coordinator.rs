@@ -60,11 +60,11 @@ impl Coordinator {
         let Some(SetBack { place: (group, topic, index), from, to }) = set_back.first() else {
             return Ok(());
         };
-        self.offsets.wait_until_durable().context("can't set back offsets behind the end of their logs")?;
+        self.offsets.wait_until_durable().context("can't reset offsets beyond the end of their logs")?;
         notices.say(&format!(
-            "the machine went down, and {} committed offsets lay behind the end of their logs, which have lost records that \
-             were not flushed; they were set back to that end, so that their groups skip nothing new: group {group}, \
-             {topic}-{index} from {from} to {to}{}",
+            "the machine crashed, and logs lost records that were not flushed; {} committed offsets were \
+             beyond the end of their logs, and the broker reset them to that end, so that their groups \
+             skip no new records: group {group}, {topic}-{index} from {from} to {to}{}",
             set_back.len(),
             if set_back.len() > 1 { ", and others" } else { "" },
         ));
@@ -94,8 +94,8 @@ fn replay(path: &Path, notices: &Notices, groups: &mut Groups, store: &mut Store
     })?;
     if unread > 0 {
         let reason = format!(
-            "{unread} whole entries are of a kind that this version does not know; start the version that wrote \
-             them, or move the file away and lose the offsets of all groups"
+            "{unread} whole entries have a kind that this version does not know\n  next: start the version \
+             that wrote them, or move the file away, which loses the offsets of all groups"
         );
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     }
@@ -116,8 +116,8 @@ fn convert(old: &Path, journal: &Journal, offsets: &Offsets) -> anyhow::Result<(
     fs::remove_file(old).with_context(|| format!("can't remove {}", old.display()))
 }
 
-/// Writes the journal anew when it has grown. Changes go on meanwhile; they are in the journal behind what is gathered
-/// here, and say the same when they are said twice. `groups` gives the next entries of groups behind an id.
+/// Rewrites the journal when it has grown. Changes continue meanwhile. The journal has them after the entries that are
+/// gathered here, and a repeated change has no effect. `groups` returns the next entries of groups after an id.
 pub(crate) fn compact_if_grown(
     journal: &Journal,
     offsets: &Offsets,

@@ -13,7 +13,7 @@ pub(crate) struct DiskSpace {
 }
 
 impl DiskSpace {
-    /// The room on the file system that a path lies on, if it can be told.
+    /// The space on a path's file system. `None` if the system does not report it.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
         let mut found = std::mem::MaybeUninit::<libc::statvfs>::zeroed();

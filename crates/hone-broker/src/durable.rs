@@ -21,15 +21,15 @@ const LINES: &str = "fsyncs";
 static RECORD: OnceLock<Record> = OnceLock::new();
 
 /// Keeps a record of every fsync of this process, in a folder that is on the same file system as the data. The file
-/// `fsyncs` in it gets a line of JSON when an fsync is over: `{"file": ID, "bytes": N, "at": M}` for a file that was N
-/// bytes long when it began, `{"folder": ID, "entries": {NAME: ID}, "at": M}` for a folder that had these names. Threads
-/// may write their lines in another order than that of M, in which they looked. Files of durable names are kept beside
-/// it, each under its ID.
+/// `fsyncs` in it gets a line of JSON after each fsync: `{"file": ID, "bytes": N, "at": M}` for a file that was N bytes
+/// long when the fsync began, and `{"folder": ID, "entries": {NAME: ID}, "at": M}` for a folder that had these names.
+/// Threads can write their lines in another order than that of M. The folder also keeps the files with durable names,
+/// each under its ID.
 ///
-/// For tests of power cuts. The second call of a process changes nothing.
+/// It is for tests of power cuts. A second call in the same process has no effect.
 ///
 /// # Errors
-/// When the folder can't be made or written into.
+/// When the folder can't be created or written to.
 pub(crate) fn record_fsyncs(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let lines = File::options().create(true).append(true).open(folder.join(LINES))?;
@@ -63,8 +63,8 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     record.note(&json!({"folder": id(&opened.metadata()?), "entries": entries, "at": at}))
 }
 
-/// Replaces a file: the new one is written beside the old one, synced and renamed over it. Whatever dies in between,
-/// either the old or the new one is there, whole.
+/// Replaces a file: writes a temporary file, syncs it and renames it over the old one. After a crash, either the old or
+/// the new file exists, complete.
 pub(crate) fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
     replace(path, contents, 0o666)
 }
@@ -79,14 +79,14 @@ fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     path.parent().map_or(Ok(()), sync_folder)
 }
 
-/// Writes a file beside another one and renames it over that one; the folder is the caller's to sync.
+/// Writes a temporary file and renames it over `path`. The caller must sync the folder.
 pub(crate) fn swap_in(beside: &Path, path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     write_anew(beside, contents, mode)?;
     fs::rename(beside, path)
 }
 
-/// Writes a file that nobody reads yet, and syncs it; the folder is the caller's to sync. What a death has left there goes
-/// first: its mode may be another.
+/// Writes a new file and syncs it. The caller must sync the folder. It first removes a file that a crash left, because
+/// that file can have another mode.
 pub(crate) fn write_anew(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     remove_if_there(path)?;
     let made = make(path, contents, mode);
@@ -124,7 +124,7 @@ impl Record {
             let entry = entry?;
             match self.keep(&entry.path()) {
                 Ok(id) => drop(entries.insert(entry.file_name().to_string_lossy().into_owned(), id)),
-                // It was removed or renamed meanwhile, so this fsync does not promise that it is there.
+                // The file was removed or renamed meanwhile, so this fsync does not guarantee that it exists.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => (),
                 Err(error) => return Err(error),
             }
@@ -150,7 +150,7 @@ impl Record {
     }
 }
 
-/// Tells a file or folder from all others, even from later ones with the same inode.
+/// Identifies a file or folder uniquely, even among later ones with the same inode.
 fn id(found: &Metadata) -> String {
     let made = found.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
     format!("{:x}-{:x}", found.ino(), made.as_nanos())

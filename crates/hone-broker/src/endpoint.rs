@@ -7,12 +7,12 @@ use std::str::FromStr;
 /// The only broker of its cluster.
 pub(crate) const NODE_ID: i32 = 1;
 
-/// Where clients are told to connect: a name or an address, and a port.
+/// An address that clients connect to: a name or an IP address, and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// A name, or an address without brackets.
+    /// Name, or address without brackets.
     pub host: String,
-    /// The port.
+    /// Port.
     pub port: u16,
 }
 
@@ -30,7 +30,7 @@ impl FromStr for Endpoint {
         if let Ok(address) = text.parse::<SocketAddr>() {
             return Ok(address.into());
         }
-        let wanted = || format!("wanted HOST:PORT, an IPv6 address in brackets, not `{text}`");
+        let wanted = || format!("use HOST:PORT (an IPv6 address in brackets), not `{text}`");
         let (host, port) = text.rsplit_once(':').ok_or_else(wanted)?;
         let is_name = |sign: char| sign.is_ascii_alphanumeric() || "-._".contains(sign);
         match port.parse() {
@@ -54,7 +54,7 @@ impl fmt::Display for Endpoint {
 }
 
 impl Endpoint {
-    /// Whether it is an address that stands for all addresses of a machine, so that nobody can connect to it.
+    /// Whether it is the address for all addresses of a machine. No client can connect to it.
     pub(crate) fn is_unspecified(&self) -> bool {
         self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
     }

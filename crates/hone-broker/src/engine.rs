@@ -30,8 +30,8 @@ use crate::ticket::Ticket;
 const SCRATCH_BYTES: usize = 256 << 10;
 /// The same while clients hold all the memory that they may.
 const SHORT_SCRATCH_BYTES: usize = 4 << 10;
-/// Records that one turn looks into, unpacked, before it leaves the rest to the next: the other clients have waited for
-/// some 10 ms by then, and where records are held against a schema longer.
+/// Uncompressed bytes of records that one turn reads before it leaves the rest to the next turn. The other clients have
+/// then waited for about 10 ms, and longer if the broker validates records against a schema.
 const UNPACKED_A_TURN_BYTES: usize = 1 << 20;
 /// Reads from one connection before the others have their turn.
 const MOST_READS: usize = 8;
@@ -43,7 +43,7 @@ const KEY_AT: std::ops::Range<usize> = 4..6;
 /// Why a connection is closed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Close {
-    #[error("the client has gone")]
+    #[error("the client closed the connection")]
     Gone,
     #[error(transparent)]
     Socket(#[from] io::Error),
@@ -53,9 +53,9 @@ pub(crate) enum Close {
     Request(#[from] WireError),
     #[error("API {key} in version {version} is not served")]
     NotServed { key: i16, version: i16 },
-    #[error("it asks for API {0} and has not logged in")]
+    #[error("it requested API {0} without a login")]
     Stranger(i16),
-    #[error("it has not finished TLS or its login in time")]
+    #[error("it did not finish TLS or its login in time")]
     Late,
     #[error("its login failed")]
     LoginFailed,
@@ -67,7 +67,7 @@ pub(crate) enum Close {
     Unstored(i16),
     #[error("a frame that does not end")]
     Stalled,
-    #[error("answers that nobody takes")]
+    #[error("answers that the client does not read")]
     Untaken,
 }
 
@@ -242,9 +242,9 @@ impl Engine {
         self.flush(connection)?;
         // Flushing may have made room for what is already here.
         let more = self.can_go_on(connection);
-        // Whoever hangs up on a parked request does not want its answer. The event that told of the hang-up may have
-        // come together with the request, so this is the last chance to see it.
-        // What it wrote is not taken back, so the rest of that is written, too.
+        // A client that disconnects during a parked request does not want its answer. The event of the disconnect can
+        // come together with the request, so this is the last chance to see it. A half-written answer must be
+        // completed.
         let abandoned = connection.hung_up && connection.parked.is_some() && !connection.is_halfway();
         let finished = connection.ended
             && !more
@@ -472,7 +472,7 @@ impl Engine {
         let now = Instant::now();
         let charge = |quota, amount| self.node.quotas.charge(quota, principal, client_id, amount, now);
         let by_time = charge(Quota::Request, used.spent.as_nanos() as f64);
-        // A request that parks will be seen again; its bytes count once, and its delay has something to be told in.
+        // A parked request runs again. Its bytes must count only once, and only an answer can carry the delay.
         if used.outcome.is_unfinished() || !throttle::is_subject(used.key) {
             return 0;
         }
@@ -519,12 +519,13 @@ impl Engine {
         }
     }
 
-    /// Tells of a client whose fault its owner may want to know. Those that speak anything but Kafka are only counted.
+    /// Reports a client's error that its owner may want to know. Clients of other protocols are only counted.
     pub(crate) fn complain(&self, connection: &Connection, reason: &Close) {
         let fault = match reason {
             Close::Socket(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
             Close::FrameLength(length) if TLS_HELLOS.contains(length) => {
-                "it talks TLS where none is spoken; its security.protocol should be PLAINTEXT or SASL_PLAINTEXT"
+                "it uses TLS, but this listener does not; set its security.protocol to PLAINTEXT or \
+                 SASL_PLAINTEXT"
                     .to_owned()
             }
             Close::Stranger(_) | Close::Late | Close::LoginFailed | Close::Busy => reason.to_string(),
@@ -574,7 +575,7 @@ impl Written {
         self.out(connection).len() - start + file_bytes(&self.files)
     }
 
-    /// Tells the client to wait, and has it wait.
+    /// Sends the delay to the client, and enforces it.
     fn throttle(&mut self, connection: &mut Connection, throttle_ms: u32) {
         let (key, version, flexible) = (self.key, self.version, self.flexible);
         let body_at = self.start + 8 + usize::from(flexible && key != API_VERSIONS);

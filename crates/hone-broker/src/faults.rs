@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What goes wrong.
+/// Kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// A write begins so much later.
+    /// A write begins later by this time.
     WriteDelay(Duration),
     /// A write waits until [`Faults::release`], or until the broker stops.
     WriteStall,
@@ -23,7 +23,7 @@ pub enum FaultKind {
     TornWrite,
     /// An fsync fails with EIO.
     FsyncError,
-    /// An fsync begins so much later.
+    /// An fsync begins later by this time.
     FsyncDelay(Duration),
 }
 
@@ -37,7 +37,7 @@ impl FaultKind {
     }
 }
 
-/// One fault: what, where and when. Parsed from one line: a kind and `key=value` pairs behind commas.
+/// One fault: kind, place and time. It is parsed from one line: a kind and `key=value` pairs, separated by commas.
 ///
 /// ```
 /// let fault: hone_broker::Fault = "fsync-error,topic=orders,after=100,times=1".parse().unwrap();
@@ -45,15 +45,15 @@ impl FaultKind {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What goes wrong.
+    /// Kind of the fault.
     pub kind: FaultKind,
-    /// Only in the logs of this topic; `None` for all.
+    /// Topic whose logs fail; `None` for all topics.
     pub topic: Option<String>,
-    /// Only in this partition; `None` for all.
+    /// Partition that fails; `None` for all.
     pub partition: Option<i32>,
-    /// So many writes (or fsyncs) go well first.
+    /// Number of writes (or fsyncs) that succeed first.
     pub after: u64,
-    /// How often it happens; `None` for ever.
+    /// Number of times that it happens; `None` for no limit.
     pub times: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl std::str::FromStr for Fault {
         let (mut delay, mut errno) = (Duration::from_millis(100), libc::EIO);
         for part in parts {
             let (key, value) =
-                part.split_once('=').ok_or_else(|| format!("fault `{text}`: `{part}` is no `key=value`"))?;
+                part.split_once('=').ok_or_else(|| format!("fault `{text}`: `{part}` is not `key=value`"))?;
             match key {
                 "topic" => fault.topic = Some(value.to_owned()),
                 "partition" => fault.partition = Some(number(text, key, value)?),
@@ -86,7 +86,8 @@ impl std::str::FromStr for Fault {
                 "errno" => errno = error_number(text, value)?,
                 _ => {
                     return Err(format!(
-                        "fault `{text}`: unknown key `{key}`, wanted topic, partition, after, times, ms or errno"
+                        "fault `{text}`: unknown key `{key}`; use topic, partition, after, times, ms or \
+                         errno"
                     ));
                 }
             }
@@ -98,21 +99,21 @@ impl std::str::FromStr for Fault {
             "torn-write" => FaultKind::TornWrite,
             "fsync-error" => FaultKind::FsyncError,
             "fsync-delay" => FaultKind::FsyncDelay(delay),
-            _ => return Err(format!("fault `{text}`: unknown kind `{name}`, wanted {KINDS}")),
+            _ => return Err(format!("fault `{text}`: unknown kind `{name}`; use {KINDS}")),
         };
         Ok(fault)
     }
 }
 
 fn number<T: std::str::FromStr>(text: &str, key: &str, value: &str) -> Result<T, String> {
-    value.parse().map_err(|_| format!("fault `{text}`: {key} is `{value}`, wanted a number"))
+    value.parse().map_err(|_| format!("fault `{text}`: invalid {key} `{value}`; use a number"))
 }
 
 fn error_number(text: &str, value: &str) -> Result<i32, String> {
     match value {
         "enospc" => Ok(libc::ENOSPC),
         "eio" => Ok(libc::EIO),
-        _ => Err(format!("fault `{text}`: errno is `{value}`, wanted enospc or eio")),
+        _ => Err(format!("fault `{text}`: invalid errno `{value}`; use enospc or eio")),
     }
 }
 
@@ -146,19 +147,19 @@ impl Faults {
         Self::default()
     }
 
-    /// Adds a fault. Where several fit, all delays count and the first error wins.
+    /// Adds a fault. If several match, all delays apply, and the first error wins.
     pub fn add(&self, fault: Fault) {
         self.rules().faults.push_back(fault);
         self.0.armed.store(true, Ordering::Release);
     }
 
-    /// Lets every stalled write go on; writes that come later stall again while the fault stands.
+    /// Lets every stalled write continue. Later writes stall again while the fault exists.
     pub fn release(&self) {
         self.rules().releases += 1;
         self.0.released.notify_all();
     }
 
-    /// Takes all faults back and lets stalled writes go on.
+    /// Removes all faults and lets stalled writes continue.
     pub fn clear(&self) {
         self.rules().faults.clear();
         self.0.armed.store(false, Ordering::Release);
@@ -271,10 +272,10 @@ mod tests {
         assert_eq!(delay, FaultKind::FsyncDelay(Duration::from_millis(7)));
         for (text, reason) in [
             ("", "unknown kind ``"),
-            ("fsync", "wanted write-delay"),
-            ("fsync-error,orders", "is no `key=value`"),
-            ("fsync-error,after=x", "after is `x`"),
-            ("write-error,errno=eperm", "wanted enospc or eio"),
+            ("fsync", "use write-delay"),
+            ("fsync-error,orders", "is not `key=value`"),
+            ("fsync-error,after=x", "invalid after `x`"),
+            ("write-error,errno=eperm", "use enospc or eio"),
             ("torn-write,offset=1", "unknown key `offset`"),
         ] {
             let error = text.parse::<Fault>().unwrap_err();

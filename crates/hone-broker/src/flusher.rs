@@ -19,7 +19,7 @@ pub(crate) struct Flusher {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Those that somebody waits for: the partition, and the reactor that wants to know.
+    /// Flushes that an answer waits for: the partition, and the reactor to notify.
     urgent: VecDeque<Job>,
     /// Those by age and size.
     others: VecDeque<Job>,
@@ -31,8 +31,8 @@ impl Flusher {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for a flush; the reactor gets `Letter::Flushed` when it is over.
-    /// What somebody waits for goes first.
+    /// Requests a flush. The reactor gets `Letter::Flushed` when the flush is done. Urgent flushes, which an answer
+    /// waits for, run first.
     pub(crate) fn ask(&self, partition: Arc<Partition>, reactor: usize, urgent: bool) {
         let mut queue = self.queue();
         let jobs = if urgent { &mut queue.urgent } else { &mut queue.others };
@@ -47,7 +47,7 @@ impl Flusher {
         self.bell.notify_all();
     }
 
-    /// Somebody waits now for a flush that was asked for before.
+    /// Makes an earlier flush request urgent, because an answer now waits for it.
     pub(crate) fn hurry(&self, partition: &Arc<Partition>) {
         let mut queue = self.queue();
         let place = queue.others.iter().position(|(other, _)| Arc::ptr_eq(other, partition));

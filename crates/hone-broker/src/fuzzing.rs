@@ -1,7 +1,7 @@
-//! Entry points of the fuzz targets in `fuzz/`: each takes any bytes and panics when the broker breaks a promise. They
-//! are compiled for the feature `fuzzing` and for the unit tests, which feed them the corpora.
+//! Entry points of the fuzz targets in `fuzz/`: each takes any bytes and panics when the broker breaks a guarantee.
+//! They are compiled for the feature `fuzzing` and for the unit tests, which feed them the corpora.
 //!
-//! Everything runs on the calling thread and begins with a fresh state, so that an input that fails once always fails.
+//! Everything runs on the calling thread and begins with a fresh state, so an input that fails once always fails.
 
 mod batch;
 mod compaction;

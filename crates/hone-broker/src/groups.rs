@@ -61,7 +61,7 @@ impl Groups {
         Self { groups: BTreeMap::new(), timing, limits: Limits::default(), ids, held_bytes: 0, active: false }
     }
 
-    /// Allows so many groups and members; more that are there stay.
+    /// Sets the maximum numbers of groups and members. Existing ones beyond the limits stay.
     pub(crate) fn limited(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
@@ -238,7 +238,7 @@ impl Groups {
         let grows = self.check_bytes_of_beat(beat)?;
         let group = self.consumer_to_beat(now, beat)?;
         if group.is_stranger(beat) && group.members.len() >= most_members {
-            let message = format!("group {} has {most_members} members, and no group has more", beat.group);
+            let message = format!("group {} already has the maximum of {most_members} members", beat.group);
             return Err((code::GROUP_MAX_SIZE_REACHED, message));
         }
         let beaten = group.heartbeat(now, session, beat, new_id, catalogue, effects);
@@ -263,7 +263,7 @@ impl Groups {
         };
         if replaceable && beat.epoch == 0 {
             if !self.has_room(id) {
-                let message = format!("there are {} groups, and no more are kept", self.limits.groups);
+                let message = format!("the broker already has the maximum of {} groups", self.limits.groups);
                 return Err((code::POLICY_VIOLATION, message));
             }
             self.put(id.clone(), Group::Consumer(Consumer::empty(id, now)));

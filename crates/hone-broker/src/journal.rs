@@ -30,7 +30,7 @@ const MOST_ENTRY_BYTES: usize = 1 << 30;
 const NEW_SUFFIX: &str = "new";
 /// Behind the name of the copy of a file that had damage in its middle.
 const DAMAGED_SUFFIX: &str = "damaged";
-/// A file that has grown by less is not written anew, however little of it is needed.
+/// Growth below which the broker does not rewrite the file, however little of it is needed.
 const FEW_BYTES: u64 = 8 << 20;
 /// How much is read at most in search of whole entries behind a damaged one.
 const SEARCHED_BYTES: usize = 1 << 30;
@@ -52,7 +52,7 @@ type Flush = Box<dyn FnMut(&File) -> io::Result<()> + Send>;
 /// An entry did not become durable, and none will until the broker is started again.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
-    "can't write {path}: {reason}; nothing is acknowledged any more, repair the disk and start the broker again"
+    "can't write {path}: {reason}; the broker acknowledges nothing until you repair the disk and restart it"
 )]
 pub(crate) struct JournalError {
     path: String,
@@ -345,7 +345,7 @@ impl Committer {
         })
     }
 
-    /// Writes all entries, and then the file anew if that is among the work: what came behind the mark is copied.
+    /// Writes all entries. A requested rewrite then replaces the file and copies the entries after the mark.
     fn write(&mut self, gathered: &[Work]) -> io::Result<()> {
         let mut at = self.file.stream_position()?;
         let mut bytes = Vec::new();
@@ -422,7 +422,7 @@ fn replace(path: &Path, contents: &[u8], flush: &mut Flush) -> io::Result<File> 
 fn put_entry(bytes: &mut Vec<u8>, entry: &[u8]) -> io::Result<()> {
     if entry.len() > MOST_ENTRY_BYTES {
         let reason =
-            format!("an entry of {} bytes, and at most {MOST_ENTRY_BYTES} can be written", entry.len());
+            format!("an entry of {} bytes exceeds the maximum of {MOST_ENTRY_BYTES} bytes", entry.len());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
     let length = (entry.len() as u32).to_le_bytes();
@@ -462,7 +462,7 @@ fn open_file(
         file = set_aside(path, damage, notices, &bytes, &found)?;
     } else if found.torn > 0 {
         let (torn, kept) = (found.torn, bytes.len() - found.torn);
-        notices.say(&format!("cut {torn} bytes of a torn entry off {}, {kept} are left", path.display()));
+        notices.say(&format!("cut {torn} bytes of a torn entry off {}; {kept} bytes remain", path.display()));
         file.set_len(kept as u64)?;
         durable::sync_file(&file)?;
     }
@@ -549,7 +549,7 @@ fn set_aside(
 ) -> io::Result<File> {
     let copy = path.with_extension(DAMAGED_SUFFIX);
     let what = format!(
-        "{} is damaged: {} bytes from byte {} on can't be read, and {} whole entries are behind them",
+        "{} is damaged: {} bytes from byte {} on are unreadable, and {} whole entries follow them",
         path.display(),
         found.damaged,
         found.damaged_at,
@@ -557,8 +557,8 @@ fn set_aside(
     );
     if damage == Damage::Refuse {
         let reason = format!(
-            "{what}; put a backup in its place, or cut it off at byte {} and lose what is behind that, or move it away \
-             to begin a new one",
+            "{what}\n  next: replace it with a backup, or cut it off at byte {}, which loses the rest, or \
+             move it away to begin a new one",
             found.damaged_at
         );
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
@@ -571,7 +571,7 @@ fn set_aside(
     let mut flush: Flush = Box::new(durable::sync_file);
     // Its fsync of the folder covers the copy's name, too.
     let file = replace(path, &kept, &mut flush)?;
-    notices.say(&format!("{what}; going on without what was there, a copy is in {}", copy.display()));
+    notices.say(&format!("{what}; the broker continues without them; a copy is in {}", copy.display()));
     Ok(file)
 }
 
@@ -579,7 +579,7 @@ fn set_aside(
 fn begin(mut file: File, path: &Path, found: &[u8]) -> io::Result<File> {
     if !MAGIC.starts_with(found) {
         let reason =
-            format!("{} is no journal of this version; move it away to begin a new one", path.display());
+            format!("{} is not a journal of this version\n  next: move the file away", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     }
     file.set_len(0)?;
@@ -757,7 +757,7 @@ mod tests {
             fs::write(&path, &bytes).unwrap();
             let error = Journal::open(&path, Damage::Refuse, &Notices::nowhere(), |_| panic!("opened"));
             let error = error.err().unwrap().to_string();
-            assert!(error.contains("byte 21 on") && error.contains("2 whole entries are behind"), "{error}");
+            assert!(error.contains("byte 21 on") && error.contains("2 whole entries follow them"), "{error}");
             assert_eq!(fs::read(&path).unwrap(), bytes, "it is left as it was");
             for _ in 0..2 {
                 let wanted = ["first", "third", "fourth"].map(|entry| entry.as_bytes().to_vec());
@@ -773,7 +773,7 @@ mod tests {
         let path = folder.path().join("x.journal");
         fs::write(&path, "something else").unwrap();
         let error = Journal::open(&path, Damage::Skip, &Notices::nowhere(), |_| ()).err().unwrap();
-        assert!(error.to_string().contains("no journal"), "{error}");
+        assert!(error.to_string().contains("not a journal"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"something else");
     }
 

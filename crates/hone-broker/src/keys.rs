@@ -81,8 +81,8 @@ const NEVER_FLEXIBLE: i16 = i16::MAX;
 
 /// The APIs, the frequent ones first.
 ///
-/// Produce begins at 0 although nobody should send that: clients built on librdkafka before 2.8 take a first version
-/// of 3 for a broker that knows no compression codec, and then silently send everything uncompressed.
+/// Produce begins at version 0, although no client should send it. Clients on librdkafka before 2.8 take a first
+/// version of 3 as the sign of a broker without compression codecs. They then silently send everything uncompressed.
 pub(crate) static APIS: &[Api; COUNT] = &[
     api(0, "produce", 0, 13, 9, k00_produce::serve),
     api(1, "fetch", 4, 18, 12, k01_fetch::serve),

@@ -1,11 +1,11 @@
-//! A single-node Kafka-API broker over an on-disk log: the first target that Hone optimises, and a stand-in where no
-//! Redpanda or Kafka is at hand.
+//! A single-node Kafka-API broker with an on-disk log: the first target that Hone optimises, and a substitute if no
+//! Redpanda or Kafka is available.
 //!
-//! What it is not: it has one node and no replica. With `acks=all` acknowledged means fsynced, unless the topic says
-//! `write.caching=true`; docs/broker.md has the table of durability, the APIs, the metrics and the limits.
+//! It has one node and no replica. It acknowledges `acks=all` after the fsync, unless the topic has `write.caching=true`.
+//! docs/broker.md has the table of durability, the APIs, the metrics and the limits.
 //!
-//! A broker for a test, on free ports and without a disk. It serves when `start` returns; it stops with `stop`, which
-//! tells of what failed, or when it is dropped:
+//! The first example is a broker for a test, on free ports and without a disk. It serves when `start` returns. It stops
+//! with `stop`, which returns errors, or when it is dropped:
 //!
 //! ```
 //! use hone_broker::{Broker, Settings};
@@ -17,7 +17,7 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! Over a folder, with settings of its own, and with its notices shown; every setting is a field of [`Settings`]:
+//! The second example uses a folder, its own settings, and prints its notices. Every setting is a field of [`Settings`]:
 //!
 //! ```
 //! use hone_broker::{Broker, Notices, Settings};
@@ -33,7 +33,7 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! A storage that fails, from the start or from a moment that the test chooses:
+//! The third example has a storage that fails, from the start or from a moment that the test chooses:
 //!
 //! ```
 //! use hone_broker::{Broker, Settings};
@@ -46,15 +46,14 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! A program that serves over a fixed folder until it is asked to end has [`arguments`] for its command line and
-//! [`raise_open_files`] for many clients.
+//! A program that serves a fixed folder uses [`arguments`] for its command line and [`raise_open_files`] for many clients.
 //!
-//! The way of a batch: a reactor (`reactor`: a thread with an epoll loop) reads it, the handler of its API key
-//! (`keys`) checks it, and the reactor that owns the partition appends it (`appends`, `partition`, `log`). What
-//! waits for a disk waits on other threads: flushes in `flusher`, the journals of groups and transactions in
-//! `journal`, rare changes of topics and lists at the `clerk`'s. Answers keep the order of their connection
-//! (`connection`). Every request is decoded from the bytes as they came, and batches are patched and stored without a
-//! copy where they belong to the reactor that read them.
+//! A batch takes this path: a reactor (`reactor`: a thread with an epoll loop) reads it, the handler of its API key
+//! (`keys`) checks it, and the reactor that owns the partition appends it (`appends`, `partition`, `log`). Other threads
+//! wait for the disk: `flusher` for flushes, `journal` for the journals of groups and transactions, and `clerk` for rare
+//! changes of topics and lists. Answers keep the order of their connection (`connection`). The broker decodes every
+//! request from the received bytes. If the reactor that read a batch owns its partition, it patches and stores the batch
+//! without a copy.
 
 mod acceptor;
 mod api_key;

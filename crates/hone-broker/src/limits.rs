@@ -1,17 +1,18 @@
-//! What clients can make the broker keep, at most. A client that asks for more is refused, and nobody else suffers.
+//! The most that clients can make the broker keep. The broker rejects a client that asks for more, and no other client
+//! suffers.
 
-/// What clients can make the broker keep, at most.
+/// The most that clients can make the broker keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Partitions of all topics together, those of topics made by asking for them included.
+    /// Partitions of all topics together, including topics that Metadata created.
     pub partitions: usize,
-    /// Groups that have members, or had some and are remembered.
+    /// Groups with members, and groups that the broker remembers.
     pub groups: usize,
-    /// Members of a group, and ids handed out to those who are about to join.
+    /// Members of a group, and ids for members that are about to join.
     pub group_members: usize,
-    /// Bytes of all groups together: what their members said of themselves, their assignments, ids and names.
+    /// Bytes of all groups together: metadata of their members, assignments, ids and names.
     pub group_bytes: usize,
-    /// Offsets that groups have committed, those of open transactions included.
+    /// Committed offsets of groups, including those of open transactions.
     pub offsets: usize,
     /// Transactional ids.
     pub transactional_ids: usize,

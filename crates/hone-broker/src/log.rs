@@ -361,7 +361,7 @@ impl Search {
         let first_bytes = first.total_bytes() as u64;
         // What a manifest vouches for is not checked at a start, so a length may lie by now.
         if first_bytes > self.to.saturating_sub(position) {
-            return Err(invalid(format!("the batch at byte {position} ends behind its segment")));
+            return Err(invalid(format!("the batch at byte {position} ends beyond its segment")));
         }
         if first.base_offset >= limit || (first_bytes > most && !at_least_one) {
             return Ok(Some(range(0)));

@@ -1,4 +1,4 @@
-//! What other threads tell a reactor.
+//! The messages from other threads to a reactor.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

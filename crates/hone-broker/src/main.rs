@@ -1,7 +1,7 @@
-//! `hone-broker`: the broker as a program of its own, so that it can be built, optimised and killed like any other.
+//! `hone-broker`: the broker as a separate program, so that it can be built, optimised and killed like any other program.
 //!
-//! It prints one line on stdout when it serves, notices and errors on stderr, and ends normally on SIGTERM and SIGINT, so
-//! that an instrumented build writes its profile.
+//! It prints one line on stdout when it is ready, and notices and errors on stderr. It ends normally on SIGTERM and SIGINT, so that an
+//! instrumented build writes its profile.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,9 +15,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 const USAGE: &str = "\
-hone-broker: a single-node Kafka-API broker over an on-disk log (acks=all: fsynced)
+hone-broker: a single-node Kafka-API broker with an on-disk log (acks=all waits for fsync)
 
-usage: hone-broker --data DIR [options]
+usage: hone-broker --data FOLDER [options]
        hone-broker --memory [options]
 
 ";
@@ -25,10 +25,10 @@ usage: hone-broker --data DIR [options]
 const USAGE_END: &str = "  \
   --help, --version
 
-Other machines are let in only inside TLS and by a login (or a client certificate), unless --insecure says otherwise.
+Without --insecure, other machines need TLS and a login or a client certificate.
 
-It prints `ready kafka=ADDR metrics=ADDR data=DIR pid=N` on stdout once it serves, and ends on SIGTERM or SIGINT.
-Exit codes: 0 stopped, 1 could not, 2 wrong usage.
+It prints `ready kafka=ADDR metrics=ADDR data=FOLDER pid=N` on stdout when it is ready, and stops on SIGTERM or SIGINT.
+Exit codes: 0 stopped, 1 failed, 2 wrong usage.
 ";
 
 fn main() -> ExitCode {
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 }
 
 fn run(settings: Settings) -> anyhow::Result<()> {
-    // Before the ready line: whoever reads it may send a signal at once.
+    // Before the ready line, because its reader may send a signal at once.
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("can't wait for signals")?;
     // Every partition and every client is an open file.
     raise_open_files();
@@ -60,9 +60,9 @@ fn run(settings: Settings) -> anyhow::Result<()> {
     broker.stop()
 }
 
-/// A command line that can't be read.
+/// An invalid command line.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}; see hone-broker --help")]
+#[error("{0}\n  next: hone-broker --help lists all flags")]
 struct Misspelt(lexopt::Error);
 
 fn parse(mut parser: lexopt::Parser) -> anyhow::Result<StartCommand> {
@@ -78,7 +78,7 @@ fn parse(mut parser: lexopt::Parser) -> anyhow::Result<StartCommand> {
             Long(name) => name.to_owned(),
             _ => return Err(Misspelt(argument.unexpected()).into()),
         };
-        let takes_value = flags().iter().any(|flag| flag.name == name && flag.value_name.is_some());
+        let takes_value = flags().iter().any(|flag| flag.is(&name) && flag.value_name.is_some());
         let value: Option<OsString> =
             if takes_value { Some(parser.value().map_err(Misspelt)?) } else { parser.optional_value() };
         line.take(&name, value)?;
@@ -91,20 +91,19 @@ fn usage() -> String {
     format!("{USAGE}{lines}{USAGE_END}")
 }
 
-/// A line of the usage.
+/// A line of the usage: the flag, its first sentence and its default.
 fn usage_of(flag: &Flag) -> String {
     let named = format!("--{} {}", flag.name, flag.value_name.unwrap_or_default());
     let default = if flag.default.is_empty() { String::new() } else { format!(" [{}]", flag.default) };
-    format!("  {named:<23} {}{default}\n", flag.about)
+    format!("  {named:<25} {}{default}\n", flag.about.trim_end_matches('.'))
 }
 
-/// A program of its own, so it prints: its ready line is for whoever started it. Not by `println!`, which panics when
-/// the reader has gone; nothing can be told to a reader that has gone.
+/// Prints a line for the process that started this one. It does not use `println!`, which panics when the reader has closed the pipe.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// Notices, and the one error line.
+/// Prints a notice or the error.
 fn complain(line: &str) {
     let _ = writeln!(std::io::stderr(), "hone-broker: {line}");
 }

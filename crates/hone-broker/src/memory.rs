@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The part of all memory that strangers may have: one of so many.
+/// Clients before their login may use this fraction of all memory: one part of this number.
 const STRANGERS_PART: usize = 8;
 
-/// Counts what is held for all connections. What those hold that have still to log in is counted apart: whoever can
-/// connect can be one, and must not make those wait who have logged in.
+/// Counts the memory held for all connections. Memory for clients before their login is counted separately: anyone who
+/// can connect can use it, and they must not delay clients that have logged in.
 #[derive(Debug)]
 pub(crate) struct Memory {
     clients: Budget,
@@ -39,7 +39,7 @@ impl Memory {
         self.of(counted.is_stranger).recount(counted.bytes, 0);
     }
 
-    /// Whether nobody of this kind may make the broker hold more.
+    /// Whether clients of this kind have used up their memory.
     pub(crate) fn is_spent(&self, for_strangers: bool) -> bool {
         self.of(for_strangers).is_spent()
     }

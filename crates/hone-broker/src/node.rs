@@ -194,9 +194,9 @@ impl Node {
         partition.place_in_round % self.mailboxes.len().max(1)
     }
 
-    /// Whether a reactor sleeps with nothing left to do. What would be handed to it may then be done for it: its partitions
-    /// are behind locks that nobody holds, nothing of the same connection can be overtaken, and waking it would cost more
-    /// than the append.
+    /// Whether a reactor sleeps and has nothing to do. Another reactor can then do its work directly: no thread holds
+    /// the locks of its partitions, the work can't overtake another request of the same connection, and waking it costs
+    /// more than the append.
     pub(crate) fn rests(&self, reactor: usize) -> bool {
         self.mailboxes.get(reactor).is_some_and(|mailbox| mailbox.rests())
     }
@@ -212,7 +212,7 @@ impl Node {
         let fresh = self.topics.new_producer_id()?;
         if fresh.runs_low {
             self.desk.leave_chore(|node| {
-                // It has been told of; who finds no id asks again.
+                // The function reports its errors itself. A caller without an id asks again.
                 let _ = node.reserve_producer_ids();
             });
         }
@@ -227,7 +227,7 @@ impl Node {
         })
     }
 
-    /// Tells of a batch that broke a rule, unless another one has just been told of.
+    /// Reports a batch that broke a rule, unless the broker has just reported another one.
     pub(crate) fn tell_of_refusal(&self, line: &str) {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(line) = refusals.admit(line, Instant::now()) {

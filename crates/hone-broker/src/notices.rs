@@ -1,9 +1,9 @@
-//! Where the broker says what its operator should know.
+//! Notices of the broker for its operator.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Where one-line notices go (a torn tail that was cut, for example). The broker itself prints nothing.
+/// Receiver of one-line notices, for example about a torn tail. The broker itself prints nothing.
 #[derive(Clone)]
 pub struct Notices(Arc<dyn Fn(&str) + Send + Sync>);
 

@@ -29,7 +29,7 @@ pub(crate) struct Committed {
 
 /// Group, topic, partition.
 pub(crate) type Place = (String, String, i32);
-/// Whom to tell when it is durable.
+/// The request to answer when the entry is durable.
 pub(crate) type Then = Option<(Ticket, Reply)>;
 
 /// One change, as it is in the journal.
@@ -71,7 +71,7 @@ impl Offsets {
         Self { journal, store: Mutex::new(store), most, orphans: Mutex::default() }
     }
 
-    /// Allows so many offsets; more that are there stay.
+    /// Sets the maximum number of offsets. Existing ones beyond the limit stay.
     pub(crate) fn limited(self, most: usize) -> Self {
         Self { most, ..self }
     }
@@ -216,7 +216,7 @@ impl Offsets {
         set_back
     }
 
-    /// A topic is about to be made: offsets that an earlier one of its name has left do not count for it.
+    /// Removes the offsets that an earlier topic of this name left, before the topic is created again.
     pub(crate) fn forget_orphans(&self, topic: &str) {
         let was_one = self.orphans.lock().unwrap_or_else(PoisonError::into_inner).remove(topic);
         if was_one {
@@ -263,8 +263,8 @@ impl Offsets {
         }
     }
 
-    /// Marks the journal, and returns the entries of what is staged. That is told at once and first: a verdict that
-    /// comes later then finds it.
+    /// Marks the journal, and returns the entries of staged offsets. They come first, so that a later verdict finds
+    /// them.
     pub(crate) fn begin_records(&self) -> Vec<Vec<u8>> {
         let store = self.store();
         self.journal.mark();
@@ -294,7 +294,7 @@ impl Offsets {
         }
     }
 
-    /// Has an answer that tells of offsets sent when all that it could tell of is durable; `false` when it is.
+    /// Sends an answer with offsets when all of its offsets are durable. Returns `false` if they are durable already.
     pub(crate) fn answer_when_durable(&self, ticket: Ticket, reply: impl FnOnce() -> Reply) -> bool {
         self.journal.answer_when_durable(ticket, reply)
     }

@@ -36,7 +36,8 @@ impl Mark {
         }
     }
 
-    /// Durable when it returns. To be set when nothing of the last outage is left to be mended, and before anybody is served.
+    /// Writes the mark. It is durable when the function returns. Call it after the repair of the last outage and before
+    /// the broker serves clients.
     pub(crate) fn set(&self) -> anyhow::Result<()> {
         let said = format!("{}\n", self.boot);
         replace_file(&self.path, said.as_bytes())

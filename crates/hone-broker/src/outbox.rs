@@ -132,7 +132,8 @@ pub(crate) fn give_back(buffer: &mut Vec<u8>) {
     }
 }
 
-/// Tells the kernel that more follows, so that the head of an answer does not travel in a packet of its own.
+/// Sends bytes and notifies the kernel that more follow, so that it does not send the head of an answer in a separate
+/// packet.
 fn send_with_more(socket: RawFd, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of a living slice, and the descriptor is open as long as its stream.
     let sent = unsafe {

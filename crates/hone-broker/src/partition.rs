@@ -108,11 +108,11 @@ pub(crate) enum AppendError {
 pub(crate) enum StorageError {
     /// This one was not written; the next one is tried again.
     #[error(
-        "the log can't be written: {error}; the batch is refused, the next ones are tried again. Check the space on the disk of \
-         {folder}, and its health"
+        "can't write the log: {error}; the broker rejects this batch and tries the next ones; check the \
+         free space and the health of the disk of {folder}"
     )]
     Write { error: io::Error, folder: String },
-    /// Nobody knows what the disk has.
+    /// After a failed flush, the content of the disk is unknown.
     #[error("{0}")]
     Closed(io::Error),
     /// The batch itself is damaged.
@@ -125,7 +125,7 @@ pub(crate) enum StorageError {
 pub(crate) enum ReadError {
     #[error("the offset is outside of the log")]
     OutOfRange,
-    #[error("the log can't be read: {0}")]
+    #[error("can't read the log: {0}")]
     Storage(#[from] io::Error),
 }
 
@@ -172,7 +172,7 @@ pub(crate) struct Opening {
 }
 
 impl Partition {
-    /// Opens the log in the folder, if there is one: believes what a manifest says, checks the rest, cuts a torn tail.
+    /// Opens the log in the folder, if it exists. It trusts the manifest, checks the rest, and cuts a torn tail.
     pub(crate) fn open(opening: Opening, storage: &Storage) -> io::Result<Self> {
         let Opening { topic, index, folder, config } = opening;
         let disk = Disk::new(&topic, index, folder, storage.clone());
@@ -192,7 +192,7 @@ impl Partition {
         })
     }
 
-    /// Opens many at a time, on so many threads; the results are in the same order.
+    /// Opens many partitions with this number of threads. The results are in the same order.
     pub(crate) fn open_all(
         openings: Vec<Opening>,
         storage: &Storage,
@@ -325,8 +325,8 @@ impl Partition {
         })
     }
 
-    /// Makes everything durable that was written before the call, then shows it to readers. Blocks on the disk; an
-    /// error stops the partition for good, since nobody knows any more what the disk has.
+    /// Makes all earlier writes durable, then shows them to readers. It blocks on the disk. An error stops the
+    /// partition for good, because the content of the disk is then unknown.
     pub(crate) fn flush(&self) -> io::Result<i64> {
         let _one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let dirty = {
@@ -560,7 +560,7 @@ impl Partition {
                 found = Some(largest);
                 continue;
             }
-            // Its largest timestamp may be of a batch that nobody may see yet, or any more.
+            // The largest timestamp can belong to a batch that is not visible yet, or that is removed.
             headers(&file, 0, bytes, |header, _| {
                 let visible = header.base_offset < bounds.high_watermark;
                 if visible && header.last_offset() >= bounds.log_start {
@@ -604,14 +604,14 @@ impl Partition {
         self.log().config = config;
     }
 
-    /// Asks to be woken when what is lacking is visible; whoever it is by now is among `wake`.
+    /// Asks for a wake-up when the missing records are visible. If they are visible already, the waiter is in `wake`.
     pub(crate) fn wait(&self, waiter: &Arc<Waiter>, lack: Lack, wake: &mut Vec<Ticket>) -> Option<Standing> {
         let mut log = self.log();
         let view = log.view();
         log.waiting.wait(waiter, lack, view, wake)
     }
 
-    /// Takes that back.
+    /// Removes a waiter.
     pub(crate) fn forget(&self, standing: &Standing) {
         self.log().waiting.forget(standing);
     }
@@ -657,8 +657,8 @@ impl Published {
         }
     }
 
-    /// The larger offsets first, and read in the other order: whoever reads in between sees none that lies behind a
-    /// larger one.
+    /// Writes the larger offsets first. Readers read in the opposite order, so they never see an offset beyond a larger
+    /// one.
     fn set(&self, bounds: Bounds, log: &Log) {
         self.next.store(bounds.next, Ordering::Release);
         self.flushed.store(bounds.flushed, Ordering::Release);
@@ -688,8 +688,8 @@ fn wake_readers(log: &mut Log, wake: &mut Vec<Ticket>) {
 
 fn failed(reason: &str) -> io::Error {
     io::Error::other(format!(
-        "an fsync failed before ({reason}), so this partition stays closed for writes until the broker starts again; check \
-         the disk and its space first"
+        "an earlier fsync failed ({reason}), so this partition accepts no writes until the broker restarts; \
+         check the disk and its free space first"
     ))
 }
 
@@ -706,7 +706,7 @@ fn patch(batch: &mut [u8], base_offset: i64, append_time_ms: i64) -> Result<(), 
         })
 }
 
-/// The first record of a batch at or after `timestamp`; the batch itself where its records can't be unpacked.
+/// The first record of a batch at or after `timestamp`, or the batch itself if its records can't be decompressed.
 fn record_at(header: &BatchHeader, batch: &[u8], timestamp: i64, log_start: i64) -> (i64, i64) {
     const UNPACK_LIMIT_BYTES: usize = 64 << 20;
     let first = header.base_offset.max(log_start);

@@ -131,7 +131,7 @@ impl fmt::Display for Durability {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fsync => formatter.write_str("acks=all: fsync"),
-            Self::Memory => formatter.write_str("acks=all: memory, lost when the broker ends"),
+            Self::Memory => formatter.write_str("acks=all: memory, lost when the broker stops"),
             Self::WriteCaching { flush_ms, flush_bytes } => {
                 write!(formatter, "acks=all: memory, flushed within {flush_ms} ms or {flush_bytes} bytes")
             }
@@ -178,7 +178,7 @@ impl<'a> Values<'a> {
 
     fn parse<T: FromStr>(&self, name: &str) -> Result<T, String> {
         let text = self.text(name);
-        text.parse().map_err(|_| format!("{name} is `{text}`, which does not fit"))
+        text.parse().map_err(|_| format!("invalid {name} `{text}`"))
     }
 
     /// Below 0 there is no limit.
@@ -356,7 +356,7 @@ pub(crate) fn take_step(
         }
         Step::Set(value) => value.to_owned(),
         Step::Append(_) | Step::Subtract(_) if definition.kind() != Kind::List => {
-            return Err(format!("{name} is no list, so nothing can be added to it or taken from it; set it"));
+            return Err(format!("{name} is not a list, so APPEND and SUBTRACT do not apply; use SET"));
         }
         Step::Append(more) => {
             let now = given.get(name).cloned().unwrap_or_else(|| in_force(definition));
@@ -482,11 +482,11 @@ mod tests {
     #[test]
     fn bad_values_are_named_with_what_they_may_be() {
         for (name, value, wanted) in [
-            (CLEANUP, "", "wanted a list of delete or compact"),
-            (CLEANUP, "compact,purge", "wanted a list of delete or compact"),
-            (COMPRESSION, "brotli", "wanted producer, none, uncompressed, gzip, snappy, lz4 or zstd"),
-            (COMPRESSION, "ZSTD", "wanted producer"),
-            (GZIP_LEVEL, "0", "wanted -1 or a number from 1 to 9"),
+            (CLEANUP, "", "use a list of delete or compact"),
+            (CLEANUP, "compact,purge", "use a list of delete or compact"),
+            (COMPRESSION, "brotli", "use producer, none, uncompressed, gzip, snappy, lz4 or zstd"),
+            (COMPRESSION, "ZSTD", "use producer"),
+            (GZIP_LEVEL, "0", "use -1 or a number from 1 to 9"),
             (GZIP_LEVEL, "10", "from 1 to 9"),
             (LZ4_LEVEL, "18", "from 1 to 17"),
             (ZSTD_LEVEL, "23", "from -131072 to 22"),
@@ -503,12 +503,12 @@ mod tests {
             (MAX_MESSAGE, "2147483648", "from 0 to 2147483647"),
             (TIMESTAMP_AFTER, "-1", "from 0 to"),
             (TIMESTAMP_BEFORE, "x", "from 0 to"),
-            (TIMESTAMP_TYPE, "createtime", "wanted CreateTime or LogAppendTime"),
-            (MIN_RATIO, "1.1", "wanted a number from 0 to 1"),
-            (MIN_RATIO, "NaN", "wanted a number from 0 to 1"),
+            (TIMESTAMP_TYPE, "createtime", "use CreateTime or LogAppendTime"),
+            (MIN_RATIO, "1.1", "use a number from 0 to 1"),
+            (MIN_RATIO, "NaN", "use a number from 0 to 1"),
             (MIN_LAG, "-1", "from 0 to"),
-            ("min.insync.replicas", "2", "wanted 1: This cluster has one broker"),
-            ("preallocate", "1", "wanted true or false"),
+            ("min.insync.replicas", "2", "use 1. This cluster has one broker"),
+            ("preallocate", "1", "use true or false"),
             (RETENTION_BYTES, "x", "from -9223372036854775808 to"),
             (RETENTION_MS, "-2", "from -1 to"),
             (RETENTION_MS, "9223372036854775808", "from -1 to 9223372036854775807"),
@@ -516,8 +516,8 @@ mod tests {
             ("segment.index.bytes", "3", "from 4 to"),
             ("segment.jitter.ms", "-1", "from 0 to"),
             (SEGMENT_MS, "0", "from 1 to"),
-            ("unclean.leader.election.enable", "", "wanted true or false"),
-            (WRITE_CACHING, "disabled", "wanted true or false"),
+            ("unclean.leader.election.enable", "", "use true or false"),
+            (WRITE_CACHING, "disabled", "use true or false"),
             ("retention.mss", "1000", "did you mean `retention.ms`?"),
             ("owner", "me", "unknown property `owner`; DescribeConfigs lists"),
         ] {
@@ -571,7 +571,7 @@ mod tests {
             }
             for value in bad {
                 assert!(
-                    refusal(name, value).contains(&format!("{name} is `{value}`, wanted")),
+                    refusal(name, value).contains(&format!("invalid {name} `{value}`: use")),
                     "{name}={value}"
                 );
             }
@@ -581,8 +581,8 @@ mod tests {
     /// What Redpanda knows, and Confluent's names that it knows, too.
     #[test]
     fn what_asks_for_something_that_is_not_here_is_refused_with_the_reason() {
-        let tiered = "There is no tiered storage here.";
-        let registry = "This broker asks no schema registry";
+        let tiered = "This broker has no tiered storage.";
+        let registry = "This broker uses no schema registry";
         for (name, good, bad, reason) in [
             ("compaction.strategy", "offset", "timestamp", "the record of a key with the highest offset"),
             ("confluent.key.schema.validation", "false", "true", registry),
@@ -619,12 +619,13 @@ mod tests {
         ] {
             assert_eq!(refusal(name, good), "", "{name}={good}");
             let error = refusal(name, bad);
-            assert!(error.starts_with(&format!("{name} is `{bad}`, wanted ")), "{error}");
+            assert!(error.starts_with(&format!("invalid {name} `{bad}`: use ")), "{error}");
             assert!(error.contains(reason), "{error}");
         }
         assert_eq!(refusal("redpanda.iceberg.partition.spec", "(day(ts))"), "");
         for name in ["redpanda.remote.readreplica", "redpanda.virtual.cluster.id"] {
-            assert!(refusal(name, "x").starts_with(&format!("{name} can't be set: there ")), "{name}");
+            let error = refusal(name, "x");
+            assert!(error.starts_with(&format!("{name} can't be set: this broker has no ")), "{error}");
         }
     }
 
@@ -722,7 +723,7 @@ mod tests {
         assert_eq!(Durability::Fsync.to_string(), "acks=all: fsync");
         let memory = BrokerProperties::default().in_memory();
         let kept_nowhere = Properties::parse(&given(&[(WRITE_CACHING, "true")]), &memory).ok().unwrap();
-        assert_eq!(kept_nowhere.durability().to_string(), "acks=all: memory, lost when the broker ends");
+        assert_eq!(kept_nowhere.durability().to_string(), "acks=all: memory, lost when the broker stops");
     }
 
     #[test]
@@ -759,8 +760,8 @@ mod tests {
         step(RETENTION_MS, Step::Delete).unwrap();
         step("never.heard.of", Step::Delete).unwrap();
         step(CLEANUP, Step::Append("compact")).unwrap();
-        assert!(step(SEGMENT_MS, Step::Append("1")).unwrap_err().contains("segment.ms is no list"));
-        assert!(step(SEGMENT_MS, Step::Subtract("1")).unwrap_err().contains("is no list"));
+        assert!(step(SEGMENT_MS, Step::Append("1")).unwrap_err().contains("segment.ms is not a list"));
+        assert!(step(SEGMENT_MS, Step::Subtract("1")).unwrap_err().contains("is not a list"));
         assert!(step("segment.m", Step::Set("1")).unwrap_err().contains("did you mean `segment.ms`"));
         assert_eq!(properties, given(&[(SEGMENT_MS, "9"), (CLEANUP, "delete,compact")]));
         let mut step = |name: &str, step| take_step(&mut properties, Owner::Topic, name, step, now);

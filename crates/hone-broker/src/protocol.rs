@@ -115,7 +115,7 @@ impl<'b> Answer<'b> {
         self.files.push((self.out.len(), range));
     }
 
-    /// Takes back what was written behind `length`.
+    /// Removes the bytes after `length`.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.out.truncate(length);
         self.files.retain(|(at, _)| *at < length);

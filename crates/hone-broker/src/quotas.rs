@@ -1,13 +1,13 @@
-//! Client quotas: bytes a second that a user or a client id may produce and consume, and the share of one reactor's CPU
-//! time that its requests may take.
+//! Client quotas: bytes per second that a user or a client id may produce and consume, and the share of one reactor's
+//! CPU time that its requests may use.
 //!
-//! As in Kafka, a client that was idle may use ten seconds' worth at once, and whoever is above its rate is not refused:
-//! the answer goes out at once and tells the delay after which the rate is kept again, and the connection is not read for
-//! so long. Unlike Kafka's samples of a second, which can delay a client that keeps to its rate, a bucket is counted that
-//! drains at the rate.
+//! As in Kafka, an idle client may use ten seconds' worth at once, and the broker does not reject a client above its
+//! rate. It sends the answer at once with the delay that restores the rate, and does not read the connection for that
+//! time. Unlike Kafka's samples of a second, which can delay a client that keeps to its rate, the broker uses a bucket
+//! that drains at the rate.
 //!
-//! `request_percentage` counts the CPU time of the thread that serves the requests, in percent of one thread; what the
-//! kernel and other threads (flushing, for example) do for a client is not in it.
+//! `request_percentage` counts the CPU time of the thread that serves the requests, in percent of one thread. It does
+//! not include the work of the kernel and of other threads, for example flushes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -63,7 +63,7 @@ impl Quota {
     pub(crate) fn from_name(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|quota| quota.name() == name).ok_or_else(|| {
             format!(
-                "`{name}` is no quota of this broker; wanted producer_byte_rate, consumer_byte_rate or request_percentage"
+                "unknown quota `{name}`: use producer_byte_rate, consumer_byte_rate or request_percentage"
             )
         })
     }
@@ -73,9 +73,9 @@ impl Quota {
         let name = self.name();
         match self {
             Self::Request if value.is_finite() && value > 0.0 => Ok(()),
-            Self::Request => Err(format!("{name} is {value}, wanted percent of one thread above 0")),
+            Self::Request => Err(format!("invalid {name} {value}: use a percentage of one thread above 0")),
             _ if (1.0..=MOST_BYTE_RATE).contains(&value) && value.fract() == 0.0 => Ok(()),
-            _ => Err(format!("{name} is {value}, wanted whole bytes a second from 1 on")),
+            _ => Err(format!("invalid {name} {value}: use a whole number of bytes per second, at least 1")),
         }
     }
 
@@ -265,10 +265,7 @@ impl Quotas {
         let file = data_dir.map(|folder| folder.join(QUOTA_FILE));
         let all = match &file {
             Some(file) => read(file).with_context(|| {
-                format!(
-                    "can't read {}; put a good one there, or remove it to begin without quotas",
-                    file.display()
-                )
+                format!("can't read {} (restore it, or remove it to begin without quotas)", file.display())
             })?,
             None => BTreeMap::new(),
         };

@@ -398,7 +398,7 @@ impl Reactor {
         let id = back.ticket.connection;
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if stored.error != code::NONE && connection.is_silent(back.slot) {
-            // Nobody waits for an answer (acks=0); this is all that the client can be told.
+            // With acks=0, no answer can report the error, so the broker closes the connection.
             self.close(id, &Close::Unstored(stored.error));
             return;
         }
@@ -407,8 +407,8 @@ impl Reactor {
         }
     }
 
-    /// Whoever holds an unfinished frame for too long, or takes no answers, is closed; whoever was not read for want of
-    /// memory has another try.
+    /// Closes a connection that holds an unfinished frame for too long, or that reads no answers. Connections that
+    /// waited for memory get another try.
     fn look_at_stalled(&mut self) {
         if self.stalled.is_empty() {
             self.stalled_looked_at = None;
@@ -451,7 +451,7 @@ impl Reactor {
         self.engine.count_close(reason);
     }
 
-    /// Waits for flushes that somebody waits for, then gives clients a moment to take the answers that are ready.
+    /// Waits for the flushes that answers wait for, then gives clients a moment to read the finished answers.
     fn wind_up(&mut self, events: &mut Events, letters: &mut Vec<Letter>) -> io::Result<()> {
         let start = Instant::now();
         while !self.engine.appends.is_quiet() && start.elapsed() < FLUSH_LIMIT {

@@ -1,7 +1,7 @@
-//! Room on a full disk for what makes room: a few files of zeros in the data folder.
+//! Reserved space for writes that free space on a full disk: a few files of zeros in the data folder.
 //!
-//! Before a log's files may go, a new manifest or `cluster.json` must say so. Where nothing can be written any more, such
-//! a file is written into one of these and takes its blocks along: whoever else writes can't be faster.
+//! Before the files of a log can be removed, a new manifest or `cluster.json` must record it. On a full disk, the
+//! broker writes that file into a reserve file and so takes its blocks. No other writer can take them first.
 
 use std::fs::{self, File};
 use std::io;
@@ -41,8 +41,8 @@ impl Reserve {
             reserve.lacks.store(true, Relaxed);
             let folder = reserve.folder.display();
             notices.say(&format!(
-                "can't keep room in reserve in {folder}: {error}; until there is, topics and records can't be deleted \
-                 when the disk is full"
+                "can't reserve disk space in {folder}: {error}; without the reserve, the broker can't \
+                 delete topics and records on a full disk"
             ));
         }
         reserve
@@ -64,7 +64,8 @@ impl Reserve {
         let _one = self.lock();
         if self.fill().is_ok() && self.lacks.swap(false, Relaxed) {
             let folder = self.folder.display();
-            self.notices.say(&format!("the disk has room again, and the reserve in {folder} is whole"));
+            self.notices
+                .say(&format!("the disk has free space again, and the reserve in {folder} is complete"));
         }
     }
 
@@ -75,8 +76,8 @@ impl Reserve {
         let (piece, others) = whole.split_first()?;
         if !self.lacks.swap(true, Relaxed) {
             self.notices.say(&format!(
-                "the disk is full: {} is written into the room kept in reserve in {}; delete topics or records, or make \
-                 room otherwise",
+                "the disk is full: the broker writes {} into the reserve in {}; delete topics or records, \
+                 or free other space",
                 path.display(),
                 self.folder.display()
             ));
@@ -106,7 +107,8 @@ impl Reserve {
             return Ok(());
         }
         fs::create_dir_all(&self.folder)?;
-        // Zeros that are written, and not only promised: some file systems find no place for what was promised.
+        // The zeros must be written, not only allocated: some file systems can't store data in space that was only
+        // allocated.
         let zeros = vec![0; PIECE_BYTES];
         missing.iter().try_for_each(|piece| durable::write_anew(piece, &zeros, 0o666))?;
         durable::sync_folder(&self.folder)?;

@@ -19,8 +19,11 @@ struct NoLoader;
 
 impl UrlLoader for NoLoader {
     fn load(&self, url: &str) -> Result<Value, Box<dyn std::error::Error>> {
-        Err(format!("`{url}` is outside of the inline schema; only references into the schema are followed")
-            .into())
+        Err(format!(
+            "`{url}` is outside of the inline schema; the broker follows only references inside \
+                     the schema"
+        )
+        .into())
     }
 }
 
@@ -41,7 +44,8 @@ impl Schema {
 
     /// Checks one record value. The error says what is wrong with it.
     pub(crate) fn check(&self, value: Option<&[u8]>) -> Result<(), String> {
-        let bytes = value.ok_or_else(|| "the value is null, the topic's schema wants JSON".to_owned())?;
+        let bytes =
+            value.ok_or_else(|| "the value is null, but the topic's schema requires JSON".to_owned())?;
         let document: Value =
             serde_json::from_slice(bytes).map_err(|error| format!("the value is not JSON: {error}"))?;
         self.schemas.validate(&document, self.index).map_err(|error| complaint(&format!("{error}")))

@@ -50,11 +50,11 @@ impl Security {
         for user in &settings.users {
             users
                 .set_password(&user.name, &user.password)
-                .with_context(|| format!("can't give user {:?} a password", user.name))?;
+                .with_context(|| format!("can't set the password of user {:?}", user.name))?;
         }
         if settings.sasl && users.is_empty() {
             return Err(SettingsError::new(
-                "clients must log in (--sasl), and there is no user; give one with --user NAME:FILE",
+                "clients must log in (--sasl), but there is no user\n  next: add --user NAME:FILE",
             )
             .into());
         }
@@ -106,7 +106,7 @@ impl Complaints {
         self.last = Some(now);
         Some(match std::mem::take(&mut self.left_out) {
             0 => fault.to_owned(),
-            left_out => format!("{fault} (and {left_out} more such faults of clients before)"),
+            left_out => format!("{fault} (and {left_out} more client errors before)"),
         })
     }
 }
@@ -119,7 +119,7 @@ pub(crate) fn read_password(path: &Path) -> anyhow::Result<String> {
     let password = text.strip_suffix('\n').unwrap_or(&text);
     let password = password.strip_suffix('\r').unwrap_or(password);
     if password.is_empty() || password.chars().any(char::is_control) {
-        bail!("{shown} should hold one password, on one line");
+        bail!("{shown} must contain one password on one line");
     }
     Ok(password.to_owned())
 }

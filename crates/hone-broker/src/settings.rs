@@ -1,4 +1,4 @@
-//! How a broker is to run.
+//! The settings of a broker.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -13,8 +13,7 @@ use crate::limits::Limits;
 use crate::notices::Notices;
 use crate::security::tls::TlsFiles;
 
-/// Settings that no broker can mean. The text names the flag of the command line, and what it should be; the setting of the
-/// library is called alike.
+/// Invalid settings. The text names the command line's flag and the valid values. The library's setting has the same name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SettingsError(String);
@@ -25,7 +24,7 @@ impl SettingsError {
     }
 }
 
-/// A setting that is a number, and what it may be.
+/// A numeric setting and its range.
 #[derive(Debug)]
 pub(crate) struct Number {
     /// Its flag on the command line, without dashes.
@@ -37,7 +36,7 @@ pub(crate) struct Number {
 }
 
 impl Number {
-    /// Takes the number that is written in a text.
+    /// Reads the number from a text.
     pub(crate) fn read(&self, text: &OsStr, settings: &mut Settings) -> Result<(), SettingsError> {
         match text.to_str().and_then(|text| text.parse().ok()) {
             Some(number) if self.fits(number) => {
@@ -59,12 +58,12 @@ impl Number {
 
     fn refused(&self, given: &str) -> SettingsError {
         let Self { flag, least, most, .. } = self;
-        SettingsError::new(format!("--{flag} is `{given}`, wanted a whole number from {least} to {most}"))
+        SettingsError::new(format!("invalid --{flag} `{given}`: use a whole number from {least} to {most}"))
     }
 }
 
-/// The settings that are numbers. A least number is what a broker can be used with, a most one what it can be meant with:
-/// more is a slip of the pen, and would be told by a machine out of threads or memory.
+/// The numeric settings. Below the least value, a broker is not usable. Above the most, the value is a typing error,
+/// which would otherwise show up as a machine without threads or memory.
 pub(crate) mod numbers {
     use super::{Number, Settings};
 
@@ -78,15 +77,15 @@ pub(crate) mod numbers {
         get: |settings| settings.threads as u64,
         set: |settings, number| settings.threads = number as usize,
     };
-    /// As `num.partitions` may be.
+    /// The range is that of `num.partitions`.
     pub(crate) static PARTITIONS: Number = Number {
-        flag: "partitions",
+        flag: "default-partitions",
         least: 1,
         most: 10_000,
         get: |settings| u64::try_from(settings.default_partitions).unwrap_or(0),
         set: |settings, number| settings.default_partitions = i32::try_from(number).unwrap_or(i32::MAX),
     };
-    /// The least leaves room for the lists of any client; a frame can't be longer than the most.
+    /// The least value has room for the lists of any client. A frame can't be longer than the most.
     pub(crate) static MAX_REQUEST_BYTES: Number = Number {
         flag: "max-request-bytes",
         least: 64 << 10,
@@ -117,102 +116,101 @@ pub(crate) mod numbers {
     };
 }
 
-/// A user and the password to give it.
+/// A user and its new password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewUser {
-    /// As it logs in.
+    /// Login name.
     pub name: String,
-    /// Kept only as what SCRAM needs of it.
+    /// The broker stores only its SCRAM keys.
     pub password: String,
 }
 
-/// Without the password.
+/// Leaves out the password.
 impl fmt::Debug for NewUser {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "NewUser({:?})", self.name)
     }
 }
 
-/// How a broker is to run. [`Settings::new`] has the defaults.
+/// The settings of a broker. [`Settings::new`] has the defaults.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Address for clients; port 0 picks a free one. Default 127.0.0.1:9092.
+    /// Address for clients. Port 0 picks a free port. Default 127.0.0.1:9092.
     pub listen: SocketAddr,
-    /// Where clients are told to connect; default the address that was bound, which must not be that of all addresses then.
-    /// Port 0 stands for the port that was bound. A name is what certificates are made for; but a client may resolve one to
-    /// an address family on which nobody listens.
+    /// Address that clients connect to. The default is the bound address, which must not be the address for all
+    /// addresses then. Port 0 stands for the bound port. Certificates need a name, but a client can resolve a name to
+    /// an address family on which the broker does not listen.
     pub advertised: Option<Endpoint>,
-    /// Address for `/metrics` and `/ready`; default 127.0.0.1:9644, `None` for off.
+    /// Address for `/metrics` and `/ready`; `None` for off. Default 127.0.0.1:9644.
     pub metrics_listen: Option<SocketAddr>,
-    /// Whether other machines may read the metrics, which know neither TLS nor a login. `insecure` lets them, too.
+    /// Whether other machines may read the metrics without TLS or login. `insecure` allows it, too.
     pub open_metrics: bool,
-    /// Keeps everything in memory: nothing touches the disk, nothing outlives the broker. Default off.
+    /// Keeps everything in memory. The broker writes nothing to a disk and loses everything when it stops. Default off.
     pub memory: bool,
-    /// Faults of the storage, for tests. Default none.
+    /// Storage faults for tests. Default none.
     pub faults: Faults,
-    /// Folder for a record of every fsync of this process, for tests of power cuts, on the file system of the data. Its file
-    /// `fsyncs` gets a line of JSON when an fsync is over: `{"file": ID, "bytes": N, "at": M}` for a file that was N bytes
-    /// long when it began, `{"folder": ID, "entries": {NAME: ID}, "at": M}` for a folder that had these names. Threads may
-    /// write their lines in another order than that of M, in which they looked. Files of durable names are kept beside it,
-    /// each under its ID. The first broker of a process decides. Default none.
+    /// Folder for a record of every fsync of this process, for tests of power cuts. It must be on the file system of
+    /// the data. Its file `fsyncs` gets a line of JSON after each fsync: `{"file": ID, "bytes": N, "at": M}` for a file
+    /// that was N bytes long when the fsync began, and `{"folder": ID, "entries": {NAME: ID}, "at": M}` for a folder
+    /// that had these names. Threads can write their lines in another order than that of M. The folder also keeps the
+    /// files with durable names, each under its ID. The first broker of a process decides. The default is none.
     pub fsync_record: Option<PathBuf>,
-    /// Folder of logs and metadata; created when missing, locked while the broker runs. Unused with `memory`.
+    /// Folder of logs and metadata. The broker creates it, and locks it while it runs. Unused with `memory`.
     pub data_dir: PathBuf,
-    /// Reactors, a thread each; default one for each core.
+    /// Number of reactor threads. Default one per core.
     pub threads: usize,
-    /// Properties of the broker, by their names in DescribeConfigs; what was changed while it ran counts more.
+    /// Properties of the broker, by their names in DescribeConfigs. Changes by clients take precedence.
     pub properties: BTreeMap<String, String>,
-    /// Partitions of a topic that is made without a number.
+    /// Partitions of a topic that is created without a number.
     pub default_partitions: i32,
-    /// Whether Metadata for an unknown topic makes it (if the client does not forbid it).
+    /// Whether Metadata for an unknown topic creates the topic (if the client does not forbid it).
     pub auto_create_topics: bool,
-    /// Largest request accepted, in bytes. A longer one closes its connection.
+    /// Largest request, in bytes. The broker closes the connection of a longer one.
     pub max_request_bytes: usize,
-    /// What clients may make the broker hold in memory, in bytes: unfinished frames, batches under way, answers not
-    /// taken. Above it frames that are not small wait, and those that do not end are closed. Default 256 MiB.
+    /// Memory that clients can make the broker use, in bytes: unfinished frames, batches in progress, unread answers.
+    /// Above it, large frames wait, and the broker closes connections with unfinished frames. Default 256 MiB.
     pub max_memory_bytes: usize,
-    /// A frame of which nothing more has come for so long never ends: its connection is closed. Default 30 s, in
-    /// milliseconds.
+    /// Time without further bytes after which the broker closes the connection of an unfinished frame, in milliseconds.
+    /// Default 30 s.
     pub stall_ms: u64,
-    /// While clients hold all the memory that they may, an unfinished frame is closed after twice this time, a client
-    /// that takes none of its answers, if they are large, after once this time. Default 2 s, in milliseconds.
+    /// The same time while clients use all their memory, in milliseconds. The broker closes an unfinished frame after
+    /// twice this time, and a client that reads none of its large answers after this time. Default 2 s.
     pub short_stall_ms: u64,
-    /// A client that has answers waiting and has taken none of their bytes for so long is closed. Default
-    /// 5 minutes, in milliseconds.
+    /// Time after which the broker closes a client that reads none of its waiting answers, in milliseconds. Default
+    /// 5 minutes.
     pub untaken_ms: u64,
-    /// Room for answers in the kernel, for each client, in bytes; 0 leaves it to the kernel. The kernel takes no more than its
+    /// Send buffer of the kernel per client, in bytes; 0 leaves the size to the kernel. The kernel's limit is
     /// `net.core.wmem_max`. Default 1 MiB.
     pub send_buffer_bytes: usize,
-    /// Clients connected at a time; one more is closed at once. Default 20,000.
+    /// Largest number of connected clients. The broker closes further connections at once. Default 20,000.
     pub max_connections: usize,
-    /// What clients can make the broker keep, at most.
+    /// The most that clients can make the broker keep.
     pub limits: Limits,
-    /// How often logs are looked after (rolls by time, retention, compaction), in milliseconds. Default 1000.
+    /// Time between two rounds of housekeeping (rolls by time, retention, compaction), in milliseconds. Default 1000.
     pub housekeeping_ms: u64,
-    /// How long the first members of an empty group wait for others, in milliseconds.
+    /// Time that the first members of an empty group wait for others, in milliseconds.
     pub group_initial_delay_ms: u64,
-    /// Whether clients are asked who they are and whether they may; see `super_users`. Default off: everyone may do
-    /// everything.
+    /// Whether the broker checks the rights of clients; see `super_users`. Default off: every client has all rights.
     pub authorize: bool,
-    /// Principals that may do everything, such as `User:admin`. Authorization needs at least one.
+    /// Principals with all rights, for example `User:admin`. Authorization needs at least one.
     pub super_users: Vec<String>,
-    /// Clients talk inside TLS; `None` for in plain.
+    /// Certificate and key for TLS; `None` for plain connections.
     pub tls: Option<TlsFiles>,
     /// Whether clients must log in.
     pub sasl: bool,
-    /// Users to give a password at start; those from earlier runs stay.
+    /// Users whose password the broker sets at its start. Users from earlier runs stay.
     pub users: Vec<NewUser>,
-    /// Whether other machines are let in without TLS or without a login, and passwords in plain without TLS.
+    /// Whether other machines may connect without TLS or login, and send plain passwords without TLS.
     pub insecure: bool,
-    /// How long a new client may take for TLS and login, in milliseconds.
+    /// Time limit for TLS and login of a new client, in milliseconds.
     pub greeting_ms: u64,
-    /// How long a member of a consumer group (KIP-848) may be silent, in milliseconds.
+    /// Session timeout of a member of a consumer group (KIP-848), in milliseconds.
     pub consumer_session_ms: u64,
-    /// How often members of a consumer group (KIP-848) are told to beat, in milliseconds.
+    /// Heartbeat interval for members of a consumer group (KIP-848), in milliseconds.
     pub consumer_heartbeat_ms: u64,
-    /// How long offsets of a group without members are kept, in minutes.
+    /// Retention of the offsets of a group without members, in minutes.
     pub offsets_retention_minutes: u64,
-    /// Where notices go.
+    /// Receiver of notices.
     pub notices: Notices,
 }
 
@@ -222,8 +220,8 @@ impl Settings {
         Self { memory: true, ..Self::new("") }.on_free_ports()
     }
 
-    /// These, with a free port in place of each that is named, so that tests can run side by side. [`Broker::kafka_addr`]
-    /// and [`Broker::metrics_addr`] tell which.
+    /// These settings with a free port instead of each fixed port, so that tests can run at the same time.
+    /// [`Broker::kafka_addr`] and [`Broker::metrics_addr`] return the ports.
     ///
     /// [`Broker::kafka_addr`]: crate::Broker::kafka_addr
     /// [`Broker::metrics_addr`]: crate::Broker::metrics_addr
@@ -236,7 +234,7 @@ impl Settings {
         self
     }
 
-    /// Where clients are told to connect, once the address is bound.
+    /// Address that clients connect to, once the listener is bound.
     pub(crate) fn endpoint(&self, bound: SocketAddr) -> Endpoint {
         match &self.advertised {
             None => bound.into(),
@@ -245,7 +243,7 @@ impl Settings {
         }
     }
 
-    /// Where the data are, in words.
+    /// The place of the data, as text.
     pub(crate) fn place(&self) -> String {
         if self.memory { "memory".to_owned() } else { self.data_dir.display().to_string() }
     }

@@ -14,33 +14,33 @@ impl Settings {
         numbers::ALL.iter().try_for_each(|number| number.check(self))?;
         if self.max_memory_bytes < self.max_request_bytes {
             return Err(SettingsError::new(format!(
-                "--max-memory-bytes {} has no room for one request of --max-request-bytes {}; raise the first or lower the \
-                 second",
+                "--max-memory-bytes {} is too small for one request of --max-request-bytes {}\n  next: \
+                 raise the first, or lower the second",
                 self.max_memory_bytes, self.max_request_bytes
             )));
         }
         for (name, value) in &self.properties {
             let checked = broker::check(name, value);
-            checked.map_err(|why| SettingsError::new(format!("--set: {why}")))?;
+            checked.map_err(|why| SettingsError::new(format!("--property: {why}")))?;
         }
         check_access(self)?;
         self.check_advertised()
     }
 
-    /// Clients connect where they are told to, so it must be somewhere.
+    /// Clients connect to the advertised address, so it must be a real one.
     fn check_advertised(&self) -> Result<(), SettingsError> {
         match &self.advertised {
             Some(endpoint) if endpoint.is_unspecified() => Err(SettingsError::new(format!(
-                "--advertise {endpoint}: no client can connect to {}; give the name or the address by which clients reach \
-                 this machine",
+                "--advertise {endpoint}: no client can connect to {}\n  next: use the name or address by \
+                 which clients reach this machine",
                 endpoint.host
             ))),
             None if self.listen.ip().is_unspecified() => {
                 let (listen, port) = (self.listen, self.listen.port());
                 Err(SettingsError::new(format!(
-                    "--listen {listen} takes clients on every address, which is none that they could be told to connect \
-                     to; add --advertise HOST:{port} with the name or the address by which they reach this machine \
-                     (localhost:{port} if they all run on it)"
+                    "--listen {listen} accepts clients on every address, so the broker has no address to \
+                     advertise\n  next: add --advertise HOST:{port} with the name or address by which \
+                     clients reach this machine (localhost:{port} if they all run on it)"
                 )))
             }
             _ => Ok(()),
@@ -48,26 +48,30 @@ impl Settings {
     }
 }
 
-/// Refuses settings under which strangers could come in unasked or listen in, unless they say so, and those under which
-/// nobody could come in.
+/// Rejects settings that let other machines in without TLS or login, unless the user asks for that. It also rejects
+/// settings under which no client has access.
 fn check_access(settings: &Settings) -> Result<(), SettingsError> {
     let refused = |text: &str| Err(SettingsError::new(text));
     if !settings.users.is_empty() && !settings.sasl {
         return refused(
-            "users have passwords (--user), and nobody would be asked for one; add --sasl, or leave --user out",
+            "--user sets passwords, but clients need no login\n  next: add --sasl, or omit --user",
         );
     }
     if let Some(user) = settings.super_users.iter().find(|user| !user.contains(':')) {
-        return Err(SettingsError::new(format!("--superuser {user} has no type; wanted User:{user}")));
+        return Err(SettingsError::new(format!(
+            "--superuser {user} has no type\n  next: use --superuser User:{user}"
+        )));
     }
     if settings.authorize && settings.super_users.is_empty() {
         return refused(
-            "--authorize needs a --superuser, such as User:admin, or nobody could ever be allowed anything",
+            "--authorize needs a --superuser, because no client has any rights without one\n  next: add \
+             --superuser User:admin, for example",
         );
     }
     if !settings.authorize && !settings.super_users.is_empty() {
         return refused(
-            "--superuser means nothing while everyone may do everything; add --authorize, or leave it out",
+            "--superuser has no effect without --authorize, because every client has all rights\n  next: \
+             add --authorize, or omit --superuser",
         );
     }
     check_listener(settings)?;
@@ -89,13 +93,14 @@ fn check_listener(settings: &Settings) -> Result<(), SettingsError> {
         return Ok(());
     }
     Err(SettingsError::new(format!(
-        "--listen {} can be reached from other machines, so TLS (--tls-cert FILE --tls-key FILE) and a login (--sasl --user \
-         NAME:FILE, or --tls-client-ca FILE) are needed there; --insecure goes without",
+        "--listen {} is open to other machines, so it needs TLS and a login\n  next: add --tls-cert FILE \
+         --tls-key FILE and --sasl --user NAME:FILE (or --tls-client-ca FILE), or add --insecure to do \
+         without both",
         settings.listen
     )))
 }
 
-/// Where other machines can read the metrics, which name topics and groups and answer whoever asks.
+/// The metrics address, if other machines can reach it. The metrics name topics and groups, and they have no login.
 fn open_metrics(settings: &Settings) -> Option<SocketAddr> {
     settings.metrics_listen.filter(|address| !is_local(*address))
 }
@@ -103,8 +108,8 @@ fn open_metrics(settings: &Settings) -> Option<SocketAddr> {
 fn check_metrics(settings: &Settings) -> Result<(), SettingsError> {
     match open_metrics(settings) {
         Some(address) if !(settings.open_metrics || settings.insecure) => Err(SettingsError::new(format!(
-            "--metrics {address} can be reached from other machines, and metrics know neither TLS nor a login; keep them on \
-             127.0.0.1, or add --open-metrics to let everybody read them"
+            "--metrics-listen {address} is open to other machines, but the metrics have neither TLS nor a \
+             login\n  next: use 127.0.0.1, or add --open-metrics to let everyone read them"
         ))),
         _ => Ok(()),
     }
@@ -115,31 +120,31 @@ pub(crate) fn warn(settings: &Settings) {
     if !guards_clients(settings) {
         let mut risks = Vec::new();
         if settings.tls.is_none() {
-            risks.push("anybody can listen in");
+            risks.push("the traffic is not encrypted");
         }
         if !asks_for_names(settings) {
-            risks.push("nobody is asked who they are");
+            risks.push("clients need no login");
         }
         let (listen, risks) = (settings.listen, risks.join(" and "));
-        settings.notices.say(&format!("{listen} can be reached from other machines: {risks}"));
+        settings.notices.say(&format!("{listen} is open to other machines: {risks}"));
     }
     if let Some(address) = open_metrics(settings) {
-        settings.notices.say(&format!(
-            "metrics on {address} can be reached from other machines: nobody is asked who they are"
-        ));
+        settings
+            .notices
+            .say(&format!("the metrics on {address} are open to other machines: clients need no login"));
     }
 }
 
-/// Refuses lists that could never let anybody do anything, and warns of a super user who can't log in.
+/// Rejects access control lists that give no client any rights, and warns of a super user who can't log in.
 pub(crate) fn check_lists(settings: &Settings, acls: &Acls, users: &Users) -> Result<(), SettingsError> {
     if !settings.authorize {
         return Ok(());
     }
     if !asks_for_names(settings) && !acls.may_allow(ANONYMOUS) {
         return Err(SettingsError::new(format!(
-            "--authorize knows clients by their login or their certificate, and asks for neither: everybody would be {ANONYMOUS} \
-             and be refused; add --sasl --user NAME:FILE (or --tls-client-ca FILE), or --superuser {ANONYMOUS} to let \
-             everybody in",
+            "--authorize identifies clients by login or certificate, but this broker requires neither, so \
+             every client is {ANONYMOUS} without rights\n  next: add --sasl --user NAME:FILE (or \
+             --tls-client-ca FILE), or --superuser {ANONYMOUS} to give every client all rights",
         )));
     }
     let by_password =
@@ -149,7 +154,7 @@ pub(crate) fn check_lists(settings: &Settings, acls: &Acls, users: &Users) -> Re
     if by_password && settings.super_users.iter().all(|user| unknown(&user)) {
         let named = settings.super_users.join(", ");
         settings.notices.say(&format!(
-            "nobody can log in as a super user: there is no password for {named}; give one with --user NAME:FILE"
+            "no super user can log in: {named} has no password; add one with --user NAME:FILE"
         ));
     }
     Ok(())
@@ -233,7 +238,7 @@ mod tests {
         assert!(said.lock().unwrap().is_empty());
         assert_eq!(allowed("0.0.0.0:9092", &|s| s.insecure = true), Ok(()));
         let line = said.lock().unwrap().pop().unwrap();
-        assert!(line.ends_with("anybody can listen in and nobody is asked who they are"), "{line}");
+        assert!(line.ends_with("the traffic is not encrypted and clients need no login"), "{line}");
     }
 
     #[test]
@@ -250,7 +255,7 @@ mod tests {
         for open in ["0.0.0.0:9644", "[::]:9644", "192.0.2.1:9644"] {
             let error = allowed(Some(open), |_| ()).unwrap_err().to_string();
             assert!(
-                error.starts_with(&format!("--metrics {open}")) && error.contains("--open-metrics"),
+                error.starts_with(&format!("--metrics-listen {open}")) && error.contains("--open-metrics"),
                 "{error}"
             );
             assert_eq!(allowed(Some(open), |settings| settings.open_metrics = true), Ok(()));
@@ -279,7 +284,12 @@ mod tests {
         assert_eq!(refused(true, &["User:admin"]), Ok(()));
         for (authorize, super_users, wanted) in [
             (true, &[][..], "--authorize needs a --superuser"),
-            (true, &["User:a", "admin"], "--superuser admin has no type; wanted User:admin"),
+            (
+                true,
+                &["User:a", "admin"],
+                "--superuser admin has no type\n  next: use --superuser \
+                                          User:admin",
+            ),
             (false, &["User:admin"], "add --authorize"),
         ] {
             let error = refused(authorize, super_users).unwrap_err();

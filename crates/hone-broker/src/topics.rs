@@ -70,10 +70,10 @@ pub(crate) struct NewTopic {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CreateError {
     #[error(
-        "`{0}` is no topic name: 1 to 249 letters, digits, dots, underscores and dashes, and not `.` or `..`"
+        "invalid topic name `{0}`: use 1 to 249 letters, digits, dots, underscores and dashes, not `.` or `..`"
     )]
     Name(String),
-    #[error("{0} partitions; wanted 1 to {MOST_PARTITIONS}")]
+    #[error("{0} partitions; use 1 to {MOST_PARTITIONS}")]
     Partitions(i32),
     #[error("{0}")]
     Full(Full),
@@ -90,7 +90,7 @@ pub(crate) enum CreateError {
 pub(crate) enum ChangeError {
     #[error("there is no topic `{0}`")]
     Unknown(String),
-    #[error("the topic has {now} partitions, and {wanted} were asked for; wanted {} to {MOST_PARTITIONS}", now + 1)]
+    #[error("{wanted} partitions for a topic that has {now}; use {} to {MOST_PARTITIONS}", now + 1)]
     Partitions { now: i32, wanted: i32 },
     #[error("{0}")]
     Full(Full),
@@ -103,7 +103,7 @@ pub(crate) enum ChangeError {
 /// There are as many partitions as there may be.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{more} more partitions on a broker that has {there} of at most {most}; delete topics, or ask for fewer"
+    "can't add {more} partitions: the broker has {there} of at most {most}; delete topics, or request fewer"
 )]
 pub(crate) struct Full {
     more: usize,
@@ -125,7 +125,7 @@ impl Maps {
     }
 }
 
-/// What `cluster.json` says beside the topics and the properties.
+/// The content of `cluster.json` besides the topics and the properties.
 #[derive(Debug, Clone)]
 struct Written {
     /// Producer ids below this one are reserved.
@@ -145,7 +145,7 @@ struct ProducerIds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FreshProducer {
     pub(crate) id: i64,
-    /// Told once for each block: it is time to reserve the next one.
+    /// Set once per block: it is time to reserve the next block.
     pub(crate) runs_low: bool,
 }
 
@@ -180,7 +180,7 @@ impl Topics {
         let broker = started_with
             .with(Scope::Cluster, &known.cluster)
             .and_then(|properties| properties.with(Scope::Broker, &known.broker))
-            .map_err(|error| anyhow::anyhow!("{CLUSTER_FILE} has a property that can't be: {error}"))?;
+            .map_err(|error| anyhow::anyhow!("{CLUSTER_FILE} has an invalid property: {error}"))?;
         let topics = Self {
             data_dir,
             storage,
@@ -195,7 +195,7 @@ impl Topics {
         }
         let built = topics
             .build_all(known.topics, known.has_folders)
-            .map_err(|error| anyhow::anyhow!("can't open what {CLUSTER_FILE} names: {error:#}"))?;
+            .map_err(|error| anyhow::anyhow!("can't open the topics in {CLUSTER_FILE}: {error:#}"))?;
         topics.put(built.into_iter().map(Arc::new));
         if known.is_to_be_written || !known.doomed.is_empty() {
             topics.reserve_producer_ids()?;
@@ -203,7 +203,7 @@ impl Topics {
         Ok(topics)
     }
 
-    /// Allows so many partitions of all topics together; more that are there stay.
+    /// Sets the maximum number of partitions of all topics together. Existing ones beyond the limit stay.
     pub(crate) fn limited(self, most_partitions: usize) -> Self {
         Self { most_partitions, ..self }
     }
@@ -262,7 +262,7 @@ impl Topics {
         self.check_beside(new, count_partitions(&self.all()))
     }
 
-    /// [`Topics::check`] with so many partitions there.
+    /// [`Topics::check`] with this number of existing partitions.
     fn check_beside(&self, new: &NewTopic, there: usize) -> Result<Properties, CreateError> {
         if !is_topic_name(&new.name) {
             return Err(CreateError::Name(new.name.clone()));
@@ -370,7 +370,7 @@ impl Topics {
             // They are deleted all the same; the next start, or the next topic of the name, looks for their folders.
             self.storage
                 .notices
-                .say(&format!("can't note that the logs of deleted topics are gone: {error:#}"));
+                .say(&format!("can't record that the logs of deleted topics are removed: {error:#}"));
         }
         Ok(results)
     }
@@ -381,7 +381,7 @@ impl Topics {
         removed: &HashSet<String>,
         left: &[Arc<Topic>],
     ) -> anyhow::Result<()> {
-        // Or else a power cut brings a folder back when nobody knows any more that it was to go.
+        // Otherwise a power cut can restore a folder after the record of its removal is gone.
         self.folders().map_or(Ok(()), |folders| folders.sync())?;
         let mut coming = written.clone();
         coming.doomed.retain(|doomed| !removed.contains(&doomed.name));
@@ -636,7 +636,7 @@ fn remove_logs(topic: &Topic) -> anyhow::Result<()> {
     // Each has to be on the disk, and a disk that is asked for much at once does it together.
     let share = topic.partitions.len().div_ceil(REMOVING_THREADS).max(1);
     let remove_share = |share: &[Arc<Partition>]| -> anyhow::Result<()> {
-        // All are tried before the first failure is told.
+        // It tries all partitions before it returns the first failure.
         let removed: Vec<_> = share.iter().map(|partition| remove_log(partition)).collect();
         removed.into_iter().collect()
     };
@@ -658,7 +658,7 @@ fn remove_logs(topic: &Topic) -> anyhow::Result<()> {
 fn remove_log(partition: &Partition) -> anyhow::Result<()> {
     partition.remove().with_context(|| {
         let (topic, index) = (&partition.topic, partition.index);
-        format!("topic {topic} is deleted, but the log of its partition {index} is left")
+        format!("topic {topic} is deleted, but the log of its partition {index} remains")
     })
 }
 
@@ -752,7 +752,7 @@ mod tests {
         let Err(CreateError::Full(full)) = &results[1] else { panic!("made") };
         assert_eq!(
             full.to_string(),
-            "3 more partitions on a broker that has 3 of at most 5; delete topics, or ask for fewer"
+            "can't add 3 partitions: the broker has 3 of at most 5; delete topics, or request fewer"
         );
         assert!(matches!(topics.check(&new("b", 2, &[])), Err(CreateError::Full(_))));
         assert!(matches!(topics.grow("a", 5, true), Err(ChangeError::Full(_))));
@@ -813,7 +813,7 @@ mod tests {
         // A folder that is not empty can't be renamed over.
         fs::create_dir_all(log("t-1.deleted/x")).unwrap();
         let error = topics.delete_all(&[topic]).unwrap().pop().unwrap().unwrap_err();
-        assert!(format!("{error:#}").contains("the log of its partition 1 is left"), "{error:#}");
+        assert!(format!("{error:#}").contains("the log of its partition 1 remains"), "{error:#}");
         assert!(topics.by_name("t").is_none() && log("t-1").exists() && !log("t-2").exists());
         let topic = topics.create(&new("t", 3, &[])).unwrap();
         assert!(topic.partitions.iter().all(|partition| partition.bounds().next == 0));
@@ -826,7 +826,7 @@ mod tests {
         fs::remove_dir_all(log("t-1.deleted")).unwrap();
         fs::write(log("t-1.deleted"), "a file").unwrap();
         let Err(CreateError::Storage(error)) = topics.create(&new("t", 1, &[])) else { panic!("made") };
-        assert!(error.to_string().contains("is left of a deleted topic of this name"), "{error}");
+        assert!(error.to_string().contains("remains of a deleted topic of this name"), "{error}");
     }
 
     fn one_record() -> Vec<u8> {
@@ -927,7 +927,7 @@ mod tests {
             (texts_of(&["notes"]), texts_of(&["t-0.1", "t-1.1", "u-0.1"]))
         );
         let [notice] = &said[..] else { panic!("{said:?}") };
-        for wanted in ["set-aside", "t-0.1, t-1.1, u-0.1", "put back the cluster.json that names it"] {
+        for wanted in ["set-aside", "t-0.1, t-1.1, u-0.1", "restore the cluster.json that names it"] {
             assert!(notice.contains(wanted), "{notice}");
         }
         // Done once, it is done.
@@ -999,7 +999,7 @@ mod tests {
         bytes[good.len() / 2] ^= 1;
         fs::write(&path, &bytes).unwrap();
         let error = format!("{:#}", open(folder.path()).err().unwrap());
-        for wanted in ["checksum", "nothing was changed", "log", "cluster.previous", "set aside"] {
+        for wanted in ["checksum", "the broker changed nothing", "log", "cluster.previous", "sets aside"] {
             assert!(error.contains(wanted), "{error}");
         }
         fs::copy(folder.path().join("cluster.previous"), &path).unwrap();
@@ -1173,7 +1173,7 @@ mod tests {
             (
                 r#"{"hone_broker": 2, "cluster_id": "x", "producer_ids": 0, "topics": [],
                 "cluster_properties": {"num.partitions": "0"}, "broker_properties": {}}"#,
-                "num.partitions is `0`",
+                "invalid num.partitions `0`",
             ),
             (
                 r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 0, "topics": [{"name": "../x", "id": "1",
@@ -1187,7 +1187,7 @@ mod tests {
             let error = format!("{:#}", open(folder.path()).err().unwrap());
             assert!(error.contains(wanted) && error.contains(CLUSTER_FILE), "{text}: {error}");
             assert!(
-                error.contains("Put a backup") || error.contains("newer") || error.contains("num."),
+                error.contains("with a backup") || error.contains("newer") || error.contains("num."),
                 "{error}"
             );
         }

@@ -50,7 +50,7 @@ impl Ends for NodeEnds {
                 Err(error) => {
                     for index in waiting {
                         let Some(result) = results.get_mut(index) else { continue };
-                        *result = Err(format!("{topic}-{partition} can't be flushed: {error}"));
+                        *result = Err(format!("can't flush {topic}-{partition}: {error}"));
                     }
                 }
             }
@@ -130,7 +130,8 @@ impl NodeEnds {
                     // Nor where a newer owner has written: its predecessor's transaction was ended before that.
                     Err(AppendError::Removed | AppendError::Sequence(Sequence::Fenced)) => (),
                     Err(error) if refused.is_ok() => {
-                        refused = Err(format!("{name}-{partition} takes no marker: {error}"));
+                        refused =
+                            Err(format!("can't write a transaction marker to {name}-{partition}: {error}"));
                     }
                     Err(_) => (),
                 }
@@ -160,7 +161,7 @@ impl NodeEnds {
     }
 }
 
-/// Tells readers of what they wait for.
+/// Wakes the readers that wait for new records.
 fn wake(node: &Node, tickets: Vec<Ticket>) {
     for ticket in tickets {
         node.post(ticket, Letter::Grown(ticket.connection));

@@ -44,7 +44,7 @@ const JOURNAL_FILE: &str = "transactions.journal";
 const RETRY_MS: i64 = 1_000;
 /// Between two looks whether the last batches of a transaction that ends have come to their logs.
 const ARRIVAL_CHECK: Duration = Duration::from_millis(1);
-/// Between two looks for ids that nobody uses any more.
+/// Time between two checks for unused ids.
 const EXPIRY_CHECK_MS: i64 = 3_600_000;
 
 /// First version of Produce in the second protocol.
@@ -59,7 +59,7 @@ pub(crate) struct Ending {
     pub(crate) places: Places,
 }
 
-/// Ids that are written to the journal anew under one hold of the register.
+/// Number of ids that one hold of the register's lock rewrites to the journal.
 const IMAGES_AT_ONCE: usize = 1000;
 
 /// Where ends are carried out: the partitions and the groups' offsets.
@@ -82,7 +82,7 @@ pub(crate) struct Transactions {
 #[derive(Default)]
 struct Register {
     book: Book,
-    /// Who is told when a transaction has ended.
+    /// The requests to answer when a transaction has ended.
     waiting: HashMap<String, Vec<(Ticket, Reply)>>,
     post: Option<Post>,
     stopping: bool,
@@ -93,7 +93,7 @@ struct Turns {
     /// Ends that are decided durably and could not be carried out.
     stuck: HashSet<String>,
     retry_at_ms: i64,
-    /// Ends whose decision could not be made durable; a start will decide anew.
+    /// Ends whose decision could not be made durable. The next start decides again.
     given_up: HashSet<String>,
     expiry_at_ms: i64,
 }
@@ -121,7 +121,7 @@ impl Transactions {
         })
     }
 
-    /// Allows so many transactional ids; more that are there stay.
+    /// Sets the maximum number of transactional ids. Existing ones beyond the limit stay.
     pub(crate) fn limited(self, most_ids: usize) -> Self {
         Self { most_ids, ..self }
     }
@@ -275,8 +275,9 @@ impl Transactions {
         })
     }
 
-    /// Makes the offsets of a group a part of the transaction, as TxnOffsetCommit does from version 5 on. Returns
-    /// whether the ticket gets [`Reply::Producer`] once that is durable: no log would tell a start of it.
+    /// Adds the offsets of a group to the transaction, as TxnOffsetCommit does from version 5 on. Returns whether the
+    /// ticket gets [`Reply::Producer`] once that is durable. It must be durable, because no log records it for a later
+    /// start.
     pub(crate) fn add_group(
         &self,
         ticket: Ticket,
@@ -341,8 +342,8 @@ impl Transactions {
         self.register().book.all().filter_map(|(name, transaction)| look(name, transaction)).collect()
     }
 
-    /// Tells of an open transaction that a partition was found with at a start. Returns under which owner it is to be
-    /// aborted if nobody else will ever end it.
+    /// Registers an open transaction that a partition had at a start. Returns the owner under which to abort it, if no
+    /// client can ever end it.
     pub(crate) fn meet(&self, open: Producer, topic: &str, partition: i32) -> Option<Producer> {
         let mut register = self.register();
         let (found, entry) = register.book.meet(open, topic, partition, unix_ms());
@@ -361,7 +362,7 @@ impl Transactions {
         self.bell.notify_all();
     }
 
-    /// Carries out ends, aborts what has run out of time, forgets what nobody uses; until [`Transactions::stop`].
+    /// Carries out ends, aborts expired transactions and forgets unused ids, until [`Transactions::stop`].
     pub(crate) fn run(&self, ends: &impl Ends) {
         let mut turns = Turns::new(unix_ms());
         while self.wait(&turns) {
@@ -376,8 +377,8 @@ impl Transactions {
         self.turn(&mut Turns::new(now_ms), now_ms, ends);
     }
 
-    /// Makes durable what was taken in, and takes no more. Before that nobody may ask any more: a client that is told of
-    /// a failed disk gives up, one that loses its connection comes again.
+    /// Makes all accepted entries durable, and accepts no more. The broker must have stopped serving clients before: a
+    /// client that gets a storage error gives up, but a client that loses its connection comes back.
     pub(crate) fn close(&self) {
         self.journal.close();
     }
@@ -424,8 +425,9 @@ impl Transactions {
         if retry {
             turns.retry_at_ms = now_ms.saturating_add(RETRY_MS);
         }
-        // While an end is decided and not carried out nobody else writes of its id, so the order of these entries among
-        // those of other ids does not matter, and the register stays free while the disk works.
+        // Between the decision and the end of a transaction, no other thread writes entries of its id. So the order of
+        // these entries among those of other ids does not matter, and the register stays unlocked during the disk's
+        // work.
         let decided = fresh.iter().map(|(name, transaction)| Entry::image(name, transaction));
         if self.make_durable(decided.collect()) {
             endings.extend(fresh.iter().filter_map(|(name, transaction)| ending(name, transaction)));
@@ -436,7 +438,7 @@ impl Transactions {
         self.compact_if_grown();
     }
 
-    /// Whether all entries are durable now; if not, the journal has told why.
+    /// Whether all entries are durable now. If not, the journal has reported the reason.
     fn make_durable(&self, mut entries: Vec<Entry>) -> bool {
         let Some(last) = entries.pop() else { return true };
         for entry in entries {
@@ -482,12 +484,14 @@ impl Transactions {
         }
     }
 
-    /// An end that could not be brought everywhere. Its client is told all the same: what is decided stays decided.
+    /// Records an end that did not reach every partition. The client still gets its answer, because the decision is
+    /// final.
     fn note_stuck(&self, turns: &mut Turns, ending: &Ending, reason: &str) {
         let name = &ending.name;
         if turns.stuck.insert(name.clone()) {
             self.notices.say(&format!(
-                "can't end the transaction of `{name}` everywhere: {reason}; its outcome is decided, trying again"
+                "can't end the transaction of `{name}` on every partition: {reason}; its outcome is final, \
+                 and the broker tries again"
             ));
         }
         self.tell(name, None);

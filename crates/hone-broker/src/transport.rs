@@ -68,8 +68,8 @@ impl Transport {
         }
     }
 
-    /// Reads what is there; `WouldBlock` when that is nothing, 0 at the end. A read that does not fill `into` has
-    /// emptied the socket, except for what [`Transport::holds_input`] tells.
+    /// Reads the available bytes. Returns `WouldBlock` without any, and 0 at the end. A read that does not fill `into`
+    /// has emptied the socket, except for the bytes of [`Transport::holds_input`].
     pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(into),
@@ -199,7 +199,8 @@ impl TlsStream {
 }
 
 impl Drop for TlsStream {
-    /// Says farewell, so that the client can tell the end from an accident. It may not take it; then it can't.
+    /// Sends TLS's closing alert, so that the client can distinguish the end from an accident. The client may not read
+    /// it.
     fn drop(&mut self) {
         self.tls.send_close_notify();
         let _ = self.flush();
@@ -209,7 +210,8 @@ impl Drop for TlsStream {
 fn fault(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-            "it talks in plain where TLS is wanted; its security.protocol should be SSL or SASL_SSL"
+            "it does not use TLS, but this listener requires it; set its security.protocol to SSL or \
+             SASL_SSL"
                 .to_owned()
         }
         error => format!("TLS failed: {error}"),

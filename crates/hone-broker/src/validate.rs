@@ -25,7 +25,7 @@ pub(crate) struct Rules {
     pub(crate) before_max_ms: i64,
     /// `message.timestamp.after.max.ms`
     pub(crate) after_max_ms: i64,
-    /// The topic is compacted: a record without a key could never be told from the others.
+    /// Whether the topic is compacted. A record without a key can't be compacted.
     pub(crate) keys_required: bool,
 }
 
@@ -42,7 +42,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Whether compressed records must be unpacked to be judged. Their largest time stands in the header.
+    /// Whether the broker must decompress records to check them. The header has their largest timestamp.
     pub(crate) fn look_inside(&self) -> bool {
         self.keys_required || !self.log_append_time && self.before_max_ms != i64::MAX
     }
@@ -53,11 +53,15 @@ impl Rules {
         }
         if time < now_ms.saturating_sub(self.before_max_ms) {
             let most = self.before_max_ms;
-            return Err(format!("its time {time} is before message.timestamp.before.max.ms={most} allows"));
+            return Err(format!(
+                "its timestamp {time} is earlier than message.timestamp.before.max.ms={most} allows"
+            ));
         }
         if time > now_ms.saturating_add(self.after_max_ms) {
             let most = self.after_max_ms;
-            return Err(format!("its time {time} is after message.timestamp.after.max.ms={most} allows"));
+            return Err(format!(
+                "its timestamp {time} is later than message.timestamp.after.max.ms={most} allows"
+            ));
         }
         Ok(())
     }
@@ -93,22 +97,24 @@ pub(crate) fn header(
         return invalid("a producer id without epoch and sequence");
     }
     if header.codec() == Codec::Zstd && version < ZSTD_FROM_VERSION {
-        let message =
-            format!("zstd in Produce version {version}; it needs {ZSTD_FROM_VERSION}, so a newer client");
+        let message = format!(
+            "zstd in Produce version {version}; zstd needs version {ZSTD_FROM_VERSION}, so use a \
+                     newer client"
+        );
         return Err(Refusal::batch(code::UNSUPPORTED_COMPRESSION_TYPE, message));
     }
     if header.timestamp_type() == TimestampType::LogAppend {
-        let message = "the batch says that its times are the broker's, which only the broker may say";
+        let message = "the batch has the timestamp type LogAppendTime, which only the broker may set";
         return Err(Refusal::batch(code::INVALID_TIMESTAMP, message));
     }
-    // The largest time can only be too late; whether one is too early, only the records tell.
+    // The header's largest timestamp can only be too late. Only the records show whether one is too early.
     let latest = Rules { before_max_ms: i64::MAX, ..*rules };
     latest.judge_time(header.max_timestamp, now_ms).map_err(|complaint| {
         Refusal::batch(code::INVALID_TIMESTAMP, format!("the latest record: {complaint}"))
     })
 }
 
-/// Judges unpacked records.
+/// Checks decompressed records.
 pub(crate) fn unpacked(
     plain: &[u8],
     header: &BatchHeader,
@@ -146,12 +152,12 @@ fn judge(
     now_ms: i64,
 ) -> Result<(), (i16, String)> {
     if rules.keys_required && record.key.is_none() {
-        return Err((code::INVALID_RECORD, "has no key, which a compacted topic needs".to_owned()));
+        return Err((code::INVALID_RECORD, "has no key, but a compacted topic requires one".to_owned()));
     }
     let time = header.base_timestamp.saturating_add(record.timestamp_delta);
     rules
         .judge_time(time, now_ms)
-        .map_err(|complaint| (code::INVALID_TIMESTAMP, format!("is untimely: {complaint}")))?;
+        .map_err(|complaint| (code::INVALID_TIMESTAMP, format!("has an invalid timestamp: {complaint}")))?;
     let Some(schema) = schema else { return Ok(()) };
     let broken = |complaint| (code::INVALID_RECORD, format!("breaks hone.value.schema: {complaint}"));
     schema.check(record.value).map_err(broken)
@@ -247,7 +253,7 @@ mod tests {
         let refusal =
             unpacked(&bytes[batch::HEADER_BYTES..], &header, &Rules::default(), Some(&schema), NOW_MS)
                 .unwrap_err();
-        assert!(refusal.message.contains("behind the last"), "{refusal:?}");
+        assert!(refusal.message.contains("after the last"), "{refusal:?}");
     }
 
     #[test]

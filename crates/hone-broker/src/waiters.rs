@@ -38,7 +38,7 @@ pub(crate) struct Lack {
     pub(crate) committed: bool,
     /// Where what it was shown ended.
     pub(crate) seen: i64,
-    /// It is not worth waking before so many bytes more are visible.
+    /// Number of further visible bytes below which a wake-up is not worthwhile.
     pub(crate) bytes: u64,
 }
 

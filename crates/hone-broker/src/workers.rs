@@ -17,8 +17,8 @@ pub(crate) fn flush(node: &Node) {
     while let Some((partition, reactor)) = node.flusher.next() {
         if let Err(error) = partition.flush() {
             node.settings.notices.say(&format!(
-                "{}-{} can't be flushed: {error}. Nobody knows what the disk has, so this partition stays closed for \
-                 writes until the broker starts again; check the disk and its space first",
+                "can't flush {}-{}: {error}; the content of the disk is unknown, so this partition accepts \
+                 no writes until the broker restarts; check the disk and its free space first",
                 partition.topic, partition.index
             ));
         }
@@ -36,7 +36,7 @@ pub(crate) fn keep_house(node: &Node) {
                 }
                 if let Err(error) = partition.housekeep(unix_ms()) {
                     let (topic, index) = (&partition.topic, partition.index);
-                    node.settings.notices.say(&format!("{topic}-{index} can't be cleaned: {error}"));
+                    node.settings.notices.say(&format!("can't clean the log of {topic}-{index}: {error}"));
                 }
             }
         }
@@ -45,7 +45,7 @@ pub(crate) fn keep_house(node: &Node) {
     }
 }
 
-/// Checks passwords until told to stop.
+/// Checks passwords until [`Job::Stop`].
 pub(crate) fn check_passwords(node: &Arc<Node>, jobs: &Receiver<Job>) -> io::Result<()> {
     while let Ok(Job::Check { ticket, user, password }) = jobs.recv() {
         let user_is_right = node.security.users.password_is(&user, &password);

@@ -142,13 +142,13 @@ fn topics_of_one_request_are_made_or_refused_each_on_its_own() {
         (assigned("assigned", &[(1, &[1]), (0, &[1])]), 0, ""),
         (wanted("twice", 1), 42, "more than once"),
         (wanted("twice", 1), 42, "more than once"),
-        (wanted("no/name", 1), 17, "is no topic name"),
-        (wanted("zero", 0), 37, "wanted 1 to"),
-        (wanted("many", 1_000_000), 37, "wanted 1 to"),
+        (wanted("no/name", 1), 17, "invalid topic name"),
+        (wanted("zero", 0), 37, "use 1 to"),
+        (wanted("many", 1_000_000), 37, "use 1 to"),
         (wanted("copies", 1).with_replication_factor(2), 38, "one broker"),
         (wanted("no-copy", 1).with_replication_factor(0), 38, "one broker"),
         (wanted("null", 1).with_configs(vec![null]), 40, "retention.ms has no value"),
-        (assigned("hole", &[(0, &[1]), (2, &[1])]), 39, "wanted 0, 1, 2"),
+        (assigned("hole", &[(0, &[1]), (2, &[1])]), 39, "use 0, 1, 2"),
         (assigned("elsewhere", &[(0, &[2])]), 39, "only broker 1"),
         (assigned("nowhere", &[(0, &[])]), 39, "only broker 1"),
         (assigned("both", &[(0, &[1])]).with_num_partitions(1), 42, "must be -1"),
@@ -230,9 +230,9 @@ fn more_partitions_are_served_and_keep_what_is_in_the_others() {
     create(&mut client, "t", &[]);
     produce(&mut client, "t", batch(Codec::None, &["old"]));
     for (count, brokers, code, message) in [
-        (1, None, 37, "wanted 2 to 10000"),
+        (1, None, 37, "use 2 to 10000"),
         (0, None, 37, "1 partitions, and 0"),
-        (10_001, None, 37, "wanted 2 to 10000"),
+        (10_001, None, 37, "use 2 to 10000"),
         (3, Some([[1].as_slice()].as_slice()), 39, "2 more partitions, and assignments for 1"),
         (2, Some([[2].as_slice()].as_slice()), 39, "only broker 1"),
     ] {
@@ -320,10 +320,10 @@ fn what_other_tools_ask_of_a_topic_is_kept_or_refused_with_the_reason() {
     let mut client = Client::connect(broker.kafka_addr());
     assert_eq!(create(&mut client, "t", &given), (0, String::new()));
     for (name, value, message) in [
-        ("remote.storage.enable", "true", "wanted false: There is no tiered storage here."),
-        ("redpanda.remote.write", "true", "wanted false: There is no tiered storage here."),
-        ("confluent.value.schema.validation", "true", "wanted false: This broker asks no schema registry"),
-        ("local.retention.ms", "-3", "wanted a number from -2 to"),
+        ("remote.storage.enable", "true", "use false. This broker has no tiered storage."),
+        ("redpanda.remote.write", "true", "use false. This broker has no tiered storage."),
+        ("confluent.value.schema.validation", "true", "use false. This broker uses no schema registry"),
+        ("local.retention.ms", "-3", "use a number from -2 to"),
         ("leader.replication.throttled.replicas", "0", "PARTITION:BROKER"),
         ("message.format.version", "4.0", "a version of Kafka up to 3.9"),
     ] {
@@ -399,7 +399,7 @@ fn lists_are_added_to_and_taken_from() {
     assert_eq!(value(&mut client, BROKER, "1", "log.cleanup.policy"), "delete,compact");
     let (code, said) = alter(&mut client, TOPIC, "t", &[("cleanup.policy", SUBTRACT, Some("delete"))]);
     assert_eq!(code, 40, "{said}");
-    assert!(said.contains("wanted a list of delete or compact"), "{said}");
+    assert!(said.contains("use a list of delete or compact"), "{said}");
 }
 
 #[test]
@@ -411,7 +411,7 @@ fn what_can_not_be_altered_is_refused_with_the_reason_and_nothing_changes() {
     let good = ("segment.ms", SET, Some("6"));
     for (kind, name, step, code, message) in [
         (TOPIC, "t", ("retention.mss", SET, Some("1")), 40, "did you mean `retention.ms`?"),
-        (TOPIC, "t", ("retention.ms", SET, Some("-2")), 40, "wanted a number from -1"),
+        (TOPIC, "t", ("retention.ms", SET, Some("-2")), 40, "use a number from -1"),
         (TOPIC, "t", ("min.insync.replicas", SET, Some("2")), 40, "one broker and no replica"),
         (TOPIC, "t", ("hone.durability", SET, Some("x")), 40, "hone.durability can't be set"),
         (TOPIC, "t", ("segment.bytes", APPEND, Some("5000")), 40, "segment.bytes is no list"),
@@ -422,7 +422,7 @@ fn what_can_not_be_altered_is_refused_with_the_reason_and_nothing_changes() {
         (BROKER, "2", ("num.partitions", SET, Some("1")), 42, "there is no broker `2`"),
         (BROKER, "x", ("num.partitions", SET, Some("1")), 42, "there is no broker `x`"),
         (8, "1", ("num.partitions", SET, Some("1")), 42, "resources of type 8"),
-        (BROKER, "1", ("broker.id", SET, Some("1")), 40, "given when the broker starts"),
+        (BROKER, "1", ("broker.id", SET, Some("1")), 40, "fixed when the broker starts"),
         (BROKER, "", ("retention.ms", SET, Some("1")), 40, "unknown property `retention.ms`"),
     ] {
         let (error, said) = alter(&mut client, kind, name, &[good, step]);

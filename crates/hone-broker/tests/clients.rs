@@ -35,7 +35,7 @@ fn kcat_reads_as_a_group_and_goes_on_where_it_left() {
     let folder = tempfile::tempdir().unwrap();
     let (path, lines) = input(folder.path());
     let data = folder.path().join("data");
-    let broker = Process::start(&data, &["--partitions", "4"]);
+    let broker = Process::start(&data, &["--default-partitions", "4"]);
     kcat(&broker, &["-t", "t", "-P", "-l", path.to_str().unwrap()]);
     let group = ["-X", "auto.offset.reset=earliest", "-G", "g", "t", "-e", "-q"];
     let mut read: Vec<String> = kcat(&broker, &group).lines().map(str::to_owned).collect();

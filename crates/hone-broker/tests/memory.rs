@@ -99,7 +99,7 @@ fn topics_and_records(client: &mut Client) {
         .with_configs(vec![config]);
     let altered = client.call(1, &IncrementalAlterConfigsRequest::default().with_resources(vec![resource]));
     assert_eq!(altered.responses[0].error_code, 0);
-    assert!(property(client, "hone.durability").contains("memory, lost when the broker ends"));
+    assert!(property(client, "hone.durability").contains("memory, lost when the broker stops"));
     assert_eq!(create(client, "doomed", &[]).0, 0);
     let doomed = DeleteTopicState::default().with_name(Some(topic("doomed")));
     let deleted = client.call(6, &DeleteTopicsRequest::default().with_topics(vec![doomed]));

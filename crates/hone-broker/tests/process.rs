@@ -25,19 +25,21 @@ fn check_refused(arguments: &[&str], code: i32, wanted: &str) {
     let (found, errors) = refused(arguments);
     assert_eq!(found, code, "{errors}");
     assert!(errors.contains(wanted), "{errors}");
-    assert_eq!(errors.lines().count(), 1, "one clear line: {errors}");
+    let next: Vec<&str> = errors.lines().skip(1).collect();
+    let is_clear = next.is_empty() || next.len() == 1 && next[0].starts_with("  next: ");
+    assert!(!errors.is_empty() && is_clear, "one clear line, and the next step: {errors}");
 }
 
 #[test]
 fn wrong_usage_is_code_2() {
-    check_refused(&[], 2, "--data DIR is missing, or --memory");
+    check_refused(&[], 2, "--data FOLDER is missing");
     check_refused(&["--data"], 2, "--data");
     check_refused(&["--data", "/tmp/x", "--bogus"], 2, "--bogus");
     check_refused(&["--data", "/tmp/x", "--listen", "localhost"], 2, "localhost");
     check_refused(
         &["--data", "/tmp/x", "--threads", "0"],
         2,
-        "--threads is `0`, wanted a whole number from 1",
+        "invalid --threads `0`: use a whole number from 1",
     );
 }
 
@@ -47,7 +49,7 @@ fn what_can_not_be_done_is_code_1() {
     let data = folder.path().join("data");
     let running = Process::start(&data, &[]);
     let path = data.to_str().unwrap();
-    let holder = format!("in use by another broker (pid {}); stop that one", running.id());
+    let holder = format!("in use by another broker (pid {})\n  next: stop that broker", running.id());
     check_refused(&["--data", path, "--listen", "127.0.0.1:0"], 1, &holder);
     let other = folder.path().join("other");
     let other = other.to_str().unwrap();
@@ -55,7 +57,7 @@ fn what_can_not_be_done_is_code_1() {
     check_refused(&["--data", other, "--listen", &taken], 1, &format!("can't listen on {taken}"));
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
-    check_refused(&["--data", file.join("below").to_str().unwrap()], 1, "can't make the data folder");
+    check_refused(&["--data", file.join("below").to_str().unwrap()], 1, "can't create the data folder");
 }
 
 #[test]
@@ -64,10 +66,10 @@ fn an_unwritable_folder_is_refused() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o500)).unwrap();
     // Root may write everywhere; then there is nothing to refuse.
     if fs::write(folder.path().join("probe"), "").is_err() {
-        check_refused(&["--data", folder.path().to_str().unwrap()], 1, "can't write into the data folder");
+        check_refused(&["--data", folder.path().to_str().unwrap()], 1, "can't write to the data folder");
     }
     // A folder that not even root may write into.
-    check_refused(&["--data", "/proc/self/hone"], 1, "can't make the data folder /proc/self/hone");
+    check_refused(&["--data", "/proc/self/hone"], 1, "can't create the data folder /proc/self/hone");
 }
 
 #[test]
@@ -248,7 +250,7 @@ fn it_serves_under_an_emulator() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = program("qemu-x86_64")
         .arg(env!("CARGO_BIN_EXE_hone-broker"))
-        .args(["--listen", "127.0.0.1:0", "--metrics", "off", "--data"])
+        .args(["--listen", "127.0.0.1:0", "--metrics-listen", "off", "--data"])
         .arg(folder.path())
         .stdout(std::process::Stdio::piped())
         .spawn()

@@ -627,13 +627,13 @@ fn who_talks_the_wrong_way_is_cut_off_and_its_owner_told_why() {
     let mut rest = Vec::new();
     let _ = client.stream.read_to_end(&mut rest);
     assert!(rest.len() < 16, "{rest:?}");
-    wait_for(&said, "should be SSL or SASL_SSL");
+    wait_for(&said, "security.protocol to SSL or SASL_SSL");
     papers.connect(broker.kafka_addr()).check_round_trip("t", "x");
     broker.stop().unwrap();
 
     let (broker, said) = broker_that_speaks(folder.path(), |_| ());
     assert!(!papers.connect(broker.kafka_addr()).knows_topics());
-    wait_for(&said, "should be PLAINTEXT or SASL_PLAINTEXT");
+    wait_for(&said, "security.protocol to PLAINTEXT or SASL_PLAINTEXT");
     broker.stop().unwrap();
 }
 
@@ -693,7 +693,7 @@ fn a_greeting_that_stops_half_way_ends_and_one_that_is_done_does_not() {
         assert!(!ended.is_err_and(|error| error.kind() == ErrorKind::WouldBlock));
     }
     assert!(unknown.is_closed());
-    wait_for(&said, "has not finished TLS or its login in time");
+    wait_for(&said, "did not finish TLS or its login in time");
     assert!(done.knows_topics());
     broker.stop().unwrap();
 }
@@ -761,8 +761,8 @@ fn strangers_with_unfinished_frames_take_no_memory_from_those_who_have_logged_in
 fn settings_that_can_t_be_meant_are_refused_at_start() {
     let (folder, papers) = (tempfile::tempdir().unwrap(), Papers::make());
     let cases: [(&dyn Fn(&mut Settings), &str); 4] = [
-        (&|settings| settings.listen = "0.0.0.0:0".parse().unwrap(), "--insecure goes without"),
-        (&|settings| settings.sasl = true, "there is no user; give one with --user NAME:FILE"),
+        (&|settings| settings.listen = "0.0.0.0:0".parse().unwrap(), "or add --insecure to do without both"),
+        (&|settings| settings.sasl = true, "there is no user\n  next: add --user NAME:FILE"),
         (&|settings| settings.users.push(user("alice")), "add --sasl"),
         (
             &|settings| settings.tls = Some(TlsFiles { key: papers.path("client.key"), ..papers.tls() }),
@@ -775,7 +775,8 @@ fn settings_that_can_t_be_meant_are_refused_at_start() {
         settings.metrics_listen = None;
         change(&mut settings);
         let error = format!("{:#}", Broker::start(settings).err().expect("a refusal"));
-        assert!(error.contains(piece) && !error.contains('\n'), "{error}");
+        assert!(error.contains(piece), "{error}");
+        assert!(error.lines().skip(1).all(|line| line.starts_with("  next: ")), "{error}");
     }
 }
 
@@ -790,15 +791,15 @@ fn start(folder: &Path, papers: &Papers, more: &[&str]) -> Process {
 }
 
 #[test]
-fn the_program_refuses_other_machines_in_one_line() {
+fn the_program_refuses_other_machines_and_names_the_next_step() {
     let folder = tempfile::tempdir().unwrap();
     let output = program(env!("CARGO_BIN_EXE_hone-broker"))
-        .args(["--listen", "0.0.0.0:0", "--metrics", "off", "--data"])
+        .args(["--listen", "0.0.0.0:0", "--metrics-listen", "off", "--data"])
         .arg(folder.path().join("data"))
         .output()
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 2), "{said}");
     assert!(said.contains("--tls-cert") && said.contains("--sasl") && said.contains("--insecure"), "{said}");
     for wrong in
         [&["--tls-cert", "x"][..], &["--tls-client-ca", "x"], &["--user", "alice"], &["--user", "a:/none"]]

@@ -23,19 +23,21 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// It ends with this code and one line that has all of these pieces.
+/// It ends with this code and one line, perhaps with the next step, that has all of these pieces.
 #[track_caller]
 fn check_refused(code: i32, arguments: &[&str], pieces: &[&str]) {
     let (found, said, errors) = run(arguments);
     assert_eq!((found, said.as_str()), (code, ""), "{errors}");
-    assert_eq!(errors.lines().count(), 1, "one clear line: {errors}");
+    let next: Vec<&str> = errors.lines().skip(1).collect();
+    let is_clear = next.is_empty() || next.len() == 1 && next[0].starts_with("  next: ");
+    assert!(!errors.is_empty() && is_clear, "one clear line, and the next step: {errors}");
     for piece in pieces {
         assert!(errors.contains(piece), "wanted: {piece}\n{errors}");
     }
 }
 
 /// A broker in memory, on free ports unless it is told otherwise.
-const IN_MEMORY: [&str; 5] = ["--memory", "--listen", "127.0.0.1:0", "--metrics", "off"];
+const IN_MEMORY: [&str; 5] = ["--memory", "--listen", "127.0.0.1:0", "--metrics-listen", "off"];
 
 #[track_caller]
 fn check_refused_in_memory(code: i32, more: &[&str], pieces: &[&str]) {
@@ -58,7 +60,7 @@ fn the_help_tells_of_every_flag() {
     for flag in flags() {
         let line = help.lines().find(|line| line.trim_start().starts_with(&format!("--{} ", flag.name)));
         let line = line.unwrap_or_else(|| panic!("no --{} in {help}", flag.name));
-        assert!(line.contains(flag.about) && line.contains(flag.default), "{line}");
+        assert!(line.contains(flag.about.trim_end_matches('.')) && line.contains(flag.default), "{line}");
         assert!(flag.value_name.is_none_or(|name| line.contains(name)), "{line}");
     }
 }
@@ -67,17 +69,26 @@ fn the_help_tells_of_every_flag() {
 fn settings_that_can_not_be_meant_are_wrong_usage() {
     for (arguments, pieces) in [
         (&["--thread", "1"][..], &["did you mean --threads?"][..]),
-        (&["--partitions", "20000"], &["--partitions is `20000`, wanted a whole number from 1 to 10000"]),
-        (&["--max-request-bytes", "1"], &["--max-request-bytes is `1`", "from 65536 to 2147483647"]),
-        (&["--max-connections", "0"], &["--max-connections is `0`", "from 1 to 1000000"]),
-        (&["--housekeeping-ms", "0"], &["--housekeeping-ms is `0`", "from 1 to 3600000"]),
-        (&["--max-memory-bytes", "2000000"], &["no room for one request", "--max-request-bytes 33554432"]),
-        (&["--set", "num.partition=1"], &["did you mean `num.partitions`?", "--list-properties"]),
-        (&["--set", "num.partitions=0"], &["--set: num.partitions is `0`, wanted a number from 1 to 10000"]),
+        (
+            &["--default-partitions", "20000"],
+            &["invalid --default-partitions `20000`: use a whole number from 1 to 10000"],
+        ),
+        (&["--max-request-bytes", "1"], &["invalid --max-request-bytes `1`", "from 65536 to 2147483647"]),
+        (&["--max-connections", "0"], &["invalid --max-connections `0`", "from 1 to 1000000"]),
+        (&["--housekeeping-ms", "0"], &["invalid --housekeeping-ms `0`", "from 1 to 3600000"]),
+        (&["--max-memory-bytes", "2000000"], &["too small for one request", "--max-request-bytes 33554432"]),
+        (&["--property", "num.partition=1"], &["did you mean `num.partitions`?", "--list-properties"]),
+        (
+            &["--property", "num.partitions=0"],
+            &["--property: invalid num.partitions `0`: use a number from 1 to 10000"],
+        ),
         (&["--superuser", "User:a"], &["add --authorize"]),
-        (&["--authorize", "--superuser", "admin"], &["--superuser admin has no type; wanted User:admin"]),
+        (
+            &["--authorize", "--superuser", "admin"],
+            &["--superuser admin has no type\n  next: use --superuser User:admin"],
+        ),
         (&["--authorize"], &["--authorize needs a --superuser"]),
-        (&["--sasl"], &["there is no user; give one with --user NAME:FILE"]),
+        (&["--sasl"], &["there is no user\n  next: add --user NAME:FILE"]),
     ] {
         check_refused_in_memory(2, arguments, pieces);
     }
@@ -118,7 +129,7 @@ fn the_list_of_properties_is_what_can_be_set() {
 
 #[test]
 fn clients_are_never_told_of_an_address_that_stands_for_all() {
-    let everywhere = ["--memory", "--insecure", "--metrics", "off", "--listen"];
+    let everywhere = ["--memory", "--insecure", "--metrics-listen", "off", "--listen"];
     for address in ["0.0.0.0:0", "[::]:0"] {
         check_refused(2, &[&everywhere[..], &[address]].concat(), &[address, "--advertise HOST:"]);
     }
@@ -143,10 +154,12 @@ fn lists_without_a_login_are_refused_unless_they_allow_something() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     assert_eq!(said_by(&data, &["--authorize", "--superuser", ANONYMOUS], |_| ()), "");
-    let refused =
-        [&["--listen", "127.0.0.1:0", "--metrics", "off", "--data", data.to_str().unwrap()], &lists[..]]
-            .concat();
-    check_refused(2, &refused, &["everybody would be User:ANONYMOUS and be refused"]);
+    let refused = [
+        &["--listen", "127.0.0.1:0", "--metrics-listen", "off", "--data", data.to_str().unwrap()],
+        &lists[..],
+    ]
+    .concat();
+    check_refused(2, &refused, &["every client is User:ANONYMOUS without rights"]);
     prepare(&data, vec![literal(TOPIC, "t", READ)]);
     assert_eq!(said_by(&data, &lists, |_| ()), "", "a rule for everybody is enough");
 }
@@ -162,26 +175,29 @@ fn a_super_user_without_a_password_is_told_of() {
         said_by(&folder.path().join("data"), &more, |_| ())
     };
     let said = start("User:admin");
-    assert!(said.contains("there is no password for User:admin; give one with --user NAME:FILE"), "{said}");
+    assert!(said.contains("User:admin has no password; add one with --user NAME:FILE"), "{said}");
     assert_eq!(start("User:alice"), "");
 }
 
 #[test]
 fn metrics_for_other_machines_are_asked_for_and_told_of() {
-    let everywhere = ["--memory", "--listen", "127.0.0.1:0", "--metrics", "0.0.0.0:0"];
+    let everywhere = ["--memory", "--listen", "127.0.0.1:0", "--metrics-listen", "0.0.0.0:0"];
     check_refused(
         2,
         &everywhere,
-        &["--metrics 0.0.0.0:0 can be reached from other machines", "--open-metrics"],
+        &["--metrics-listen 0.0.0.0:0 is open to other machines", "--open-metrics"],
     );
     let folder = tempfile::tempdir().unwrap();
-    let said =
-        said_by(&folder.path().join("data"), &["--metrics", "0.0.0.0:0", "--open-metrics"], |broker| {
+    let said = said_by(
+        &folder.path().join("data"),
+        &["--metrics-listen", "0.0.0.0:0", "--open-metrics"],
+        |broker| {
             let local = ([127, 0, 0, 1], broker.metrics.port()).into();
             assert!(http_get(local, "/ready").ends_with("ready\n"));
-        });
-    assert!(said.contains("metrics on 0.0.0.0:0 can be reached from other machines"), "{said}");
-    let named = ["--listen", "localhost:0", "--metrics", "localhost:0"];
+        },
+    );
+    assert!(said.contains("the metrics on 0.0.0.0:0 are open to other machines"), "{said}");
+    let named = ["--listen", "localhost:0", "--metrics-listen", "localhost:0"];
     said_by(&folder.path().join("named"), &named, |broker| {
         assert!(broker.kafka.ip().is_loopback() && broker.metrics.ip().is_loopback());
     });
@@ -193,12 +209,12 @@ fn what_is_not_to_be_had_is_told_with_the_flag_and_the_next_step() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     fs::write(path("file"), "").unwrap();
     let on = |data: &str, pieces: &[&str]| {
-        check_refused(1, &["--listen", "127.0.0.1:0", "--metrics", "off", "--data", data], pieces);
+        check_refused(1, &["--listen", "127.0.0.1:0", "--metrics-listen", "off", "--data", data], pieces);
     };
-    on(&path("file"), &["file (--data) is no folder; give another one"]);
-    on(&path("file/below"), &["can't make the data folder", "(--data); give another one"]);
+    on(&path("file"), &["file (--data) is not a folder\n  next: use another path"]);
+    on(&path("file/below"), &["can't create the data folder", "(--data): "]);
     fs::create_dir_all(path("users/users.json")).unwrap();
-    on(&path("users"), &["can't read the users in", "users.json; let this user read that file"]);
+    on(&path("users"), &["can't read the users in", "users.json (check the file's permissions)"]);
     for (name, next) in [("acls.json", "to begin without rules"), ("quotas.json", "to begin without quotas")]
     {
         fs::create_dir(path(name)).unwrap();
@@ -210,15 +226,18 @@ fn what_is_not_to_be_had_is_told_with_the_flag_and_the_next_step() {
     let taken = taken.local_addr().unwrap().to_string();
     check_refused(
         1,
-        &["--memory", "--metrics", "off", "--listen", &taken],
-        &[&format!("can't listen on {taken} (--listen): another program has that port"), "port 0"],
+        &["--memory", "--metrics-listen", "off", "--listen", &taken],
+        &[
+            &format!("can't listen on {taken} (--listen): another program uses this port"),
+            "(0 picks a free one)",
+        ],
     );
     check_refused(
         1,
-        &["--memory", "--listen", "127.0.0.1:0", "--metrics", &taken],
-        &[&format!("can't listen on {taken} (--metrics): another program has that port")],
+        &["--memory", "--listen", "127.0.0.1:0", "--metrics-listen", &taken],
+        &[&format!("can't listen on {taken} (--metrics-listen): another program uses this port")],
     );
-    let strange = ["--memory", "--metrics", "off", "--insecure", "--listen", "192.0.2.1:0"];
+    let strange = ["--memory", "--metrics-listen", "off", "--insecure", "--listen", "192.0.2.1:0"];
     let (code, _, errors) = run(&strange);
     assert!(code == 1 && errors.contains("(--listen): this machine has no such address"), "{errors}");
 }
@@ -241,7 +260,12 @@ fn papers_that_do_not_fit_are_told_by_file_and_flag() {
     refused(&certificate, &none, &[], &["can't read", "none.pem", "(--tls-key)"]);
     refused(&key, &key, &[], &["there is no certificate in", "key.pem", "(--tls-cert)"]);
     refused(&certificate, &certificate, &[], &["cert.pem (--tls-key)", "private key"]);
-    refused(&certificate, &other, &[], &["cert.pem (--tls-cert)", "other.pem (--tls-key)", "made for"]);
+    refused(
+        &certificate,
+        &other,
+        &[],
+        &["cert.pem (--tls-cert)", "other.pem (--tls-key)", "needs its own key"],
+    );
     refused(&certificate, &key, &["--tls-client-ca", &none], &["none.pem", "(--tls-client-ca)"]);
     check_refused_in_memory(2, &["--tls-cert", &certificate], &["both --tls-cert FILE and --tls-key FILE"]);
 }

@@ -68,7 +68,7 @@ fn properties_are_checked_when_a_topic_is_made() {
     let broker = broker(folder.path());
     let mut client = Client::connect(broker.kafka_addr());
     for (name, value, wanted) in [
-        ("compression.type", "best", "wanted producer"),
+        ("compression.type", "best", "use producer"),
         ("hone.value.schema", "{", "not JSON"),
         ("hone.value.schema", r#"{"$ref": "file:///etc/hostname"}"#, "outside of the inline schema"),
         ("compresion.type", "gzip", "unknown property"),

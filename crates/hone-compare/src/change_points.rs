@@ -1,32 +1,35 @@
-//! Where a line of values changes its level: E-divisive with permutations, after Matteson and James, "A Nonparametric Approach for Multiple
-//! Change Point Analysis of Multivariate Data", Journal of the American Statistical Association 109 (2014). Daly and others use it for
-//! performance over commits ("The Use of Change Point Detection to Identify Software Performance Regressions in a Continuous Integration
-//! System", ICPE 2020).
+//! Finds where a series of values changes its level: E-divisive with permutations, after Matteson and James, "A Nonparametric Approach for
+//! Multiple Change Point Analysis of Multivariate Data", Journal of the American Statistical Association 109 (2014). Daly and others use it
+//! for performance over commits ("The Use of Change Point Detection to Identify Software Performance Regressions in a Continuous
+//! Integration System", ICPE 2020).
 //!
-//! It supposes nothing of how values scatter but that, without a change, their order tells nothing. A slow drift breaks that, and is found as
-//! steps.
+//! It assumes nothing about the scatter of values, except that their order is random without a change. A slow drift violates that, and
+//! appears as steps.
 
 use hone_record::ChangePoint;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore as _, SeedableRng as _};
 
-/// Values on each side of a change point at least: fewer are an outlier.
+/// Least number of values on each side of a change point: fewer are an outlier.
 pub const FEWEST_BESIDE: usize = 3;
-/// Values at most; a permutation takes time by their square.
+/// Limit on the number of values; a permutation takes time by their square.
 pub const MOST_VALUES: usize = 300;
-/// Of a change point's test. Many lines are looked at, so it is stricter than a comparison's.
+/// Significance level of a change point's test. It is stricter than a comparison's, because a user looks at many series.
 pub const SIGNIFICANCE: f64 = 0.01;
 
-/// The rule in words, as it is shown beside what it found.
-pub const CHANGE_POINT_RULE: &str = "E-divisive (Matteson and James 2014) on logarithms: the split with the largest energy distance between its \
-     sides is a change point when fewer than 1 % of 199 permutations show one as large; then both sides are searched. Three values at least on \
-     each side. A change point is a place to look at, and no verdict: what was measured at other times also differs by its time.";
+/// The rule in words, shown with its results.
+pub const CHANGE_POINT_RULE: &str = "E-divisive (Matteson and James 2014) on logarithms. The split with the \
+                                     largest energy distance between its sides is a change point if fewer \
+                                     than 1 % of 199 permutations show one as large. Then the method \
+                                     searches both sides. Each side has at least three values. A change \
+                                     point is a place to look at, not a verdict: values of different times \
+                                     also differ by their time.";
 
-/// As the paper has it.
+/// The paper's value.
 const PERMUTATIONS: u32 = 199;
 
-/// Change points of positive values, in their order. The same values and seed give the same answer. Values that are not positive and finite,
-/// or more than [`MOST_VALUES`], give none.
+/// Change points of positive values, in their order. The same values and seed give the same answer. The answer is empty if a value is not
+/// positive and finite, or if there are more than [`MOST_VALUES`].
 pub fn change_points(values: &[f64], seed: u64) -> Vec<ChangePoint> {
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     if logs.len() > MOST_VALUES || logs.iter().any(|log| !log.is_finite()) {
@@ -49,7 +52,7 @@ pub fn change_points(values: &[f64], seed: u64) -> Vec<ChangePoint> {
     told(&logs, &found)
 }
 
-/// The values between change points, each part with its beginning.
+/// The values between change points, each part with its start index.
 fn parts<'a>(logs: &'a [f64], places: &[usize]) -> Vec<(usize, &'a [f64])> {
     let ends = places.iter().copied().chain([logs.len()]);
     let mut begin = 0;
@@ -64,18 +67,18 @@ fn parts<'a>(logs: &'a [f64], places: &[usize]) -> Vec<(usize, &'a [f64])> {
 /// A split of a part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Split {
-    /// The first value behind it.
+    /// Index of the first value after the split.
     place: usize,
-    /// Scaled energy distance between the values before it and those behind.
+    /// Scaled energy distance between the values before the split and those after it.
     distance: f64,
 }
 
-/// The split with the largest scaled energy distance between what lies before it and what lies behind it, up to any end: a level that comes
-/// and goes would not show against all of the rest. `None` where the part is too short.
+/// The split with the largest scaled energy distance between the values before it and the values after it, up to any end. A temporary level
+/// would not stand out against all the rest. `None` if the part is too short.
 fn best_split(part: &[f64]) -> Option<Split> {
     let count = part.len();
     let mut best: Option<Split> = None;
-    // Of each value, the sum of its distances to the first ones.
+    // For each value, the sum of its distances to the first values.
     let from_first: Vec<Vec<f64>> = (0..count).map(|at| running_distances(part, at)).collect();
     let to_first = |at: usize, many: usize| -> f64 {
         from_first.get(at).and_then(|sums| sums.get(many)).copied().unwrap_or_default()
@@ -100,7 +103,7 @@ fn best_split(part: &[f64]) -> Option<Split> {
     best
 }
 
-/// Sums of the distances of one value to the first none, one, two ... up to itself.
+/// Sums of the distances of one value to the first none, one, two and so on, up to the value itself.
 fn running_distances(part: &[f64], at: usize) -> Vec<f64> {
     let own = part.get(at).copied().unwrap_or_default();
     let mut sum = 0.0;
@@ -119,7 +122,7 @@ fn scaled_distance(across: f64, within: [f64; 2], [m, n]: [usize; 2]) -> f64 {
     m * n / (m + n) * energy
 }
 
-/// The share of permutations within the parts that have a distance as large; `None` as soon as it can't be significant any more.
+/// The share of permutations within the parts that have a distance as large. `None` as soon as the distance can't be significant any more.
 fn p_value(parts: &[(usize, &[f64])], distance: f64, random: &mut ChaCha8Rng) -> Option<f64> {
     let share = |reached: u32| f64::from(reached + 1) / f64::from(PERMUTATIONS + 1);
     let mut reached = 0;

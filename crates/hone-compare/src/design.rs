@@ -1,4 +1,4 @@
-//! Which pairs to measure, in which order: decided, and written down, before the first window.
+//! The pairs to measure and their order, decided and written down before the first window.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use rand_core::{RngCore, SeedableRng};
 use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
 use crate::plan::Plan;
 
-/// What guards unless somebody says otherwise: the tail that pages people, and the memory whose end kills. Requests that fail are counted
-/// beside them ([`hone_record::Comparison::more_failures`]).
+/// The default guard metrics: the tail latency that pages people, and the memory whose growth kills processes. Failed requests count in
+/// addition ([`hone_record::Comparison::more_failures`]).
 pub const DEFAULT_GUARDS: [Metric; 2] = [Metric::LatencyP99, Metric::MemoryPeak];
 
-/// Memory that differs by less, in bytes, counts as equal. Our own choice: what allocators and loaders keep in reserve for each thread and
-/// each mapped file is of this size, and no limit of a container is drawn so finely.
+/// A memory difference below this many bytes counts as equal. This is our own choice: allocators and loaders keep reserves of this size for
+/// each thread and each mapped file, and no container limit is so precise.
 pub const EQUAL_MEMORY_BYTES: f64 = (4 << 20) as f64;
 
 impl Plan {
-    /// The guard metrics, and whether they are the default ones. Those leave out what the windows can't tell.
+    /// The guard metrics, and whether they are the default ones. The default ones leave out what the windows can't show.
     fn guards(&self, refused: &BTreeMap<Metric, String>) -> (Vec<Metric>, bool) {
         let is_other = |metric: &Metric| *metric != self.primary;
         if !self.guards.is_empty() || !self.default_guards {
@@ -28,12 +28,12 @@ impl Plan {
         (DEFAULT_GUARDS.into_iter().filter(can_be_told).collect(), true)
     }
 
-    /// Pairs of a kind in reserve, where so many are planned.
+    /// The reserve of pairs of a kind, for this many planned pairs.
     fn reserve_of(&self, planned: u32) -> u32 {
         if planned == 0 { 0 } else { self.reserve.unwrap_or_else(|| default_reserve(planned)) }
     }
 
-    /// What the pairs have to be able to show. It takes A/A pairs to tell how many that needs.
+    /// The effect that the pairs must be able to detect. Hone needs A/A pairs to find out how many pairs that takes.
     fn wanted(&self) -> Option<Effect> {
         let can_be_told =
             self.reserve != Some(0) && self.builds == [1, 1] && self.control_pairs >= FEWEST_PAIRS;
@@ -43,13 +43,13 @@ impl Plan {
     }
 }
 
-/// The difference that pairs have to be able to show, unless somebody says otherwise, as a ratio. A choice: what the published work finds
-/// worth telling is as large or larger.
+/// The default of the difference that the pairs must be able to detect, as a ratio. This is a choice: published work considers differences
+/// of this size or larger.
 pub const USUAL_EFFECT: f64 = 1.10;
-/// So many times the planned pairs come on top of them at most. A choice: three times as long is what people still wait for.
+/// At most this many times the planned pairs come on top of them. This is a choice: people still wait three times as long.
 const MORE_FOR_AN_EFFECT: u32 = 2;
 
-/// Half as many again. A machine that spoils more than a third of its pairs tells little, however long it is asked.
+/// Half as many again. If a machine spoils more than a third of its pairs, more pairs hardly help.
 pub fn default_reserve(planned: u32) -> u32 {
     planned.div_ceil(2)
 }
@@ -58,58 +58,65 @@ pub fn default_reserve(planned: u32) -> u32 {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DesignError {
-    /// Too few pairs for an interval.
-    #[error("{pairs} {kind} pairs are too few for an interval: ask for at least {FEWEST_PAIRS}{or_none}")]
+    /// Too few pairs for a confidence interval.
+    #[error(
+        "{pairs} {kind} pairs are too few for a confidence interval\n  next: use at least \
+         {FEWEST_PAIRS}{or_none}"
+    )]
     TooFewPairs {
         /// `A/B` or `A/A`.
         kind: &'static str,
-        /// What was asked for.
+        /// The requested number.
         pairs: u32,
-        /// A hint when none at all is allowed.
+        /// A hint if zero is also allowed.
         or_none: &'static str,
     },
     /// A share outside its range.
-    #[error("{name} must lie between 0 and {limit}, got {value}")]
+    #[error("`{name}` must be between 0 and {limit}, but it is {value}")]
     OutOfRange {
         /// Name of the setting.
         name: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: f64,
         /// Largest sensible value.
         limit: f64,
     },
-    /// The windows are too short for a tail that the verdict hangs on.
+    /// The windows are too short for a tail percentile that decides the verdict.
     #[error(
-        "{what} {} can't be told from these windows: {reason}; name another metric{}", metric.label(), what_helps(*metric)
+        "these windows can't show {what} {}: {reason}\n  next: name another metric{}",
+        metric.label(),
+        what_helps(*metric)
     )]
     NotTold {
-        /// `the primary metric` or `the guard rail`.
+        /// `the primary metric` or `the guard metric`.
         what: &'static str,
-        /// Which.
+        /// The metric.
         metric: Metric,
-        /// What it would need.
+        /// Its requirement.
         reason: String,
     },
-    /// Two climbs on one machine.
+    /// Two concurrent capacity searches on one machine.
     #[error(
-        "capacities can't be told side by side: the arm that climbs higher takes the machine from the other one; measure them one \
-         after the other (solo)"
+        "concurrent arms (duet) can't measure capacity: the arm with the higher rate takes the machine from \
+         the other one\n  next: measure them one after the other (solo)"
     )]
     ClimbsTogether,
-    /// Builds that can't be laid out in blocks.
+    /// Numbers of builds that can't form blocks.
     #[error(
-        "{a} builds of A and {b} of B can't be compared: give both as many (at least {FEWEST_BLOCKS}), or one to a side \
-         whose build is not in question; with two, an interval would be 13 standard errors wide"
+        "{a} builds of A and {b} of B can't be compared: with two builds, a confidence interval is 13 \
+         standard errors wide\n  next: use equal numbers (at least {FEWEST_BLOCKS}), or one build on a side \
+         that is not in question"
     )]
     Builds {
-        /// Of A.
+        /// Builds of A.
         a: u32,
-        /// Of B.
+        /// Builds of B.
         b: u32,
     },
-    /// Builds that would never be measured by pairs.
+    /// More builds than pairs to measure them.
     #[error(
-        "{builds} builds need {builds} A/B pairs at least, and there are {pairs}: ask for more pairs, or for fewer builds"
+        "{builds} builds need at least {builds} A/B pairs, but there are {pairs}\n  next: use more pairs or \
+         fewer builds"
     )]
     TooManyBuilds {
         /// Builds of each variant.
@@ -117,10 +124,10 @@ pub enum DesignError {
         /// Pairs, each of which measures one build.
         pairs: u32,
     },
-    /// Rounds in blocks so long that the processes are hardly ever started anew.
+    /// Blocks of rounds so long that the processes hardly ever restart.
     #[error(
-        "{rounds} rounds in blocks of {block_rounds} make {starts} starts of the processes, and an interval over starts needs at \
-         least {FEWEST_BLOCKS}: make the blocks shorter, or ask for more rounds"
+        "{rounds} rounds in blocks of {block_rounds} make {starts} starts of the processes, but a confidence \
+         interval over starts needs at least {FEWEST_BLOCKS}\n  next: use shorter blocks or more rounds"
     )]
     TooFewStarts {
         /// Rounds.
@@ -130,10 +137,10 @@ pub enum DesignError {
         /// Blocks.
         starts: u32,
     },
-    /// Builds that would never be measured.
+    /// More builds than blocks to measure them.
     #[error(
-        "{builds} builds need {builds} blocks of rounds, and there are {blocks}: ask for more rounds, make the blocks shorter, or \
-         ask for fewer builds"
+        "{builds} builds need {builds} blocks of rounds, but there are {blocks}\n  next: use more rounds, \
+         shorter blocks or fewer builds"
     )]
     TooFewBlocks {
         /// Builds of each variant.
@@ -143,34 +150,36 @@ pub enum DesignError {
     },
 }
 
-/// Only a tail comes within reach of longer windows.
+/// Longer windows help only with tail percentiles.
 fn what_helps(metric: Metric) -> &'static str {
     if metric.samples_needed().is_some() {
-        "; a tail that lacks requests needs longer windows (--duration, duration_s in a file) or a higher rate"
+        "; a tail percentile with too few requests needs longer windows (--duration, duration_s in a file) \
+         or a higher rate"
     } else {
         ""
     }
 }
 
-/// More pairs than anybody waits for.
+/// More pairs than anyone would wait for.
 const MOST_PAIRS: u32 = 10_000;
 /// Resamples of the bootstrap: the 97.5 % point of |t| then rests on 250 resamples.
 const RESAMPLES: u32 = 10_000;
 
-/// Lays out the pairs: control pairs are spread evenly among the test pairs (a control at the end only would watch
-/// another hour than the test), and the arm that goes first is balanced within blocks of two and random inside them.
+/// Lays out the pairs. Control pairs are spread evenly among the test pairs, because a control at the end would see another time of day.
+/// Within blocks of two, the arm that goes first is balanced and random.
 ///
 /// # Errors
-/// When there are too few pairs, or a share is out of its range.
+/// Fails when there are too few pairs, or when a share is out of its range.
 pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
     laid_out(plan, false)
 }
 
-/// As [`plan()`]; in a closed loop the rate is the target's doing, and throughput tells.
+/// Like [`plan()`]. In a closed loop the target sets the rate, so throughput is a valid metric.
 pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignError> {
     let mut refused = refused_of(plan, closed_loop);
     check(plan, &refused)?;
-    // No news of a load that does not climb, or of counters that nobody reads: they are not asked for.
+    // The report does not mention metrics of a load that does not climb, or of counters that Hone does not read, because the user did not
+    // ask for them.
     refused.remove(&Metric::Capacity);
     if refused.get(&Metric::BusyPerRecord).is_some_and(|why| why == NO_METRICS) {
         refused.remove(&Metric::BusyPerRecord);
@@ -230,7 +239,7 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
     })
 }
 
-/// What becomes of excluded pairs.
+/// The treatment of excluded pairs, in words.
 fn reserve_words([tests, controls]: [u32; 2]) -> String {
     if tests + controls == 0 {
         return String::new();
@@ -242,7 +251,7 @@ fn reserve_words([tests, controls]: [u32; 2]) -> String {
     )
 }
 
-/// What becomes of A/A pairs that scatter.
+/// The treatment of A/A pairs that scatter, in words.
 fn effect_words(Effect { ratio, more: [tests, controls], .. }: &Effect) -> String {
     format!(
         " If the A/A pairs predict that the planned pairs miss a difference of {:.0} % (power 80 %), Hone measures as many more as it needs, at \
@@ -252,8 +261,8 @@ fn effect_words(Effect { ratio, more: [tests, controls], .. }: &Effect) -> Strin
     )
 }
 
-/// The A/A pairs before a plan can be made: the same first pairs, in the same order, that [`plan`] gives a design with
-/// as many pilot pairs.
+/// The A/A pairs before a plan exists: the same first pairs, in the same order, as [`plan`] gives for a design with the same number of
+/// pilot pairs.
 ///
 /// # Errors
 /// As for [`plan`].
@@ -270,23 +279,23 @@ pub fn pilot(plan: &Plan) -> Result<Design, DesignError> {
     Ok(design)
 }
 
-/// Of any two targets that keep up, throughput is the same.
-const FIXED_RATE: &str = "every window that counts has the rate that was asked for; the highest rate of a target is found \
-                          with hone load --find-capacity";
+/// At a fixed rate, throughput is the same for every target that keeps up.
+const FIXED_RATE: &str = "every valid window has the requested rate; find the highest rate of a target with \
+                          hone load --find-capacity";
 
-/// Of a load at a given rate.
-const NO_CLIMB: &str = "it needs a load that climbs until a promise breaks: hone compare --capacity --slo p99=10ms, or in \
-                        [tune] objective = \"capacity\" and slo = \"p99=10ms\"";
+/// The reason under a load at a given rate.
+const NO_CLIMB: &str = "it needs a load that climbs until the SLO fails: hone compare --capacity --slo \
+                        p99=10ms, or in [tune] objective = \"capacity\" and slo = \"p99=10ms\"";
 
-/// Of counters that nobody reads.
+/// The reason without counters.
 const NO_METRICS: &str = "it needs the target's own counters: name their page with --metrics URL, or in the file metrics = [\"URL\"]";
 
-/// Whether the loads climb: they tell their capacity then, and nothing else.
+/// Whether the loads climb: such loads show the capacity, and nothing else.
 fn climbs(plan: &Plan) -> bool {
     Metric::ALL.iter().all(|metric| *metric == Metric::Capacity || plan.refused.contains_key(metric))
 }
 
-/// Metrics that can't be told, whatever the windows will show.
+/// Metrics that no window of this plan can show.
 fn refused_of(plan: &Plan, closed_loop: bool) -> BTreeMap<Metric, String> {
     let mut refused = refused(plan.requests_per_window);
     if closed_loop {
@@ -302,7 +311,7 @@ fn refused_of(plan: &Plan, closed_loop: bool) -> BTreeMap<Metric, String> {
     refused
 }
 
-/// The metrics that tell nothing of arms whose processes live on between their windows, with the reason.
+/// The metrics that say nothing about arms whose processes live on between their windows, with the reason.
 pub fn refused_of_what_lives_on() -> BTreeMap<Metric, String> {
     let why = "Hone compares memory only where it starts a fresh process for each window; a process that keeps running keeps memory that \
                it took earlier";
@@ -313,7 +322,7 @@ pub fn refused_of_what_lives_on() -> BTreeMap<Metric, String> {
         .collect()
 }
 
-/// Metrics that a window of so many requests can't tell.
+/// Metrics that a window with this number of requests can't show.
 pub(crate) fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
     let fixed = (Metric::Throughput, FIXED_RATE.to_owned());
     let Some(requests) = requests else { return BTreeMap::from([fixed]) };
@@ -321,17 +330,17 @@ pub(crate) fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
     Metric::ALL.into_iter().filter_map(short).chain([fixed]).collect()
 }
 
-/// Why windows that get so many requests at least, nearly all of them, can't tell a metric; `None` where they can.
+/// Why windows with at least this number of requests (nearly all of them) can't show a metric; `None` if they can.
 pub fn too_few(metric: Metric, requests: u64) -> Option<String> {
     let needed = metric.samples_needed().filter(|needed| requests < *needed)?;
     let label = metric.label();
     Some(format!(
-        "a {label} needs {needed} requests in every window, and here one may get as few as {requests}"
+        "a {label} needs {needed} requests in every window, but a window here may get only {requests}"
     ))
 }
 
-/// For each pair its block. Test pairs go through all blocks in random order before any comes again, so that no build
-/// has the morning and another the evening; control pairs go through A's builds in turn.
+/// The block of each pair. Test pairs go through all blocks in random order before any block repeats, so that no build runs only in the
+/// morning and another only in the evening. Control pairs go through A's builds in turn.
 fn blocks(order: &[PairKind], builds: [u32; 2], both_controls: bool, random: &mut ChaCha8Rng) -> Vec<u32> {
     let count = builds[0].max(builds[1]);
     if count < 2 {
@@ -368,7 +377,7 @@ fn check(plan: &Plan, refused: &BTreeMap<Metric, String>) -> Result<(), DesignEr
         return Err(DesignError::ClimbsTogether);
     }
     let named = std::iter::once(("the primary metric", plan.primary))
-        .chain(plan.guards.iter().map(|guard| ("the guard rail", *guard)));
+        .chain(plan.guards.iter().map(|guard| ("the guard metric", *guard)));
     for (what, metric) in named {
         if let Some(reason) = refused.get(&metric) {
             return Err(DesignError::NotTold { what, metric, reason: reason.clone() });
@@ -382,7 +391,7 @@ fn check(plan: &Plan, refused: &BTreeMap<Metric, String>) -> Result<(), DesignEr
         return Err(DesignError::TooManyBuilds { builds, pairs: plan.pairs });
     }
     if plan.control_pairs != 0 && plan.control_pairs < FEWEST_PAIRS {
-        let or_none = ", or 0 to go without a control";
+        let or_none = ", or 0 for no control";
         return Err(DesignError::TooFewPairs { kind: "A/A", pairs: plan.control_pairs, or_none });
     }
     let reserve = plan.reserve.unwrap_or_default();
@@ -390,10 +399,10 @@ fn check(plan: &Plan, refused: &BTreeMap<Metric, String>) -> Result<(), DesignEr
     check_levels(plan.alpha, plan.equivalence)
 }
 
-/// Whether anybody would wait for so many.
+/// Checks that the numbers are not absurdly large.
 ///
 /// # Errors
-/// With the first that is too many.
+/// Returns the first number that is too large.
 pub(crate) fn check_counts<const N: usize>(counts: [(&'static str, u32); N]) -> Result<(), DesignError> {
     match counts.into_iter().find(|(_, value)| *value > MOST_PAIRS) {
         Some((name, value)) => {
@@ -403,10 +412,10 @@ pub(crate) fn check_counts<const N: usize>(counts: [(&'static str, u32); N]) -> 
     }
 }
 
-/// Whether intervals and a margin can be made of these.
+/// Checks the inputs of confidence intervals and margins.
 ///
 /// # Errors
-/// When the error that intervals may make is not between 0 and 0.5, or the margin of equality not between 0 and 1.
+/// Fails when the error rate of confidence intervals is not between 0 and 0.5, or when the margin of equality is not between 0 and 1.
 pub(crate) fn check_levels(alpha: f64, equivalence: f64) -> Result<(), DesignError> {
     for (name, value, limit) in [("alpha", alpha, 0.5), ("equivalence", equivalence, 1.0)] {
         if !(value > 0.0 && value < limit) {
@@ -437,7 +446,7 @@ fn spread(tests: u32, controls: u32) -> Vec<PairKind> {
         .collect()
 }
 
-/// For each kind on its own (A/B, A/A, B/B): blocks of two, one of each order, the first one random.
+/// Orders each kind by itself (A/B, A/A, B/B): blocks of two, one pair of each order, with a random first one.
 fn balanced(order: &[PairKind], both_controls: bool, random: &mut ChaCha8Rng) -> Vec<bool> {
     let mut pending: [Option<bool>; 3] = [None; 3];
     order
@@ -461,7 +470,7 @@ fn balanced(order: &[PairKind], both_controls: bool, random: &mut ChaCha8Rng) ->
         .collect()
 }
 
-/// The rule as a sentence, the one that is shown and stored.
+/// The rule as a sentence, for the report and the record.
 pub fn rule_words(rule: &Rule, controlled: bool) -> String {
     worded(rule, controlled, Metric::label)
 }
@@ -473,41 +482,40 @@ fn worded(rule: &Rule, controlled: bool, label: fn(Metric) -> &'static str) -> S
     let tost = percent(1.0 - 2.0 * rule.alpha);
     let others = percent(1.0 - rule.alpha / rule.secondary.len().max(1) as f64);
     let mut words = format!(
-        "Primary metric: {}. Equivalent when the {tost} % interval of the ratio B/A lies within {margin} % of 1; \
-         otherwise better or worse when the {sure} % interval excludes 1",
-        if rule.primary == Metric::Capacity {
-            "capacity, of which more is better"
-        } else {
-            label(rule.primary)
-        }
+        "Primary metric: {}. Equivalent if the {tost} % confidence interval of the ratio B/A is within \
+         {margin} % of 1; otherwise better or worse if the {sure} % confidence interval excludes 1",
+        if rule.primary == Metric::Capacity { "capacity, where more is better" } else { label(rule.primary) }
     );
     words.push_str(&if controlled {
         format!(
-            " and so does the one of test less control (Welch's, with the uncertainty of both, and of the same sign as the \
-             effect, which must be larger than what the control showed); for equivalent, both must lie within the \
-             margin; otherwise not shown. A control that itself \
-             differs from 1 by more than {margin} % with {sure} % confidence, or can't be read, makes the metric not shown."
+            " and so does the confidence interval of test minus control (Welch's, with the uncertainty of \
+             both). It must also have the sign of the effect, and the effect must be larger than that of the \
+             control. For equivalent, both must be within the margin. Otherwise inconclusive. If a control \
+             itself differs from 1 by more than {margin} % with {sure} % confidence, or has no estimate, the \
+             metric is inconclusive."
         )
     } else {
-        "; otherwise not shown. No A/A control was asked for: a bias between the arms would not be seen.".to_owned()
+        "; otherwise inconclusive. There is no A/A control, so a bias between the arms would stay hidden."
+            .to_owned()
     });
     if !rule.guards.is_empty() {
         let guards: Vec<&str> = rule.guards.iter().map(|guard| label(*guard)).collect();
         let unseen = if rule.default_guards {
             ""
         } else {
-            "; one that can't be estimated, or has no usable control, keeps it from being better"
+            "; without an estimate or a usable control, it prevents the verdict better"
         };
         words.push_str(&format!(
-            " Guard metrics: {}; one that is worse makes the whole worse{unseen}.",
+            " Guard metrics: {}; if one is worse, the whole comparison is worse{unseen}.",
             guards.join(", ")
         ));
     }
     words.push_str(
-        " Trouble of an arm (crashed, saturated, failed, more than 1 % of its requests failed, a connection lost, a leader moved) is \
-         counted in the A/B pairs in which one arm alone had it: where it leans to B (exact sign test, one-sided, 25 %, \
-         and a tenth of the A/B pairs at least) nothing is called better or equivalent, where it leans to A nothing worse or \
-         equivalent, and where B had it clearly more often (at the primary's level) the whole is worse.",
+        " Failures of an arm are crashes, saturation, failed windows, more than 1 % failed requests, lost \
+         connections and moved leaders. Hone counts the A/B pairs in which only one arm had them. If they \
+         lean to B (exact sign test, one-sided, 25 %, and at least a tenth of the A/B pairs), nothing is \
+         better or equivalent. If they lean to A, nothing is worse or equivalent. If B had them clearly more \
+         often (at the primary metric's level), the comparison is worse.",
     );
     if std::iter::once(&rule.primary).chain(&rule.secondary).any(|metric| metric.is_memory()) {
         words.push_str(" Memory that differs by less than 4 MiB counts as equal.");
@@ -516,7 +524,7 @@ fn worded(rule: &Rule, controlled: bool, label: fn(Metric) -> &'static str) -> S
         return words;
     }
     words.push_str(&format!(
-        " The other {} metrics get {others} % intervals (Bonferroni).",
+        " The other {} metrics get {others} % confidence intervals (Bonferroni).",
         rule.secondary.len()
     ));
     words
@@ -606,10 +614,10 @@ mod tests {
     #[test]
     fn plans_that_cannot_give_an_interval_are_refused() {
         assert!(plan(&asked(4, 6, 1)).unwrap_err().to_string().contains("4 A/B pairs are too few"));
-        assert!(plan(&asked(9, 2, 1)).unwrap_err().to_string().contains("or 0 to go without"));
+        assert!(plan(&asked(9, 2, 1)).unwrap_err().to_string().contains("or 0 for no control"));
         assert!(plan(&asked(9, 0, 1)).is_ok());
         assert!(
-            plan(&asked(4_000_000_000, 0, 1)).unwrap_err().to_string().contains("pairs must lie between")
+            plan(&asked(4_000_000_000, 0, 1)).unwrap_err().to_string().contains("pairs` must be between")
         );
         assert!(plan(&Plan { alpha: 0.0, ..asked(9, 0, 1) }).is_err());
         assert!(plan(&Plan { equivalence: f64::NAN, ..asked(9, 0, 1) }).is_err());
@@ -666,7 +674,7 @@ mod tests {
     fn what_the_arms_cannot_be_compared_by_has_no_verdict() {
         let refused = BTreeMap::from([(Metric::LatencyP99, "unlike ends".to_owned())]);
         let message = plan(&Plan { refused: refused.clone(), ..asked(9, 5, 1) }).unwrap_err().to_string();
-        assert!(message.contains("the guard rail p99") && message.contains("unlike ends"), "{message}");
+        assert!(message.contains("the guard metric p99") && message.contains("unlike ends"), "{message}");
         let design = plan(&Plan { refused, guards: vec![], ..asked(9, 5, 1) }).unwrap();
         assert!(!design.rule.secondary.contains(&Metric::LatencyP99));
         assert_eq!(design.refused[&Metric::LatencyP99], "unlike ends");
@@ -686,7 +694,7 @@ mod tests {
         };
         let design = plan(&climbing).unwrap();
         assert!(design.rule.secondary.is_empty() && design.refused == refused);
-        assert!(design.rule.words.contains("capacity, of which more is better"), "{}", design.rule.words);
+        assert!(design.rule.words.contains("capacity, where more is better"), "{}", design.rule.words);
         assert!(!design.rule.words.contains("other 0 metrics"), "{}", design.rule.words);
         let guarded = plan(&Plan { guards: vec![Metric::LatencyP99], ..climbing.clone() }).unwrap_err();
         assert!(guarded.to_string().contains("it climbs"), "{guarded}");
@@ -698,7 +706,7 @@ mod tests {
         }
         let ordinary = plan(&asked(9, 5, 1)).unwrap();
         assert!(!ordinary.rule.secondary.contains(&Metric::Capacity));
-        assert!(!ordinary.refused.contains_key(&Metric::Capacity), "nobody asked for it");
+        assert!(!ordinary.refused.contains_key(&Metric::Capacity), "not requested");
     }
 
     #[test]
@@ -723,14 +731,14 @@ mod tests {
         let message = short(Metric::LatencyP999, vec![], 9_999).unwrap_err().to_string();
         assert!(
             message
-                .contains("p99.9 needs 10000 requests in every window, and here one may get as few as 9999"),
+                .contains("p99.9 needs 10000 requests in every window, but a window here may get only 9999"),
             "{message}"
         );
         assert!(short(Metric::LatencyP999, vec![], 10_000).is_ok());
         assert!(short(Metric::CpuPerRecord, vec![Metric::LatencyP99], 999).is_err());
         // As a secondary metric it is named, and no longer counted in the correction.
         let design = short(Metric::CpuPerRecord, vec![], 5_000).unwrap();
-        // Nor are throughput and capacity, which such a load does not tell, and the primary is none.
+        // Nor are throughput and capacity, which such a load does not measure, and the primary is not secondary.
         assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 5);
         assert!(design.refused.contains_key(&Metric::LatencyP999));
     }

@@ -1,25 +1,25 @@
-//! When neighbours make a pair not count: a rule over what others did to the machine, fixed before the first window.
+//! When neighbours exclude a pair: a rule over the other processes of the machine, fixed before the first window.
 
 use hone_record::{Disturbance, EventKind, Mode, Window};
 
-/// What neighbours did during one window. Nothing in it comes from the arm itself.
+/// The activity of neighbours during one window. Nothing in it comes from the arm itself.
 ///
-/// The pressure of CPU and of storage is left out on purpose: a target that works more, or syncs more, raises both, so a
-/// rule over them would drop the pairs in which the arms differ.
+/// The pressure of CPU and of storage is absent on purpose: a target that works more, or syncs more, raises both, so a rule over them would
+/// exclude the pairs in which the arms differ.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Neighbours {
-    /// Share of all cores that the hypervisor gave to somebody else, 0 to 1.
+    /// Share of all cores that the hypervisor gave to other guests, 0 to 1.
     pub steal_share: f64,
     /// Share of all cores that other processes used, 0 to 1.
     pub others_share: f64,
-    /// Share of the window in which some task waited for memory, where it is known.
+    /// Share of the window in which some task waited for memory, if known.
     pub memory_pressure: Option<f64>,
-    /// How late the window opened after its agreed start.
+    /// Delay of the window's start after its agreed time.
     pub start_slip_ms: f64,
 }
 
 impl Neighbours {
-    /// What a window saw.
+    /// The neighbours of a window.
     pub fn of(window: &Window) -> Self {
         let pressure = window.environment.as_ref().map(|environment| &environment.pressure);
         Self {
@@ -31,16 +31,16 @@ impl Neighbours {
     }
 }
 
-/// Half of the 20 ms that the arms of a duet begin apart: an arm that is later may run in step with the other one.
+/// Half of the 20 ms between the starts of the arms of a duet: a later arm may run in step with the other one.
 const START_SLIP_MOST_MS: f64 = 10.0;
 
-/// What happened to an arm's own connections, leaders and topic during a window. The outage is in the window's latencies, so
-/// such a window counts; how often each arm had it is held against the other.
+/// Events of an arm's own connections, leaders and topic during a window. The window's latencies include the outage, so such a window is
+/// valid. Hone compares how often each arm had such events.
 pub fn own_events(window: &Window) -> Vec<String> {
     let own = |kind: EventKind| match kind {
         EventKind::ConnectionLost | EventKind::LeaderMoved | EventKind::TopicDeleted => true,
-        // It is the loss that is told; the way back says nothing new. A record kept in memory is a record.
-        // A start that slipped has a limit of its own.
+        // Only the loss is reported, because the recovery adds nothing. A record kept in memory is a record. A late start has its own
+        // limit.
         EventKind::Reconnected
         | EventKind::RecordingFailed
         | EventKind::Interrupted
@@ -52,10 +52,9 @@ pub fn own_events(window: &Window) -> Vec<String> {
 
 /// The rule with its usual thresholds.
 ///
-/// What spoils a pair of windows one after the other is a *difference*: a neighbour that is there all the time costs both
-/// the same. A quarter of all cores is more than the arms' own difference can take from a neighbour that wants all it can
-/// get, as long as they differ by less than that. In a duet both arms meet the same neighbours; there only theft so large
-/// that little of the machine was left, and pressure for memory, count.
+/// For sequential windows, the *difference* between them spoils a pair: a permanent neighbour costs both the same. A quarter of all cores
+/// is more than the arms' own difference can take from a greedy neighbour, as long as they differ by less than that. In a duet both arms
+/// meet the same neighbours. There, only two things count: theft so large that little of the machine was left, and pressure for memory.
 pub fn disturbance(mode: Mode) -> Disturbance {
     let (steal_difference, others_difference) = match mode {
         Mode::Solo => (0.05, 0.25),
@@ -88,14 +87,15 @@ fn words(rule: &Disturbance, mode: Mode) -> String {
         format!(" an arm began more than {most_ms} ms after its agreed start,")
     });
     format!(
-        "A pair does not count when{differences}{slip} the hypervisor took more than {} %, or tasks waited for memory more than {} % \
-         of a window. Latency, the targets' own CPU and what happened to their connections are not looked at.",
+        "A pair is excluded if{differences}{slip} the hypervisor took more than {} %, or tasks waited for \
+         memory more than {} % of a window. The rule ignores latency, the targets' own CPU and their \
+         connections.",
         percent(rule.steal_most),
         percent(rule.memory_pressure_most)
     )
 }
 
-/// Why a pair does not count; `None` when its neighbours were quiet, or alike.
+/// Why a pair is excluded; `None` if its neighbours were quiet, or alike.
 pub fn disturbed(rule: &Disturbance, windows: [&Neighbours; 2]) -> Option<String> {
     let percent = |share: f64| share * 100.0;
     let [first, second] = windows;

@@ -1,4 +1,4 @@
-//! A ratio with its interval, from pairs.
+//! A ratio with its confidence interval, from pairs.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use rand_core::{RngCore, SeedableRng};
 
 use crate::student::t_quantile;
 
-/// Below this number a resampled interval has too few distinct resamples to mean anything (5 pairs: 126).
+/// With fewer pairs, a bootstrap interval has too few distinct resamples to mean anything (5 pairs: 126).
 pub const FEWEST_PAIRS: u32 = 5;
 
-/// Builds an arm needs before the spread between builds can be told. With two, the interval would be 13 standard
-/// errors wide on either side.
+/// Builds that an arm needs to show the spread between builds. With two, the confidence interval would be 13 standard errors wide on either
+/// side.
 pub const FEWEST_BLOCKS: u32 = 3;
 
-/// Values of one metric, `(first arm, second arm)` a pair.
+/// Values of one metric, `(first arm, second arm)` for each pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pairs {
-    /// What the values are.
+    /// The metric.
     pub metric: Metric,
-    /// Both values positive and finite; others are refused.
+    /// Both values must be positive and finite.
     pub values: Vec<(f64, f64)>,
-    /// Which builds, or which start of the processes, each pair measured: pairs of one block share both arms' luck. Empty when
-    /// each pair has its own.
+    /// The build, or the start of the processes, that each pair measured: pairs of one block share the luck of both arms. Empty if each
+    /// pair has its own.
     pub blocks: Vec<u32>,
 }
 
 impl Pairs {
-    /// Pairs of arms that are one build each.
+    /// Pairs of arms with one build each.
     pub fn of_one_build(metric: Metric, values: Vec<(f64, f64)>) -> Self {
         Self { metric, values, blocks: Vec::new() }
     }
@@ -39,18 +39,18 @@ impl Pairs {
 #[non_exhaustive]
 pub enum NotEstimated {
     /// Too few pairs have both values.
-    #[error("only {pairs} of the pairs have a value on both sides, at least {FEWEST_PAIRS} are needed")]
+    #[error("only {pairs} of the pairs have a value on both sides; at least {FEWEST_PAIRS} are necessary")]
     TooFewPairs {
         /// Pairs with both values.
         pairs: usize,
     },
-    /// A ratio of these has no logarithm.
+    /// A ratio of these values has no logarithm.
     #[error("a value is zero, negative or not finite")]
     NotPositive,
-    /// The spread between blocks can't be told from so few.
+    /// Too few blocks to show the spread between them.
     #[error(
-        "only {blocks} of the blocks (builds, or starts of the processes) have a pair that counts, at least {FEWEST_BLOCKS} are \
-         needed"
+        "only {blocks} of the blocks (builds, or starts of the processes) have a valid pair; at least \
+         {FEWEST_BLOCKS} are necessary"
     )]
     TooFewBlocks {
         /// Blocks with pairs.
@@ -58,29 +58,28 @@ pub enum NotEstimated {
     },
 }
 
-/// Power at which the smallest detectable effect is told.
+/// The power of the smallest detectable effect.
 pub(crate) const POWER: f64 = 0.8;
 
-/// Estimates the ratio second/first: the geometric mean over pairs, with a symmetric studentised bootstrap interval.
+/// Estimates the ratio second/first: the geometric mean over pairs, with a symmetric studentised bootstrap confidence interval.
 ///
-/// The studentised ("bootstrap-t") interval keeps its promise with few pairs, where the plain percentile interval is
-/// too narrow (Hall 1988; `crates/hone-compare/tests/coverage.rs` measures both claims). Resampled are pairs.
+/// The studentised ("bootstrap-t") interval has the right coverage with few pairs, where the plain percentile interval is too narrow (Hall
+/// 1988; `crates/hone-compare/tests/coverage.rs` measures both claims). The bootstrap resamples pairs.
 ///
-/// With several builds an arm, or processes that live for several pairs, pairs of one block share the luck of its builds or
-/// processes. Then the estimate is the mean of the
-/// blocks' means, and the interval is studentised by the spread between blocks: resampled are blocks, and pairs within
-/// them (Kalibera and Jones 2013). With fewer than five blocks there are too few distinct resamples, and Student's t
-/// over the blocks' means takes their place.
+/// With several builds per arm, or processes that live for several pairs, pairs of one block share the luck of its builds or processes.
+/// Then the estimate is the mean of the blocks' means, and the interval is studentised by the spread between blocks: the bootstrap
+/// resamples blocks, and pairs within them (Kalibera and Jones 2013). Fewer than five blocks have too few distinct resamples, so Student's
+/// t over the blocks' means replaces the bootstrap.
 ///
-/// `confidence` is two-sided, `seed` fixes the resamples: the same record gives the same estimate.
+/// `confidence` is two-sided. `seed` fixes the resamples, so the same record gives the same estimate.
 ///
 /// # Errors
-/// When fewer than [`FEWEST_PAIRS`] pairs or [`FEWEST_BLOCKS`] blocks are given, or a value has no logarithm.
+/// Fails with fewer than [`FEWEST_PAIRS`] pairs or [`FEWEST_BLOCKS`] blocks, or when a value has no logarithm.
 pub fn estimate(pairs: &Pairs, confidence: f64, resamples: u32, seed: u64) -> Result<Estimate, NotEstimated> {
     Ok(Resampled::new(pairs, resamples, seed)?.estimate(confidence))
 }
 
-/// Pairs with the resamples of their mean, ready for an interval of any confidence.
+/// Pairs with the resamples of their mean, ready for a confidence interval of any level.
 #[derive(Debug)]
 pub(crate) struct Resampled {
     estimate: Estimate,
@@ -88,7 +87,7 @@ pub(crate) struct Resampled {
     /// Standard error of the mean.
     pub(crate) error: f64,
     pub(crate) freedom: f64,
-    /// |t*| of the resamples, sorted; empty where Student's t takes their place.
+    /// |t*| of the resamples, sorted; empty if Student's t replaces them.
     deviations: Vec<f64>,
 }
 
@@ -155,8 +154,8 @@ impl Resampled {
     }
 }
 
-/// Half the width of an interval in standard errors: the `confidence` quantile of |t*| over sorted resamples, or Student's t
-/// without any.
+/// Half the width of a confidence interval in standard errors: the `confidence` quantile of |t*| over sorted resamples, or Student's t
+/// without resamples.
 pub(crate) fn standard_errors(deviations: &[f64], confidence: f64, student: f64) -> f64 {
     let count = deviations.len();
     if count == 0 {
@@ -166,7 +165,7 @@ pub(crate) fn standard_errors(deviations: &[f64], confidence: f64, student: f64)
     deviations[rank.clamp(1, count) - 1].min(MOST_OF_STUDENT * student)
 }
 
-/// The logs by block, one block when no builds are told apart.
+/// The logarithms by block; one block if builds are not distinguished.
 fn blocks_of(logs: &[f64], blocks: &[u32]) -> Result<Vec<Vec<f64>>, NotEstimated> {
     if blocks.is_empty() {
         return Ok(vec![logs.to_vec()]);
@@ -181,7 +180,7 @@ fn blocks_of(logs: &[f64], blocks: &[u32]) -> Result<Vec<Vec<f64>>, NotEstimated
     Ok(found.into_values().collect())
 }
 
-/// How much of the spread the builds bring: the spread of the blocks' means has a share of the spread within them in it.
+/// The part of the spread that comes from the builds. The spread of the blocks' means also contains a share of the spread within them.
 fn build_spread(blocks: &[Vec<f64>], between_sd: f64) -> BuildSpread {
     let squares = |block: &Vec<f64>| {
         let mean = mean_and_sd(block).0;
@@ -208,7 +207,7 @@ fn log_ratios(pairs: &Pairs) -> Result<Vec<f64>, NotEstimated> {
     Ok(pairs.values.iter().map(|(first, second)| (second / first).ln()).collect())
 }
 
-/// Back from a logarithm. A ratio beyond a trillion is no measurement; kept finite, it can still be written down.
+/// Converts a logarithm back. A ratio beyond a trillion is no measurement, but a finite value can still be written down.
 pub(crate) fn ratio_of(log: f64) -> f64 {
     log.exp().clamp(1e-12, 1e12)
 }
@@ -274,8 +273,8 @@ impl Sums {
 
     /// |mean| in units of its own standard error.
     ///
-    /// A resample of equal values knows nothing of the spread; counting it as infinitely far keeps the interval
-    /// honest. Where all pairs agree exactly there is no spread to know.
+    /// A resample of equal values knows nothing about the spread. Counting it as infinitely far keeps the interval honest. If all pairs
+    /// agree exactly, there is no spread to know.
     fn deviation(&self) -> f64 {
         let about_mean = self.squares - self.sum * self.sum / self.count;
         if about_mean > 1e-12 * self.squares {
@@ -288,8 +287,8 @@ impl Sums {
     }
 }
 
-/// With five or six pairs and a high confidence the far resamples are nearly degenerate (one value again and again),
-/// and their distance says nothing any more. Twice Student's t bounds them; `tests/coverage.rs` holds at that level too.
+/// With five or six pairs and a high confidence, the far resamples are nearly degenerate (one value again and again), so their distance
+/// means nothing. Twice Student's t bounds them; `tests/coverage.rs` covers that level too.
 const MOST_OF_STUDENT: f64 = 2.0;
 
 /// An unbiased index below `limit`: multiply and shift, rejection is pointless at these sizes (bias < 2^-18).
@@ -297,13 +296,12 @@ pub(crate) fn below(random: &mut ChaCha8Rng, limit: usize) -> usize {
     ((u64::from(random.next_u32()) * limit as u64) >> 32) as usize
 }
 
-/// Log of the smallest effect shown with [`POWER`]: (t for the confidence + t for the power) standard errors.
+/// Logarithm of the smallest effect that is detected with [`POWER`]: (t for the confidence + t for the power) standard errors.
 pub(crate) fn detectable(error: f64, freedom: f64, confidence: f64) -> f64 {
     (t_quantile(f64::midpoint(1.0, confidence), freedom) + t_quantile(POWER, freedom)) * error
 }
 
-/// Pairs needed to show an effect of `ratio` with the spread of `estimate`; `None` when more than 10,000 would not do,
-/// or when builds are what is missing.
+/// The pairs that detect an effect of `ratio` with the spread of `estimate`. `None` if 10,000 are not enough, or if builds are missing.
 pub(crate) fn pairs_needed(estimate: &Estimate, ratio: f64) -> Option<u32> {
     let effect = ratio.ln().abs();
     let enough = |count: u32| {
@@ -316,7 +314,7 @@ pub(crate) fn pairs_needed(estimate: &Estimate, ratio: f64) -> Option<u32> {
     first_enough(FEWEST_PAIRS, 10_000, enough)
 }
 
-/// The first number from `least` to `most` that is enough, where all after it are too.
+/// The first sufficient number from `least` to `most`. All larger numbers must be sufficient too.
 pub(crate) fn first_enough(least: u32, most: u32, mut enough: impl FnMut(u32) -> bool) -> Option<u32> {
     let (mut low, mut high) = (least, least);
     while !enough(high) {

@@ -1,18 +1,18 @@
-//! Counts of things that happen seldom, held against each other without any assumption of size.
+//! Compares counts of rare events without an approximation for large numbers.
 
 use crate::student::ln_gamma;
 
-/// How often something happened, and how often it could have.
+/// How often something happened, and how often it could have happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
     /// Times that it happened.
     pub hits: u64,
-    /// Times that it could have happened, those included.
+    /// Opportunities, including the times that it happened.
     pub trials: u64,
 }
 
-/// The probability with which accident alone puts at least so many of all hits into `now`, if it happens as often there as
-/// `before`: Fisher's exact test, one side (R. A. Fisher, The Design of Experiments, 1935).
+/// The probability that chance alone puts at least this many of all hits into `now`, if they are equally likely there and `before`:
+/// Fisher's exact test, one side (R. A. Fisher, The Design of Experiments, 1935).
 pub fn more_often(before: Count, now: Count) -> f64 {
     let [was, is] = [before, now].map(|count| count.hits.min(count.trials));
     let (hits, trials) = (was + is, before.trials + now.trials);
@@ -20,7 +20,7 @@ pub fn more_often(before: Count, now: Count) -> f64 {
     let with =
         |count: u64| (ln_choose(now.trials, count) + ln_choose(before.trials, hits - count) - all).exp();
     let most = hits.min(now.trials);
-    // More hits than `before` has trials can't all be there.
+    // `before` can't contain more hits than it has trials.
     let least = is.max(hits.saturating_sub(before.trials));
     (least..=most).map(with).sum::<f64>().min(1.0)
 }

@@ -8,12 +8,12 @@ use crate::design::EQUAL_MEMORY_BYTES;
 use crate::estimate::{NotEstimated, Pairs, Resampled, detectable, pairs_needed, ratio_of};
 use crate::student::{t_quantile, welch_freedom};
 
-/// What was found for every metric of the rule.
+/// The results of every metric of the rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// The primary metric first.
     pub judgements: Vec<Judgement>,
-    /// Metrics without an estimate, and why.
+    /// Metrics without an estimate, and the reason.
     pub not_estimated: BTreeMap<Metric, String>,
 }
 
@@ -32,7 +32,7 @@ pub fn judge(design: &Design, pairs: &[PairOutcome]) -> Judged {
     judged
 }
 
-/// Two-sided error at which a metric is judged: the primary's own, or its share among the secondary ones.
+/// Two-sided error of a metric's judgement: the primary metric's own, or its share among the secondary ones.
 pub(crate) fn alpha_of(rule: &Rule, metric: Metric) -> f64 {
     if metric == rule.primary { rule.alpha } else { rule.alpha / rule.secondary.len().max(1) as f64 }
 }
@@ -41,8 +41,8 @@ fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Resul
     let rule = &design.rule;
     let alpha = alpha_of(rule, metric);
     let of = |kind| {
-        // The truth of an A/A pair is 1 whichever build it measured: only A/B pairs carry the luck of their builds. But two
-        // processes of one build have luck of their own, as long as they live.
+        // The true ratio of an A/A pair is 1 whichever build it measured: only A/B pairs carry the luck of their builds. But two processes
+        // of one build have their own luck, as long as they live.
         let by_build = kind == PairKind::Test && design.has_several_builds();
         let values = values(metric, kind, pairs, by_build || design.starts > 0);
         Resampled::new(&values, rule.resamples, rule.seed)
@@ -55,9 +55,9 @@ fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Resul
         test.detectable_ratio = test.detectable_ratio.max(control.detectable_ratio(test.confidence));
     }
     let (verdict, why) = match &control {
-        // A control that was planned and could not be read must not be passed over in silence.
+        // A planned control without an estimate must not be ignored.
         Err(reason) if planned => {
-            (Verdict::NotShown, format!("there is no A/A control to hold it against: {reason}"))
+            (Verdict::NotShown, format!("there is no A/A control to compare with: {reason}"))
         }
         _ => decide(design, &test, &tost, control.as_ref().ok()),
     };
@@ -66,7 +66,9 @@ fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Resul
     let (verdict, why) = match verdict {
         Verdict::Equivalent if is_bounded => (
             Verdict::NotShown,
-            "an arm held the SLO at every rate of the climb, so only a lower bound of its capacity is known; climb further (--to)".to_owned(),
+            "an arm met the SLO at every rate of the search, so only a lower bound of its capacity is known; \
+             raise --max-rate"
+                .to_owned(),
         ),
         verdict => (verdict, why),
     };
@@ -80,16 +82,16 @@ fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Resul
     Ok(Judgement { estimate: test, control, verdict, why, primary: metric == rule.primary })
 }
 
-/// Whether both ends of the interval are within [`EQUAL_MEMORY_BYTES`] of A.
+/// Whether both ends of the confidence interval are within [`EQUAL_MEMORY_BYTES`] of A.
 fn is_equal_memory(test: &Estimate) -> bool {
     [test.low, test.high].iter().all(|ratio| (ratio - 1.0).abs() * test.value_a < EQUAL_MEMORY_BYTES)
 }
 
-/// The control, and what of the test is left beside it.
+/// The control, and the effect of the test minus the control.
 #[derive(Debug)]
 struct Control {
     estimate: Estimate,
-    /// Standard error and degrees of freedom of test less control.
+    /// Standard error and degrees of freedom of test minus control.
     error: f64,
     freedom: f64,
     beside: Beside,
@@ -108,20 +110,19 @@ impl Control {
         Self { estimate: control.estimate(1.0 - alpha), error, freedom, beside }
     }
 
-    /// Smallest effect that test and control together would have shown: a control of few pairs hides more than the test's
-    /// own spread does.
+    /// The smallest effect that test and control together can detect: a control of few pairs hides more than the test's own spread does.
     fn detectable_ratio(&self, confidence: f64) -> f64 {
         ratio_of(detectable(self.error, self.freedom, confidence))
     }
 
-    /// The test with the spread that a pair would need to have for the same error without a control: for the number of
-    /// pairs that an effect needs, with A/A pairs in proportion.
+    /// The test with the spread that a pair would need for the same error without a control. It serves the number of pairs that an effect
+    /// needs, with A/A pairs in proportion.
     fn with_spread_of_both(&self, test: &Estimate) -> Estimate {
         Estimate { log_ratio_sd: self.error * f64::from(test.pairs).sqrt(), ..test.clone() }
     }
 }
 
-/// The pairs of a kind that count and have the metric on both sides.
+/// The valid pairs of a kind that have the metric on both sides.
 fn values(metric: Metric, kind: PairKind, pairs: &[PairOutcome], in_blocks: bool) -> Pairs {
     let both =
         |pair: &PairOutcome| Some((pair.block, (*pair.values_a.get(&metric)?, *pair.values_b.get(&metric)?)));
@@ -130,7 +131,7 @@ fn values(metric: Metric, kind: PairKind, pairs: &[PairOutcome], in_blocks: bool
     Pairs { metric, values, blocks: if in_blocks { blocks } else { Vec::new() } }
 }
 
-/// A log ratio and half the width of its interval.
+/// A log ratio and half the width of its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Span {
     pub(crate) mean: f64,
@@ -148,7 +149,7 @@ impl Span {
     }
 }
 
-/// Test less control, with Welch's intervals: the halves of the one for a difference and of the one for equivalence.
+/// Test minus control, with Welch's intervals: the half widths of the interval for a difference and of the one for equivalence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Beside {
     pub(crate) mean: f64,
@@ -156,7 +157,7 @@ pub(crate) struct Beside {
     pub(crate) tost_half: f64,
 }
 
-/// What the rule finds, in the order of [`crate::rule_words`].
+/// The findings of the rule, in the order of [`crate::rule_words`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finding {
     ControlDiffers,
@@ -166,10 +167,10 @@ pub(crate) enum Finding {
     Differs,
 }
 
-/// The rule itself, on numbers: the planner asks it what it will say as often as the judge asks it what it says.
+/// The rule itself, on numbers. The planner and the judge use the same function.
 ///
-/// A rig that favours one arm favours it in control and test alike, so what counts is the test less the control, with the
-/// uncertainty of both. Beside that the test must hold by itself: a bias that meets an effect of the other sign is neither.
+/// A rig that favours one arm favours it in control and test alike, so the test minus the control decides, with the uncertainty of both. In
+/// addition the test must hold by itself: a bias that hides an effect of the other sign is neither.
 pub(crate) fn find(margin: f64, test: Span, tost: Span, control: Option<(Span, Beside)>) -> Finding {
     let within = |mean: f64, half: f64| mean.abs() + half < margin;
     let equal_beside = control.is_none_or(|(_, beside)| within(beside.mean, beside.tost_half));
@@ -182,20 +183,21 @@ pub(crate) fn find(margin: f64, test: Span, tost: Span, control: Option<(Span, B
     }
 }
 
-/// Whether equal arms are not equal.
+/// Whether equal arms differ.
 fn differs(control: Span, margin: f64) -> bool {
     control.excludes_one() && control.mean.abs() > margin
 }
 
-/// Whether the control of a judgement itself differs, so that nothing is said of the arms, whatever they showed.
+/// Whether the control of a judgement itself differs. Then no verdict is possible, whatever the arms showed.
 pub fn control_differs(rule: &Rule, judgement: &Judgement) -> bool {
     judgement.control.as_ref().is_some_and(|control| differs(Span::of(control), margin(rule)))
 }
 
-/// The A/B and A/A pairs that most probably give a metric without a verdict one.
+/// The A/B and A/A pairs that would most probably give an inconclusive metric a verdict.
 ///
-/// They show the difference that was seen, or the margin of equivalence where less was seen. If the A/A pairs themselves differ, there are as
-/// many of them as A/B pairs. `None` if there is a verdict, if more builds or starts are needed, or if 10,000 pairs are too few.
+/// They detect the observed difference, or the margin of equivalence if the difference was smaller. If the A/A pairs themselves differ,
+/// there are as many of them as A/B pairs. `None` if there is a verdict, if more builds or starts are necessary, or if 10,000 pairs are too
+/// few.
 pub fn pairs_to_settle(design: &Design, judgement: &Judgement) -> Option<[u32; 2]> {
     let Judgement { estimate: test, control, verdict, .. } = judgement;
     if *verdict != Verdict::NotShown || test.builds.is_some() {
@@ -211,13 +213,13 @@ pub fn pairs_to_settle(design: &Design, judgement: &Judgement) -> Option<[u32; 2
     Some([pairs, if differs { pairs } else { controls_beside(design, pairs) }])
 }
 
-/// A/A pairs in the design's proportion to so many A/B pairs.
+/// A/A pairs in the design's proportion to this number of A/B pairs.
 fn controls_beside(design: &Design, pairs: u32) -> u32 {
     let controls = u64::from(pairs) * u64::from(design.control_pairs);
     u32::try_from(controls.div_ceil(u64::from(design.pairs.max(1)))).unwrap_or(u32::MAX)
 }
 
-/// Whether the A/A pairs of the primary metric differ. A/B pairs are not looked at.
+/// Whether the A/A pairs of the primary metric differ. The A/B pairs play no role.
 pub(crate) fn primary_control_differs(design: &Design, pairs: &[PairOutcome]) -> bool {
     let rule = &design.rule;
     let values = values(rule.primary, PairKind::Control, pairs, design.starts > 0);
@@ -226,7 +228,7 @@ pub(crate) fn primary_control_differs(design: &Design, pairs: &[PairOutcome]) ->
     })
 }
 
-/// Whether an effect is more than what control pairs showed, in its own direction.
+/// Whether an effect is larger than that of the control pairs, in its own direction.
 fn stands_beside(test: Span, control: Span, beside: Beside) -> bool {
     let same_sign = (test.mean > 0.0) == (beside.mean > 0.0);
     same_sign && beside.mean.abs() > beside.half && test.mean.abs() > control.mean.abs()
@@ -245,27 +247,25 @@ fn decide(design: &Design, test: &Estimate, tost: &Estimate, control: Option<&Co
     match find(margin(rule), Span::of(test), Span::of(tost), spans) {
         Finding::ControlDiffers => (
             Verdict::NotShown,
-            format!(
-                "the A/A control itself differs: {}; this session can't tell the variants apart",
-                shown()
-            ),
+            format!("the A/A control itself differs: {}; this session can't separate the variants", shown()),
         ),
-        Finding::Equivalent => {
-            (Verdict::Equivalent, format!("the interval lies within {} % of equal", rule.equivalence * 100.0))
-        }
+        Finding::Equivalent => (
+            Verdict::Equivalent,
+            format!("the confidence interval is within {} % of equal", rule.equivalence * 100.0),
+        ),
         Finding::HoldsOne => (Verdict::NotShown, why_it_holds_one(design, test, control)),
         Finding::NotBesideControl => (
             Verdict::NotShown,
             format!(
-                "the A/A control showed {}, and less that it is {}, no difference that is sure",
+                "the A/A control showed {}; without it, the effect is {}, which is not significant",
                 shown(),
                 control.map(|control| beside_words(control.beside)).unwrap_or_default()
             ),
         ),
         Finding::Differs => {
             let better = (test.ratio < 1.0) == test.metric.lower_is_better();
-            let beside = if control.is_some() { ", also less what the A/A control showed" } else { "" };
-            let why = format!("the {:.4} % interval excludes 1{beside}", test.confidence * 100.0)
+            let beside = if control.is_some() { ", also after subtracting the A/A control" } else { "" };
+            let why = format!("the {:.4} % confidence interval excludes 1{beside}", test.confidence * 100.0)
                 .replace(".0000 %", " %");
             (if better { Verdict::Better } else { Verdict::Worse }, why)
         }
@@ -280,7 +280,7 @@ fn why_it_holds_one(design: &Design, test: &Estimate, control: Option<&Control>)
             "; more starts would narrow it".to_owned(),
         ),
         Some(builds) => (
-            format!("{} builds an arm", builds.blocks),
+            format!("{} builds per arm", builds.blocks),
             "; more builds would narrow it, more pairs hardly".to_owned(),
         ),
         None => {
@@ -305,12 +305,12 @@ fn why_it_holds_one(design: &Design, test: &Estimate, control: Option<&Control>)
         }
     };
     format!(
-        "the interval holds 1; these {counted} would have shown {:.1} % or more{more}",
+        "the confidence interval contains 1; these {counted} could detect {:.1} % or more{more}",
         (test.detectable_ratio - 1.0) * 100.0
     )
 }
 
-/// So many A/B pairs, with A/A pairs in the design's proportion.
+/// This number of A/B pairs, with A/A pairs in the design's proportion.
 fn in_pairs(design: &Design, is_controlled: bool, pairs: u32) -> String {
     match controls_beside(design, pairs) {
         controls if is_controlled && controls > 0 => format!("{pairs} A/B and {controls} A/A pairs"),
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn verdicts_follow_the_rule() {
         use Metric::{Capacity, CpuPerRecord, Throughput};
-        check(CpuPerRecord, 0.90, 1.0, 0.02, Verdict::Better, "95 % interval excludes 1");
+        check(CpuPerRecord, 0.90, 1.0, 0.02, Verdict::Better, "95 % confidence interval excludes 1");
         check(CpuPerRecord, 1.10, 1.0, 0.02, Verdict::Worse, "excludes 1");
         check(Throughput, 1.10, 1.0, 0.02, Verdict::Better, "excludes 1");
         check(Capacity, 2.00, 1.0, 0.02, Verdict::Better, "excludes 1");
@@ -380,7 +380,7 @@ mod tests {
         check(Capacity, 1.00, 1.0, 0.005, Verdict::Equivalent, "within 2 %");
         check(CpuPerRecord, 1.00, 1.0, 0.005, Verdict::Equivalent, "within 2 %");
         check(CpuPerRecord, 1.005, 1.0, 0.001, Verdict::Equivalent, "within 2 %");
-        check(CpuPerRecord, 1.03, 1.0, 0.20, Verdict::NotShown, "would have shown");
+        check(CpuPerRecord, 1.03, 1.0, 0.20, Verdict::NotShown, "could detect");
         check(CpuPerRecord, 0.90, 1.2, 0.02, Verdict::NotShown, "control itself differs");
         check(CpuPerRecord, 1.10, 0.85, 0.28, Verdict::NotShown, "");
     }
@@ -410,11 +410,7 @@ mod tests {
         }
         let judged = judge(&rule, &all);
         assert_eq!(judged.judgements[0].verdict, Verdict::NotShown);
-        assert!(
-            judged.judgements[0].why.contains("no difference that is sure"),
-            "{:?}",
-            judged.judgements[0]
-        );
+        assert!(judged.judgements[0].why.contains("which is not significant"), "{:?}", judged.judgements[0]);
     }
 
     #[test]

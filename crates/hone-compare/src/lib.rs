@@ -1,11 +1,10 @@
-//! Two variants, pair by pair: which pairs to measure in which order ([`plan`]), what ratio they show with which
-//! interval ([`estimate()`]), and what may be said of it ([`judge()`]).
+//! Two variants, pair by pair: the pairs to measure and their order ([`plan`]), their ratio with its confidence interval ([`estimate()`]),
+//! and the verdict ([`judge()`]).
 //!
-//! Pure: no process, file, socket or clock, and no randomness without a seed, so that a comparison can be computed
-//! again from its record.
+//! Pure: no process, file, socket or clock, and no randomness without a seed, so that a comparison can be computed again from its record.
 //!
-//! The pair is the unit of resampling, never the request: requests of one window share its neighbours, its
-//! caches and its layout, and are not independent.
+//! The pair is the unit of resampling, never the request. Requests of one window share its neighbours, its caches and its layout, so they
+//! are not independent.
 
 mod change_points;
 mod design;

@@ -1,57 +1,57 @@
-//! What a comparison is asked for, before it is laid out.
+//! The requested comparison, before its layout.
 
 use std::collections::BTreeMap;
 
 use hone_record::{Disturbance, Metric, Mode};
 
-/// What the user asks for.
+/// The user's request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Duet or solo.
+    /// Concurrent (duet) or sequential (solo).
     pub mode: Mode,
-    /// Whether the arms of a duet have places of their own and change them.
+    /// Whether the arms of a duet have their own CPUs, and swap them.
     pub places: bool,
     /// A/B pairs.
     pub pairs: u32,
-    /// A/A pairs; zero goes without a control.
+    /// A/A pairs; zero skips the control.
     pub control_pairs: u32,
-    /// The metric the verdict hangs on.
+    /// The metric that decides the verdict.
     pub primary: Metric,
     /// Metrics that must not get worse.
     pub guards: Vec<Metric>,
-    /// Whether [`crate::DEFAULT_GUARDS`] guard where `guards` is empty.
+    /// Whether [`crate::DEFAULT_GUARDS`] apply if `guards` is empty.
     pub default_guards: bool,
-    /// Two-sided error of the primary interval.
+    /// Two-sided error of the primary metric's confidence interval.
     pub alpha: f64,
     /// Margin inside which two variants count as equal (0.02 = 2 %).
     pub equivalence: f64,
     /// Seed of order and bootstrap.
     pub seed: u64,
-    /// Builds of A and of B; pairs are spread over them.
+    /// Builds of A and of B; the pairs are spread over them.
     pub builds: [u32; 2],
-    /// The first of the control pairs that are a pilot: they are measured before anything else.
+    /// The first control pairs, which are a pilot: Hone measures them before anything else.
     pub pilot_pairs: u32,
-    /// Requests that nearly every window will have; `None` asks nothing of the tails.
+    /// The requests that nearly every window will have; `None` sets no requirement on tail percentiles.
     pub requests_per_window: Option<u64>,
-    /// Metrics by which the arms can't be compared, with the reason, beside those that the windows can't tell.
+    /// Metrics that can't compare the arms, with the reason, besides those that the windows can't show.
     pub refused: BTreeMap<Metric, String>,
-    /// When neighbours make a pair not count.
+    /// The rule that excludes pairs because of neighbours.
     pub disturbance: Option<Disturbance>,
-    /// Whether the arms are two targets that go on living between their windows, see [`hone_record::Design::both_controls`].
+    /// Whether the arms are two targets that keep running between their windows, see [`hone_record::Design::both_controls`].
     pub both_controls: bool,
-    /// Most excluded pairs of each kind that are measured again; `None` for half as many as are planned. 0 keeps to the planned pairs,
-    /// whatever effect they can show.
+    /// The most excluded pairs of each kind that are measured again; `None` for half of the planned number. 0 keeps to the planned pairs,
+    /// whatever effect they can detect.
     pub reserve: Option<u32>,
-    /// The ratio above 1 that the pairs have to be able to show, for which up to twice as many more are measured; `None` keeps to the
-    /// planned ones. Of several builds no A/A pair tells how many they would need.
+    /// The ratio above 1 that the pairs must be able to detect. Up to twice as many further pairs serve that. `None` keeps to the planned
+    /// pairs. With several builds, no A/A pair shows the necessary number.
     pub effect: Option<f64>,
-    /// Whether the targets' own counters of busy time are read.
+    /// Whether Hone reads the targets' own counters of busy time.
     pub busy: bool,
 }
 
 impl Plan {
-    /// A/B and A/A pairs of one build on each side that Hone measures as planned. There are no guards, no reserve and no effect to show; whoever
-    /// wants more sets it.
+    /// A/B and A/A pairs of one build on each side, measured exactly as planned. There are no guard metrics, no reserve and no effect to
+    /// detect; the caller can set them.
     pub fn new(mode: Mode, primary: Metric, [pairs, control_pairs]: [u32; 2]) -> Self {
         Self {
             mode,

@@ -1,11 +1,11 @@
-//! What pairs that are not measured yet will show: the smallest effect that will be found, and the pairs an effect needs.
+//! The power of pairs that are not measured yet: the smallest detectable effect, and the pairs that an effect needs.
 //!
-//! A formula for the power of a t-test would promise too much here: it takes the spread for known, where a pilot of a few
-//! pairs only guesses it, and it knows nothing of the control, against which an effect must hold its own. So the promise
-//! comes from simulated sessions, judged by the rule itself. Each draws a true spread that the pilot leaves possible, the
-//! control pairs still to come and the A/B pairs, and asks the rule what it will say.
+//! A formula for the power of a t-test would be too optimistic here. It assumes a known spread, which a pilot of a few pairs only
+//! estimates, and it ignores the control, which an effect must exceed. So the power comes from simulated sessions, judged by the rule
+//! itself. Each session draws a true spread that is consistent with the pilot, the remaining control pairs and the A/B pairs, and applies
+//! the rule.
 //!
-//! `tests/promise.rs` holds the promises against what is then found.
+//! `tests/promise.rs` compares the predictions with the results.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -22,27 +22,27 @@ use crate::random::{chi_square, normal};
 use crate::student::{Quantiles, t_quantile, welch_freedom};
 use crate::tail::{self, Question};
 
-/// Simulated sessions for each promise: its simulation error is then below one per cent.
+/// Simulated sessions for each prediction: the error of the simulation is then below one per cent.
 const SESSIONS: usize = 2_000;
-/// More pairs than anybody waits for.
+/// More pairs than anyone would wait for.
 const MOST_PAIRS: u32 = 10_000;
-/// An effect beyond a factor of 1,000 is not looked for.
+/// The search stops at an effect of a factor of 1,000.
 const LARGEST_EFFECT: f64 = 6.9;
 
-/// How the pairs after the pilot are laid out.
+/// The layout of the pairs after the pilot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// A/B pairs.
     pub pairs: u32,
-    /// A/A pairs beside those of the pilot.
+    /// A/A pairs besides those of the pilot.
     pub more_control_pairs: u32,
-    /// Builds an arm. With more than one nothing is promised.
+    /// Builds per arm. There is no prediction with more than one.
     pub blocks: u32,
 }
 
 impl Layout {
-    /// As many A/B pairs, with A/A pairs in this layout's proportion: a control that stays small ends what more A/B pairs can
-    /// show.
+    /// This number of A/B pairs, with A/A pairs in this layout's proportion: a control that stays small limits the effect of more A/B
+    /// pairs.
     #[must_use]
     pub fn with_pairs(self, pairs: u32) -> Self {
         let scaled = u64::from(pairs) * u64::from(self.more_control_pairs) / u64::from(self.pairs.max(1));
@@ -50,7 +50,7 @@ impl Layout {
     }
 }
 
-/// What an A/A pilot says about one metric.
+/// The data of an A/A pilot about one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
     logs: Vec<f64>,
@@ -59,8 +59,8 @@ pub struct Outlook {
     seed: u64,
 }
 
-/// How wide the estimate's interval is, in standard errors, on average over normal samples: the bootstrap is wider than
-/// Student's t with few pairs. Kept for each number of pairs, because every metric and every effect asks again.
+/// The width of the estimate's confidence interval, in standard errors, on average over normal samples: with few pairs the bootstrap is
+/// wider than Student's t. Cached by the number of pairs, because every metric and every effect needs it.
 #[derive(Debug, Default)]
 pub struct Widths {
     /// |t*| of normal samples, for each number of values.
@@ -71,7 +71,7 @@ pub struct Widths {
 
 /// Samples over which the width is averaged.
 const SAMPLES: usize = 40;
-/// From here on the two agree within one in a hundred.
+/// From this number on, the two agree within one in a hundred.
 const LIKE_STUDENT: u32 = 30;
 
 impl Widths {
@@ -102,30 +102,30 @@ fn normal_samples(values: u32) -> Vec<Vec<f64>> {
     (0..SAMPLES).map(|_| sample(&mut random)).collect()
 }
 
-/// Promises for all metrics of a rule.
+/// Predictions for all metrics of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Promises {
     /// The primary metric first.
     pub metrics: Vec<Promise>,
-    /// Metrics of which nothing can be promised, and why.
+    /// Metrics without a prediction, and the reason.
     pub not_planned: BTreeMap<Metric, String>,
-    /// Why nothing is promised of any metric; `None` when something is.
+    /// Why no metric has a prediction; `None` if one has.
     pub none: Option<String>,
 }
 
-/// Why nothing can be promised of several builds. Both windows of an A/A pair are of one build, so the pilot has none of the
-/// spread on which the interval over builds rests.
+/// Why several builds have no prediction. Both windows of an A/A pair use one build, so the pilot contains nothing of the spread that
+/// determines the confidence interval over builds.
 fn why_none(layout: Layout) -> Option<String> {
     (layout.blocks > 1).then(|| {
         format!(
-            "the interval rests on {} blocks of builds, and the pilot's pairs, each of one build, say nothing of how much builds \
-             differ; all of the budget is used",
+            "the confidence interval depends on {} blocks of builds, but a pilot of one build does not show \
+             how much builds differ; Hone uses the whole budget",
             layout.blocks
         )
     })
 }
 
-/// What the planned pairs can show of every metric; `effect` is the ratio that was asked for.
+/// The power of the planned pairs for every metric; `effect` is the requested ratio.
 pub fn promises(design: &Design, pilot: &[PairOutcome], layout: Layout, effect: Option<f64>) -> Promises {
     let rule = &design.rule;
     let mut found =
@@ -136,7 +136,7 @@ pub fn promises(design: &Design, pilot: &[PairOutcome], layout: Layout, effect: 
             Some(_) if found.none.is_some() => {}
             Some(outlook) => found.metrics.push(outlook.promise(metric, layout, effect, &mut widths)),
             None => {
-                let reason = format!("fewer than {FEWEST_PAIRS} pairs of the pilot have it on both sides");
+                let reason = format!("fewer than {FEWEST_PAIRS} pilot pairs have it on both sides");
                 found.not_planned.insert(metric, reason);
             }
         }
@@ -145,7 +145,7 @@ pub fn promises(design: &Design, pilot: &[PairOutcome], layout: Layout, effect: 
 }
 
 impl Outlook {
-    /// `None` when fewer than five pairs of the pilot have the metric.
+    /// `None` if fewer than five pilot pairs have the metric.
     pub fn new(rule: &Rule, metric: Metric, pilot: &[PairOutcome]) -> Option<Self> {
         let log = |pair: &PairOutcome| Some((pair.values_b.get(&metric)? / pair.values_a.get(&metric)?).ln());
         let counts = |pair: &&PairOutcome| pair.kind == PairKind::Control && pair.dropped.is_none();
@@ -170,24 +170,23 @@ impl Outlook {
         }
     }
 
-    /// Spread around 0, where the mean of A/A pairs truly lies.
+    /// Spread around 0, the true mean of A/A pairs.
     pub fn spread(&self) -> f64 {
         (self.logs.iter().map(|log| log * log).sum::<f64>() / self.logs.len() as f64).sqrt()
     }
 
-    /// Probability that a true ratio of `effect` will be found, with the right sign.
+    /// The probability of detecting a true ratio of `effect`, with the right sign.
     pub fn power(&self, layout: Layout, effect: f64, widths: &mut Widths) -> f64 {
         self.sessions(layout, widths).found(effect.ln())
     }
 
-    /// The same, should one pair in ten scatter five times as far as the others: a pilot of a few pairs often does not meet such
-    /// a one.
+    /// The same if one pair in ten scatters five times as far as the others. A pilot of a few pairs often contains no such pair.
     pub fn power_with_tail(&self, layout: Layout, effect: f64, widths: &mut Widths) -> f64 {
         let Self { alpha, margin, seed, .. } = *self;
         tail::power(&self.logs, Question { layout, effect: effect.ln(), alpha, margin, seed }, widths)
     }
 
-    /// Smallest ratio above 1 that will be found with a probability of 80 %; `None` above a factor of 1,000.
+    /// The smallest ratio above 1 that is detected with a probability of 80 %; `None` above a factor of 1,000.
     pub fn smallest_effect(&self, layout: Layout, widths: &mut Widths) -> Option<f64> {
         let sessions = self.sessions(layout, widths);
         let (mut low, mut high) = (0.0, LARGEST_EFFECT);
@@ -201,8 +200,8 @@ impl Outlook {
         Some(ratio_of(high))
     }
 
-    /// A/B pairs after which a true ratio of `effect` will be found with a probability of 80 %, with A/A pairs in the layout's
-    /// proportion; `None` when 10,000 would not do, which a control that differs can cause.
+    /// The A/B pairs that detect a true ratio of `effect` with a probability of 80 %, with A/A pairs in the layout's proportion. `None` if
+    /// 10,000 are not enough, for example because the control differs.
     pub fn pairs_needed(&self, layout: Layout, effect: f64, widths: &mut Widths) -> Option<u32> {
         first_enough(FEWEST_PAIRS, MOST_PAIRS, |pairs| {
             self.power(layout.with_pairs(pairs), effect, widths) >= POWER
@@ -246,7 +245,7 @@ impl Outlook {
         }
     }
 
-    /// The pilot's pairs together with those still to come.
+    /// The pilot's pairs together with the remaining ones.
     fn control(&self, layout: Layout, true_sd: f64, limit: f64, random: &mut ChaCha8Rng) -> Span {
         let (count, more) = (self.logs.len() as f64, f64::from(layout.more_control_pairs));
         let mean = self.logs.iter().sum::<f64>() / count;
@@ -275,7 +274,7 @@ struct Limits {
     beside_tost: Rc<Quantiles>,
 }
 
-/// One simulated session without its effect, so that all effects are asked of the same sessions.
+/// One simulated session without its effect, so that all effects use the same sessions.
 #[derive(Debug)]
 struct Draw {
     offset: f64,
@@ -293,7 +292,7 @@ struct Sessions {
 }
 
 impl Sessions {
-    /// Share in which an effect (a log ratio, not negative) is found with its sign.
+    /// The share of sessions in which an effect (a log ratio, not negative) is detected with its sign.
     fn found(&self, effect: f64) -> f64 {
         let finds = |draw: &&Draw| {
             let mean = effect + draw.offset;

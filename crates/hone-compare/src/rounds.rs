@@ -1,7 +1,7 @@
-//! Many variants in rounds: which of them goes when, and the design of each comparison that the rounds hold.
+//! Many variants in rounds: their order, and the design of each comparison within the rounds.
 //!
-//! In every round each variant is loaded once, alone, for a short time. A pair is a parent and its child in the same round,
-//! a control pair the baseline and its byte copy in the same round: so one sitting serves all comparisons of a tree.
+//! In every round Hone loads each variant once, alone, for a short time. A pair is a parent and its child in the same round. A control pair
+//! is the baseline and its byte copy in the same round. So one session serves all comparisons of a tree.
 
 use std::collections::BTreeMap;
 
@@ -15,46 +15,46 @@ use crate::design::{
 use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
 use crate::plan::Plan;
 
-/// The baseline among the variants of rounds.
+/// The index of the baseline among the variants.
 pub const BASELINE: usize = 0;
-/// Its byte copy: the control.
+/// The index of its byte copy, the control.
 pub const TWIN: usize = 1;
 
-/// What is asked of rounds.
+/// The request for rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoundPlan {
-    /// Variants, the baseline and its twin among them.
+    /// Number of variants, including the baseline and its twin.
     pub variants: usize,
-    /// Rounds that are planned. Behind them come those of the reserve, see [`Self::reserve`].
+    /// Planned rounds. Those of the reserve come after them, see [`Self::reserve`].
     pub rounds: u32,
     /// Rounds in reserve; `None` for half as many as are planned.
     pub asked_reserve: Option<u32>,
-    /// Rounds that the processes live for before all are started anew; 0 when each window has a process of its own.
+    /// Rounds between restarts of all processes; 0 if each window has its own process.
     pub block_rounds: u32,
-    /// Builds of each variant, of the same source with another layout each. A block measures one of them, of all variants alike.
+    /// Builds of each variant, from the same source with different layouts. A block measures one of them, and the same one of all variants.
     pub builds: u32,
-    /// Whether the load keeps its own pace and takes as many operations as the target can do: then throughput tells.
+    /// Whether the load sets its own pace and does as many operations as the target can: then throughput is a valid metric.
     pub closed_loop: bool,
-    /// The metric the verdicts hang on.
+    /// The metric that decides the verdicts.
     pub primary: Metric,
     /// Metrics that must not get worse.
     pub guards: Vec<Metric>,
-    /// Two-sided error of the primary interval.
+    /// Two-sided error of the primary metric's confidence interval.
     pub alpha: f64,
     /// Margin inside which two variants count as equal.
     pub equivalence: f64,
     /// Seed of orders and bootstrap.
     pub seed: u64,
-    /// Metrics that the windows can't tell, with the reason.
+    /// Metrics that the windows can't show, with the reason.
     pub refused: BTreeMap<Metric, String>,
-    /// Whether the targets' own counters of busy time are read.
+    /// Whether Hone reads the targets' own counters of busy time.
     pub busy: bool,
-    /// Whether pairs count that neighbours disturbed.
+    /// Whether disturbed pairs count.
     pub keep_disturbed: bool,
 }
 
 impl RoundPlan {
-    /// Rounds in reserve: one has its turn while excluded pairs leave a comparison with fewer of a kind than planned.
+    /// Rounds in reserve. Hone uses one while excluded pairs leave a comparison with fewer pairs of a kind than planned.
     pub fn reserve(&self) -> u32 {
         self.asked_reserve.unwrap_or_else(|| default_reserve(self.rounds))
     }
@@ -64,9 +64,8 @@ impl RoundPlan {
         self.rounds.saturating_add(self.reserve())
     }
 
-    /// The variants of each round in the order in which they are loaded. Every second round has the order of the one before
-    /// it backwards, so that in two rounds any two variants stand in both orders, and all have the same mean place: what
-    /// drifts evenly favours nobody. The orders are random otherwise.
+    /// The order of the variants in each round. Every second round reverses the order of the one before it. So any two variants appear in
+    /// both orders within two rounds, and all have the same mean place: an even drift favours no variant. Otherwise the orders are random.
     pub fn orders(&self) -> Vec<Vec<usize>> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let mut orders: Vec<Vec<usize>> = Vec::new();
@@ -83,15 +82,15 @@ impl RoundPlan {
         orders
     }
 
-    /// The block of a round: which start of the processes it belongs to.
+    /// The block of a round: the start of the processes that it belongs to.
     pub fn block(&self, round: u32) -> u32 {
         round / self.block_rounds.max(1)
     }
 
-    /// The build that each block measures. All come once, in random order, before any comes again, so that no build has the
-    /// morning and another the evening. The first ones stay when rounds are added.
+    /// The build that each block measures. All builds come once, in random order, before any repeats, so that no build runs only in the
+    /// morning and another only in the evening. Additional rounds do not change the first ones.
     pub fn builds_of_blocks(&self) -> Vec<u32> {
-        /// Of the orders of builds, which must not move with the orders of variants.
+        /// The seed for the orders of builds, which must be independent of the orders of variants.
         const STREAM: u64 = 1;
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(STREAM);
@@ -104,15 +103,15 @@ impl RoundPlan {
         builds
     }
 
-    /// How often processes are started that pairs share; 0 where each pair has its own.
+    /// The number of process starts that pairs share; 0 if each pair has its own.
     fn starts(&self) -> u32 {
         if self.block_rounds > 1 { self.rounds.div_ceil(self.block_rounds) } else { 0 }
     }
 
-    /// The design of one comparison: `edge` is a parent and its child. Pairs stand in the order test, control, round by round.
+    /// The design of one comparison: `edge` is a parent and its child. The order of the pairs is test, control, round by round.
     ///
     /// # Errors
-    /// As [`crate::plan()`], and with fewer starts of the processes than an interval over them needs.
+    /// As for [`crate::plan()`]. Also fails with too few starts of the processes for a confidence interval over them.
     pub fn design(&self, edge: [usize; 2]) -> Result<Design, DesignError> {
         check_counts([("rounds", self.rounds), ("reserve", self.reserve())])?;
         let starts = self.starts();
@@ -148,8 +147,8 @@ impl RoundPlan {
             place(second) < place(first)
         };
         let both = |order: &Vec<usize>| [is_swapped(order, edge), is_swapped(order, [BASELINE, TWIN])];
-        // Pairs of a test share the luck of their builds, over however many starts; those of a control, which holds a build against
-        // its own copy, that of their start.
+        // Pairs of a test share the luck of their builds, over any number of starts. Pairs of a control compare a build with its own copy,
+        // so they share the luck of their start.
         let blocks = (0..self.most_rounds()).flat_map(|round| {
             let start = self.block(round);
             [if self.builds > 1 { builds[start as usize] } else { start }, start]
@@ -164,17 +163,18 @@ impl RoundPlan {
     }
 }
 
-/// Metrics that windows of counted operations can't tell: nobody sees single operations, and an operation is record and
-/// request at once.
+/// Metrics that windows of counted operations can't show: Hone does not see single operations, and an operation is both a record and a
+/// request.
 pub fn refused_for_operations(primary: Metric) -> BTreeMap<Metric, String> {
-    let latency = "the load's command counts operations and tells the latency of none of them".to_owned();
+    let latency = "the load's command counts operations and reports no latency for them".to_owned();
     let twice = if primary == Metric::CpuPerRequest { Metric::CpuPerRecord } else { Metric::CpuPerRequest };
-    let same = "an operation is a record and a request: it would be the same figure again".to_owned();
+    let same =
+        "an operation is both a record and a request, so this would be the same figure again".to_owned();
     let latencies = Metric::ALL.into_iter().filter(|metric| metric.is_latency());
     latencies.map(|metric| (metric, latency.clone())).chain([(twice, same)]).collect()
 }
 
-/// Rounds after which an interval exists at all.
+/// The fewest rounds that give a confidence interval.
 pub const FEWEST_ROUNDS: u32 = FEWEST_PAIRS;
 
 #[cfg(test)]
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!((own.starts, own.blocks.len()), (0, 22));
         for (builds, rounds, told) in [
             (2, 12, "2 builds of A and 2 of B can't be compared"),
-            (5, 8, "5 builds need 5 blocks of rounds, and there are 4"),
+            (5, 8, "5 builds need 5 blocks of rounds, but there are 4"),
         ] {
             let refused = RoundPlan { builds, ..asked(rounds, 2) }.design([0, 2]).unwrap_err().to_string();
             assert!(refused.contains(told), "{refused}");

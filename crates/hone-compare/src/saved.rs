@@ -1,5 +1,4 @@
-//! Windows that were measured at other times: no pairs, no common arrivals, no control. What can still be said of them, and
-//! what can't.
+//! Windows of different times: no pairs, no common arrivals, no control. What they still show, and what they can't show.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +11,24 @@ use crate::design::{DesignError, check_levels, refused};
 use crate::estimate::{mean_and_sd, ratio_of};
 use crate::student::t_quantile;
 
-/// Windows a side needs before there is an interval: as many as a comparison needs pairs.
+/// Windows that a side needs for a confidence interval: as many as a comparison needs pairs.
 pub const FEWEST_WINDOWS: usize = 5;
 
-/// How saved windows are held against each other.
+/// How to compare saved windows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SavedRule {
-    /// The metric that is told first.
+    /// The metric that comes first.
     pub primary: Metric,
-    /// Two-sided error of its interval.
+    /// Two-sided error of its confidence interval.
     pub alpha: f64,
     /// Margin inside which two sides count as equal.
     pub equivalence: f64,
 }
 
-/// Refuses a metric that says nothing of a target, and an error or a margin of which no interval can be made.
+/// Refuses a metric that says nothing about a target, and an error rate or a margin without a valid confidence interval.
 ///
 /// # Errors
-/// With the reason.
+/// Returns the reason.
 pub fn check_saved(rule: SavedRule) -> Result<(), DesignError> {
     match refused(None).remove(&rule.primary) {
         Some(reason) => {
@@ -39,7 +38,7 @@ pub fn check_saved(rule: SavedRule) -> Result<(), DesignError> {
     }
 }
 
-/// Holds two groups of windows against each other; the names say where they came from.
+/// Compares two groups of windows; the names are their sources.
 pub fn compare_saved(a: (&str, &[Window]), b: (&str, &[Window]), rule: SavedRule) -> SavedComparison {
     let [good_a, good_b] = [a.1, b.1].map(|windows| {
         windows.iter().filter(|window| why_saved_does_not_count(window).is_none()).collect::<Vec<_>>()
@@ -56,11 +55,11 @@ pub fn compare_saved(a: (&str, &[Window]), b: (&str, &[Window]), rule: SavedRule
     SavedComparison { cannot_show: cannot_show(&a, &b), a, b, differences, no_finding, estimates }
 }
 
-/// Why a window that was measured at another time does not count: as in a pair, and it must be whole.
+/// Why a saved window is excluded. The rule is that of a pair, and the window must be complete.
 pub fn why_saved_does_not_count(window: &Window) -> Option<String> {
     let cut = || {
         let name = &window.variant;
-        window.was_interrupted().then(|| format!("{name} was ended before its time"))
+        window.was_interrupted().then(|| format!("{name} was interrupted"))
     };
     window.why_excluded().or_else(cut)
 }
@@ -80,23 +79,23 @@ fn side(source: &str, windows: &[Window]) -> SavedSide {
     }
 }
 
-/// One question at a time: with two differences, nobody could say which of them made the ratio.
+/// One question at a time: two differences leave the cause of the ratio open.
 fn why_nothing_is_said(a: &[&Window], b: &[&Window], differences: &[String]) -> Option<String> {
     let fewest = a.len().min(b.len());
     if fewest < FEWEST_WINDOWS {
         let why = if fewest < 2 {
-            "a single window says nothing of how much the next one would differ"
+            "a single window does not show how much windows vary"
         } else {
-            "so few say next to nothing of how much the next one would differ"
+            "this number hardly shows how much windows vary"
         };
-        return Some(format!("{fewest} window(s) on a side, at least {FEWEST_WINDOWS} are needed: {why}"));
+        return Some(format!("{fewest} window(s) on a side; at least {FEWEST_WINDOWS} are necessary: {why}"));
     }
     (differences.len() > 1).then(|| {
-        format!("the sides differ in {} things, and nobody could say which of them it is", differences.len())
+        format!("the sides differ in {} things, so the ratio has no single cause", differences.len())
     })
 }
 
-/// In what the sides differ beside their target. Sides that are not alike in themselves differ too.
+/// The differences between the sides, besides their target. Windows that differ within a side count too.
 fn differences(a: &[&Window], b: &[&Window]) -> Vec<String> {
     let loads = [a, b].map(|windows| windows.iter().map(|window| load(&window.workload)).collect::<Vec<_>>());
     let fields: Vec<&String> = loads[0].first().map(|load| load.keys().collect()).unwrap_or_default();
@@ -115,7 +114,7 @@ fn differences(a: &[&Window], b: &[&Window]) -> Vec<String> {
     let mut found: Vec<String> = fields.into_iter().filter_map(of_load).collect();
     found.extend(
         [
-            of_window("durability, what the target does before it acknowledges", &|window| {
+            of_window("durability before the target acknowledges", &|window| {
                 Some(window.durability.storage.clone())
             }),
             of_window("machine, CPU", &|window| machine(window, |found| found.cpu_model.clone())),
@@ -130,8 +129,7 @@ fn differences(a: &[&Window], b: &[&Window]) -> Vec<String> {
     found
 }
 
-/// In words, when the values of the sides are not one and the same. What one side does not know is no difference: nobody can
-/// tell.
+/// In words, if the sides do not have one common value. An unknown value is no difference.
 fn difference(name: &str, values: [Vec<String>; 2]) -> Option<String> {
     let [a, b] = values.map(|mut values| {
         values.sort();
@@ -143,7 +141,7 @@ fn difference(name: &str, values: [Vec<String>; 2]) -> Option<String> {
     (known && !same).then(|| format!("{name}: {} in A, {} in B", a.join(" and "), b.join(" and ")))
 }
 
-/// The load by field; what differs between any two windows of one run (name, seed) is left out.
+/// The load by field, without the fields that differ between any two windows of one run (name, seed).
 fn load(workload: &Workload) -> BTreeMap<String, String> {
     let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(workload) else {
         return BTreeMap::new();
@@ -152,7 +150,7 @@ fn load(workload: &Workload) -> BTreeMap<String, String> {
     fields.map(|(name, value)| (name, value.to_string().replace('"', ""))).collect()
 }
 
-/// Ratio of the geometric means, with Welch's interval over windows: the sides may have different spreads and numbers.
+/// Ratio of the geometric means, with Welch's confidence interval over windows: the sides may have different spreads and numbers.
 fn estimate(
     metric: Metric,
     a: &[&Window],
@@ -167,7 +165,7 @@ fn estimate(
     }
     let ((mean_a, sd_a), (mean_b, sd_b)) = (mean_and_sd(&logs_a), mean_and_sd(&logs_b));
     let difference = mean_b - mean_a;
-    // A capacity is of windows that climb, which tell nothing else.
+    // Only windows of a climbing load have a capacity, and they show nothing else.
     let is_other = |metric: &Metric| ![rule.primary, Metric::Capacity].contains(metric);
     let others = Metric::ALL.into_iter().filter(is_other).count() as f64;
     let alpha = if metric == rule.primary { rule.alpha } else { rule.alpha / others };
@@ -178,7 +176,7 @@ fn estimate(
         (ratio_of(difference - half), ratio_of(difference + half), 1.0 - alpha)
     });
     let margin = (1.0 + rule.equivalence).ln();
-    // At a fixed rate, throughput is what was asked for; and where one side ends at the send, latencies are two things.
+    // At a fixed rate, throughput is the requested one. If one side measures up to the send only, the latencies are not comparable.
     let loads = [a, b].map(|side| side[0].workload.clone());
     let unlike = refused_for_loads(&loads).contains_key(&metric);
     let tells = enough && may_judge && !unlike && !refused(None).contains_key(&metric);
@@ -205,14 +203,13 @@ fn logs(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values.filter(|value| *value > 0.0).map(f64::ln).filter(|log| log.is_finite()).collect()
 }
 
-/// The geometric mean of what windows have of a metric, and how many of the values it rests on: those that have a logarithm. `None` where none
-/// has.
+/// The geometric mean of a metric over windows, and the number of values in it: those with a logarithm. `None` without any.
 pub fn geometric_mean(values: &[f64]) -> Option<(f64, usize)> {
     let logs = logs(values.iter().copied());
     (!logs.is_empty()).then(|| (ratio_of(mean_and_sd(&logs).0), logs.len()))
 }
 
-/// Half the width of Welch's interval of a difference of means.
+/// Half the width of Welch's confidence interval of a difference of means.
 fn welch_half_width((sd_a, n_a): (f64, usize), (sd_b, n_b): (f64, usize), alpha: f64) -> f64 {
     let part = |sd: f64, n: usize| sd * sd / n as f64;
     let (part_a, part_b) = (part(sd_a, n_a), part(sd_b, n_b));
@@ -230,20 +227,21 @@ fn cannot_show(a: &SavedSide, b: &SavedSide) -> Vec<String> {
     let order = if apart {
         let (first, second) = if a.from_unix_ms <= b.from_unix_ms { ("A", "B") } else { ("B", "A") };
         format!(
-            "drift and order: all windows of {first} were measured before those of {second}; whatever changed in between is in \
-             the ratio"
+            "drift and order: all windows of {first} were measured before those of {second}; the ratio \
+             includes every change in between"
         )
     } else {
         "drift and order: the windows were not measured in random order, pair by pair".to_owned()
     };
     vec![
         order,
-        "one sitting: windows of one sitting share its luck, so the interval is too narrow for what two sittings differ by \
-         on their own; a difference is not yet one of the targets, and nothing is called better or worse"
+        "one session: windows of one session share its luck, so the confidence interval is too narrow for \
+         differences between sessions; a difference may come from the sessions, and no verdict is better or \
+         worse"
             .to_owned(),
         "a bias between the sides: there is no A/A control".to_owned(),
-        "neighbours: what was on the machine hit one side and not the other".to_owned(),
-        "luck of the layout: each side is the build that it was".to_owned(),
+        "neighbours: other processes on the machine may have hit only one side".to_owned(),
+        "code layout: each side is a single build".to_owned(),
     ]
 }
 

@@ -1,5 +1,5 @@
-//! Did one get slower beside its peers? A difference in differences: its ratio to them after a change, over the same ratio before it.
-//! What makes all of them slower at the same time (load, time of day, a noisy neighbour of all) cancels.
+//! Whether one host became slower than its peers: a difference in differences. The value is its ratio to the peers after a change, over the
+//! same ratio before it. Anything that slows all of them at the same time (load, time of day, a common neighbour) cancels.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
@@ -9,32 +9,32 @@ use crate::estimate::{
 };
 use crate::student::{t_quantile, welch_freedom};
 
-/// How much a ratio has moved, with its interval.
+/// The shift of a ratio, with its confidence interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shift {
-    /// The ratio after over the ratio before: above 1 it got worse beside the others, where less is better.
+    /// The ratio after over the ratio before: above 1 it got worse than the others, if less is better.
     pub ratio: f64,
-    /// Lower end of the interval.
+    /// Lower end of the confidence interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Of the interval, two-sided.
+    /// Confidence level, two-sided.
     pub confidence: f64,
     /// Blocks before the change.
     pub before: u32,
     /// Blocks after it.
     pub after: u32,
-    /// The smallest shift that these blocks would have shown, four times in five.
+    /// The smallest shift that these blocks detect with a probability of 80 %.
     pub detectable_ratio: f64,
 }
 
-/// The shift between two stretches of time. A value is a ratio of one block of time, long enough that what disturbs
-/// one block does not disturb the next one, too.
+/// The shift between two stretches of time. A value is the ratio of one block of time. A block is so long that a disturbance of one block
+/// does not affect the next one.
 ///
-/// The interval is the bootstrap's, studentised as Welch does it: both stretches are resampled, each by itself.
+/// The confidence interval is the bootstrap's, studentised as Welch does it. The bootstrap resamples each stretch by itself.
 ///
 /// # Errors
-/// When a stretch has fewer than [`FEWEST_PAIRS`] blocks, or a value has no logarithm.
+/// Fails when a stretch has fewer than [`FEWEST_PAIRS`] blocks, or when a value has no logarithm.
 pub fn shift(
     before: &[f64],
     after: &[f64],
@@ -109,7 +109,7 @@ fn deviation(sides: &[Side; 2], random: &mut ChaCha8Rng) -> f64 {
     } else if moved <= f64::EPSILON {
         0.0
     } else {
-        // A resample of equal values knows nothing of the spread; counting it as far keeps the interval honest.
+        // A resample of equal values knows nothing about the spread; counting it as far keeps the interval honest.
         f64::INFINITY
     }
 }
@@ -138,7 +138,8 @@ mod tests {
         assert_eq!(shift(&[1.0; 5], &[0.0; 5], 0.95, 100, 1), Err(NotEstimated::NotPositive));
     }
 
-    /// The interval holds the truth as often as it says, within what 2,000 trials can tell, also with unlike sides and skewed noise.
+    /// The interval holds the true value as often as its level says, as far as 2,000 trials can show, also with unlike sides and skewed
+    /// noise.
     #[test]
     fn the_interval_keeps_its_promise() {
         let mut random = ChaCha8Rng::seed_from_u64(11);

@@ -1,9 +1,9 @@
-//! Stalls in pairs. They are few, and most windows have none, so there is no ratio of them: what is counted is in which window of
-//! a pair requests stood still for longer. Windows are the unit, never stalls: those of one window share a cause.
+//! Stalls in pairs. They are few, and most windows have none, so their ratio is undefined. Hone counts in which window of a pair requests
+//! stalled for longer. Windows are the unit, never stalls: those of one window share a cause.
 
 use hone_record::{PairKind, StallVerdict, Verdict};
 
-/// A pair that counts: its kind, and for how long each of its windows stalled, in seconds.
+/// A valid pair: its kind, and the stall time of each of its windows, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StallPair {
     /// Test or control.
@@ -12,8 +12,8 @@ pub struct StallPair {
     pub stalled_s: [f64; 2],
 }
 
-/// Judges by the exact sign test over the pairs that differ, two-sided, with the interval of Clopper and Pearson (Biometrika 1934) of the
-/// share in which B stalled for longer. A control that leans by the same test makes it not shown.
+/// Judges by the exact sign test over the pairs that differ, two-sided, with the confidence interval of Clopper and Pearson (Biometrika
+/// 1934) of the share in which B stalled for longer. A control that leans by the same test makes the result inconclusive.
 pub fn judge_stalls(pairs: &[StallPair], alpha: f64) -> StallVerdict {
     let longer = |wanted: PairKind| {
         let of_kind = || pairs.iter().filter(|pair| pair.kind == wanted).map(|pair| pair.stalled_s);
@@ -38,11 +38,11 @@ fn decide([a, b]: [u32; 2], [low, high]: [f64; 2], control: [u32; 2], alpha: f64
     if control_low > 0.5 || control_high < 0.5 {
         let [first, second] = control;
         let why = format!(
-            "the A/A control itself leans: {first} pairs to {second}; this session can't tell stalls apart"
+            "the A/A control itself leans: {first} pairs to {second}; this session can't separate stalls"
         );
         return (Verdict::NotShown, why);
     }
-    let told = format!("it stalled for longer in {b} pairs, and the host as it is in {a}");
+    let told = format!("it stalled for longer in {b} pairs, and the unchanged host in {a}");
     if low > 0.5 {
         (Verdict::Worse, told)
     } else if high < 0.5 {
@@ -51,17 +51,17 @@ fn decide([a, b]: [u32; 2], [low, high]: [f64; 2], control: [u32; 2], alpha: f64
         let needed = fewest(alpha);
         (
             Verdict::NotShown,
-            format!("{told}; at least {needed} pairs that differ, and all alike, would show it"),
+            format!("{told}; a verdict needs at least {needed} pairs that differ, all in the same direction"),
         )
     }
 }
 
-/// The fewest pairs with which the sign test can speak at all.
+/// The fewest pairs with which the sign test can be significant.
 fn fewest(alpha: f64) -> u32 {
     (1..1_000).find(|pairs| 2.0 * 0.5_f64.powi(*pairs) <= alpha).map_or(1_000, |pairs| pairs as u32)
 }
 
-/// Interval of the share of the second.
+/// Confidence interval of the share of the second.
 fn clopper_pearson([first, second]: [u32; 2], alpha: f64) -> [f64; 2] {
     let trials = first + second;
     if trials == 0 {
@@ -73,7 +73,7 @@ fn clopper_pearson([first, second]: [u32; 2], alpha: f64) -> [f64; 2] {
     [low, high]
 }
 
-/// Where a rising function is 0, between 0 and 1.
+/// The root of a rising function between 0 and 1.
 fn root(rising: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
@@ -83,8 +83,7 @@ fn root(rising: impl Fn(f64) -> f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Probability of at most `count` successes in `trials`, each with this probability. By logarithms, since a term may be smaller than any
-/// number.
+/// Probability of at most `count` successes in `trials`, each with this probability. By logarithms, because a term may underflow.
 fn at_most(count: u32, trials: u32, share: f64) -> f64 {
     if share <= 0.0 {
         return 1.0;

@@ -1,8 +1,8 @@
-//! Student's t distribution, as far as the smallest detectable effect needs it.
+//! Student's t distribution, for the smallest detectable effect.
 
 /// Quantile of Student's t with `freedom` degrees, by bisection of the distribution function.
 ///
-/// `probability` lies strictly between 0 and 1; the answer is right to 1e-9.
+/// `probability` must be strictly between 0 and 1; the answer is accurate to 1e-9.
 pub(crate) fn t_quantile(probability: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (-1e3, 1e3);
     while high - low > 1e-9 {
@@ -16,15 +16,15 @@ pub(crate) fn t_quantile(probability: f64, freedom: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Degrees of freedom of a difference of two means, after Welch and Satterthwaite: each side has the variance of its mean and
-/// the degrees that it rests on.
+/// Degrees of freedom of a difference of two means, after Welch and Satterthwaite: each side has the variance and the degrees of freedom of
+/// its mean.
 pub(crate) fn welch_freedom(sides: [(f64, f64); 2]) -> f64 {
     let variance: f64 = sides.iter().map(|(variance, _)| variance).sum();
     let parts: f64 = sides.iter().map(|(variance, freedom)| variance * variance / freedom).sum();
     if parts > 0.0 { variance * variance / parts } else { sides[0].1 + sides[1].1 }
 }
 
-/// Quantiles of one probability for any degrees of freedom from two on, read from a table: simulations ask for thousands.
+/// Quantiles of one probability for any degrees of freedom from two on, read from a table: simulations need thousands.
 #[derive(Debug)]
 pub(crate) struct Quantiles(Vec<f64>);
 

@@ -1,9 +1,9 @@
-//! What an effect's chance is when the noise has a tail that a short pilot may not have met: one pair in ten with five times
-//! the spread of the others, as a neighbour that comes and goes makes it.
+//! The probability of detecting an effect if the noise has a tail that a short pilot may not have met: one pair in ten with five times the
+//! spread of the others, for example by an intermittent neighbour.
 //!
-//! Five quiet pairs in a row are what such noise shows in more than half of all pilots. So it is asked what the rule would say of sessions
-//! whose noise has that tail and whose spread is one that the pilot leaves possible. Here the pairs themselves are drawn and resampled: a mean and a
-//! spread do not say how wide an interval becomes that holds one wild pair.
+//! With such noise, more than half of all pilots show five quiet pairs in a row. So the simulation applies the rule to sessions whose noise
+//! has that tail, and whose spread is consistent with the pilot. It draws and resamples the pairs themselves: a mean and a spread do not
+//! determine the width of a confidence interval with one wild pair.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
@@ -14,32 +14,32 @@ use crate::power::{Layout, Widths};
 use crate::random::{normal, uniform};
 use crate::student::{t_quantile, welch_freedom};
 
-/// Share of pairs that are hit.
+/// Share of disturbed pairs.
 const SHARE: f64 = 0.1;
-/// How much wider those scatter.
+/// Their spread, relative to the others.
 const SCALE: f64 = 5.0;
 /// Simulated sessions: the error of the simulation is below 2.5 per cent.
 const SESSIONS: usize = 400;
-/// Resamples of each.
+/// Resamples of each session.
 const RESAMPLES: u32 = 400;
-/// From so many pairs on, Student's t does for the resamples.
+/// From this number of pairs on, Student's t can replace the resamples.
 const LIKE_STUDENT: u32 = 60;
 /// Steps of the spread's grid, and its ends as factors of the pilot's own.
 const STEPS: u32 = 200;
 const GRID: (f64, f64) = (0.05, 4.0);
 
-/// What is asked, beside the pilot.
+/// The question, besides the pilot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question {
     pub(crate) layout: Layout,
-    /// As a log ratio, not negative.
+    /// A log ratio, not negative.
     pub(crate) effect: f64,
     pub(crate) alpha: f64,
     pub(crate) margin: f64,
     pub(crate) seed: u64,
 }
 
-/// Probability that the effect is found with its sign.
+/// The probability of detecting the effect with its sign.
 pub(crate) fn power(pilot: &[f64], question: Question, widths: &mut Widths) -> f64 {
     let mut random = ChaCha8Rng::seed_from_u64(question.seed);
     let spreads = Spreads::new(pilot);
@@ -93,11 +93,11 @@ fn tailed(random: &mut ChaCha8Rng) -> f64 {
     scale * normal(random)
 }
 
-/// The spreads of undisturbed pairs that a pilot leaves possible, each as likely as the pilot makes it (before the pilot, every
-/// order of magnitude is as likely as the other).
+/// The spreads of undisturbed pairs that are consistent with a pilot, weighted by their likelihood (a priori, every order of magnitude is
+/// equally likely).
 struct Spreads {
     spreads: Vec<f64>,
-    /// Up to each of them, of all.
+    /// Cumulative weights, as shares of the total.
     likelihood: Vec<f64>,
 }
 

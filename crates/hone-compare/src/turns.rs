@@ -1,7 +1,7 @@
-//! Whose turn it is: the planned pairs, others in place of excluded ones, and more where the A/A pairs scatter too much.
+//! Decides which pair comes next: the planned pairs, replacements of excluded ones, and more pairs if the A/A pairs scatter too much.
 //!
-//! Two things decide, and nothing else: how many pairs count, and how much the A/A pairs scatter. What A/B pairs show has no say, so
-//! that nobody measures on until he likes the answer. `tests/effect.rs` holds the false verdicts of such sessions against the rule's error.
+//! Only two things decide: the number of valid pairs, and the scatter of the A/A pairs. The A/B results have no influence, so that no one
+//! measures on until the answer is convenient. `tests/effect.rs` compares the false verdicts of such sessions with the rule's error.
 
 use hone_record::{Design, Effect, PairKind, PairOutcome};
 
@@ -9,48 +9,48 @@ use crate::estimate::POWER;
 use crate::judge::primary_control_differs;
 use crate::power::{Layout, Outlook, Widths};
 
-/// Where a kind of pair stands in a list of both: the A/A pairs first.
+/// The index of a kind of pair in a list of both: the A/A pairs come first.
 pub fn place_of(kind: PairKind) -> usize {
     usize::from(kind == PairKind::Test)
 }
 
-/// The pairs of a design as their turns come.
+/// The pairs of a design in their order.
 #[derive(Debug, Clone)]
 pub struct Turns<'a> {
     design: &'a Design,
-    /// Pairs that have to count, by [`place_of`].
+    /// Valid pairs required, by [`place_of`].
     wanted: [usize; 2],
-    /// Pairs that count so far.
+    /// Valid pairs so far.
     counted: [usize; 2],
-    /// Pairs of the reserve that may still be measured.
+    /// Pairs of the reserve that are still available.
     spare: [usize; 2],
     asked: PilotAnswer,
-    /// Whether the A/A pairs were asked if they themselves differ.
+    /// Whether Hone has checked that the A/A pairs do not differ themselves.
     asked_again: bool,
 }
 
-/// Whether the A/A pairs have been asked how many pairs it takes.
+/// Whether Hone has computed the necessary pairs from the A/A pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PilotAnswer {
     NotYet,
-    /// Too few of them counted.
+    /// There are too few valid A/A pairs.
     InVain,
     Answered,
 }
 
-/// That more pairs are measured than planned.
+/// Hone measures more pairs than planned.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct More {
-    /// The ratio above 1 that the planned pairs would most probably find; `None` where that is beyond all sense.
+    /// The ratio above 1 that the planned pairs would most probably detect; `None` if that is absurdly large.
     pub planned_ratio: Option<f64>,
-    /// The one that they have to find.
+    /// The ratio that they must detect.
     pub wanted_ratio: f64,
-    /// A/B and A/A pairs on top of the planned ones.
+    /// Additional A/B and A/A pairs.
     pub pairs: [u32; 2],
 }
 
 impl<'a> Turns<'a> {
-    /// Before the first pair.
+    /// The state before the first pair.
     pub fn new(design: &'a Design) -> Self {
         let of = |pairs: &[PairKind]| {
             let tests = pairs.iter().filter(|kind| **kind == PairKind::Test).count();
@@ -73,14 +73,14 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Whether a pair of the order has its turn. A planned pair always has; one of the reserve has it while fewer of its kind count than
-    /// have to.
+    /// Whether a pair of the order comes next. A planned pair always does. A reserve pair does while there are too few valid pairs of its
+    /// kind.
     pub fn is_due(&self, index: usize) -> bool {
         let Some(place) = self.design.order.get(index).copied().map(place_of) else { return false };
         index < self.design.planned() || (self.counted[place] < self.wanted[place] && self.spare[place] > 0)
     }
 
-    /// Enters a pair that was measured.
+    /// Records a measured pair.
     pub fn count(&mut self, pair: &PairOutcome) {
         let place = place_of(pair.kind);
         self.counted[place] += usize::from(pair.dropped.is_none());
@@ -89,17 +89,17 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Pairs that count, the A/A pairs first; see [`place_of`].
+    /// Valid pairs, the A/A pairs first; see [`place_of`].
     pub fn counted(&self) -> [usize; 2] {
         self.counted
     }
 
-    /// Asks once, behind the planned pairs and as soon as enough A/A pairs count, whether more are needed, and takes them into account.
-    /// `None` where it was asked before, the planned ones will do, or the design keeps to them.
+    /// Checks once, after the planned pairs and as soon as there are enough valid A/A pairs, whether more pairs are necessary, and adds
+    /// them. `None` if it was checked before, if the planned ones are sufficient, or if the design keeps to them.
     pub fn more(&mut self, measured: &[PairOutcome]) -> Option<More> {
         let effect = self.design.effect.as_ref().filter(|_| self.asked != PilotAnswer::Answered)?;
         let Some(needed) = Needed::of(self.design, effect, measured) else {
-            // Too few count to tell anything: all that may come on top may be measured in place of the excluded.
+            // There are too few valid pairs for a decision: all additional pairs may replace the excluded ones.
             if self.asked == PilotAnswer::NotYet {
                 let [tests, controls] = effect.more;
                 self.spare = [self.spare[0] + controls as usize, self.spare[1] + tests as usize];
@@ -120,11 +120,11 @@ impl<'a> Turns<'a> {
         })
     }
 
-    /// Asks once, behind all other pairs, whether the A/A pairs themselves differ from 1 by the rule. If they do, as many of them are measured
-    /// again. `None` if they do not.
+    /// Checks once, after all other pairs, whether the A/A pairs themselves differ from 1 by the rule. If they do, Hone measures as many of
+    /// them again. `None` if they do not.
     ///
-    /// One control in twenty differs by chance, and no verdict is possible then. As many pairs again clear about two of three such controls
-    /// (`tests/effect.rs`).
+    /// One control in twenty differs by chance, and then no verdict is possible. The same number of further pairs clears about two of three
+    /// such controls (`tests/effect.rs`).
     pub fn again(&mut self, index: usize, measured: &[PairOutcome]) -> Option<u32> {
         let effect = self.design.effect.as_ref().filter(|effect| effect.again > 0 && !self.asked_again)?;
         let is_behind = index + effect.again as usize >= self.design.order.len();
@@ -142,20 +142,20 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// What it takes to find an effect.
+/// The pairs that detect an effect.
 struct Needed {
     more: [u32; 2],
     planned_ratio: Option<f64>,
 }
 
 impl Needed {
-    /// `None` where too few A/A pairs count. They alone are looked at.
+    /// `None` if there are too few valid A/A pairs. The A/B pairs play no role.
     fn of(design: &Design, effect: &Effect, measured: &[PairOutcome]) -> Option<Self> {
         let outlook = Outlook::new(&design.rule, design.rule.primary, measured)?;
         let counts = |pair: &&PairOutcome| pair.kind == PairKind::Control && pair.dropped.is_none();
         let known = measured.iter().filter(counts).count() as u32;
         let [most_tests, most_controls] = effect.more;
-        // In the proportion of those that are planned.
+        // In the planned proportion.
         let controls =
             |more: u32| (u64::from(most_controls) * u64::from(more)).div_ceil(u64::from(most_tests)) as u32;
         let layout = |more: u32| Layout {

@@ -53,7 +53,7 @@ fn the_interval_over_builds_holds_the_truth_as_often_as_it_says() {
                 tell(&format!(
                     "{builds} builds, {between} between them, {name} noise: {missed} of {sessions} miss"
                 ));
-                // 5 % promised; 7.5 % is 3.6 standard errors above it.
+                // The design's rate is 5 %; 7.5 % is 3.6 standard errors above it.
                 assert!(
                     missed < 75,
                     "{name}, {builds} builds, between {between}: {missed} of {sessions} miss"
@@ -89,7 +89,7 @@ fn the_spread_between_builds_is_told_and_fewer_than_three_are_refused() {
     let two = measured(&mut random, normal, 2, 8, 1.0, 0.05);
     let message = estimate(&two, 0.95, 1_000, 1).unwrap_err().to_string();
     assert!(
-        message.contains("only 2 of the blocks (builds, or starts of the processes) have a pair that counts"),
+        message.contains("only 2 of the blocks (builds, or starts of the processes) have a valid pair"),
         "{message}"
     );
 }

@@ -1,6 +1,6 @@
-//! Does the instrument keep its promises? Known truth, many sessions: an A/A must stay silent, an effect of known size
-//! must be found as often as the smallest detectable effect promises, and an interval must hold the truth as often
-//! as it says, also with few pairs and with heavy tails.
+//! Does the instrument meet its stated error rates? With a known true effect and many sessions: an A/A session must find nothing, an effect
+//! of known size must be found as often as the smallest detectable effect says, and an interval must hold the true value as often as its
+//! level says, also with few pairs and with heavy tails.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn the_interval_holds_the_truth_as_often_as_it_says() {
                 })
                 .count();
             tell(&format!("{name} noise, {count} pairs: {misses} of {sessions} intervals miss"));
-            // 5 % promised; 7.5 % is 3.6 standard errors above it at 1,000 sessions.
+            // The design's rate is 5 %; 7.5 % is 3.6 standard errors above it at 1,000 sessions.
             assert!(misses < 75, "{name}, {count} pairs: {misses} of {sessions} intervals miss the truth");
         }
     }
@@ -67,7 +67,7 @@ fn holds_the_table(name: &str, noise: Noise, seed: u64, expected: [f64; 5]) {
     }
 }
 
-/// The interval does not keep its promise under strong skew; these are the figures of docs/method.md.
+/// The interval does not reach its level under strong skew; these are the figures of docs/method.md.
 #[test]
 fn under_skew_intervals_miss_more_often_than_they_say() {
     holds_the_table("log-normal", skewed, 23, [11.5, 12.0, 11.2, 10.0, 8.1]);
@@ -108,7 +108,7 @@ fn the_percentile_interval_would_break_its_promise() {
     assert!(misses > 90, "only {misses} of {sessions}: the studentised interval would not be needed");
 }
 
-/// The level at which eight secondary metrics are told, with as few pairs as are allowed.
+/// The level of eight secondary metrics, with the smallest allowed number of pairs.
 #[test]
 fn secondary_intervals_hold_with_the_fewest_pairs_and_stay_finite() {
     let mut random = ChaCha8Rng::seed_from_u64(21);
@@ -123,7 +123,7 @@ fn secondary_intervals_hold_with_the_fewest_pairs_and_stay_finite() {
         })
         .count();
     tell(&format!("99.4 % intervals, 5 pairs: {misses} of {sessions} miss"));
-    // 0.6 % promised; 1.5 % is 3.5 standard errors above it.
+    // The design's rate is 0.6 %; 1.5 % is 3.5 standard errors above it.
     assert!(misses < 15, "{misses} of {sessions} intervals miss the truth");
 }
 

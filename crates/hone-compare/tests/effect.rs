@@ -44,7 +44,7 @@ fn measured(random: &mut ChaCha8Rng, design: &Design, truth: Truth) -> Vec<PairO
     pairs
 }
 
-/// Of so many sessions: those that say better or worse, and pairs for each.
+/// Counts of sessions with verdict better and worse, and the pairs of each.
 fn found(seed: u64, asked: (u32, u32, Option<f64>), truth: Truth, sessions: usize) -> (usize, f64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (mut spoke, mut pairs) = (0, 0);
@@ -96,7 +96,7 @@ fn an_effect_that_the_planned_pairs_would_miss_is_found() {
     }
 }
 
-/// So many of the sessions say nothing because their own control differs, with or without asking it again.
+/// The number of sessions without a finding because their own control differs, with or without a repeat of the control.
 fn without_control(asks_again: bool, sessions: usize) -> usize {
     let mut random = ChaCha8Rng::seed_from_u64(11);
     let truth = Truth { effect: 0.85, noise: normal, sd: 0.12 };

@@ -1,5 +1,5 @@
-//! *Equivalent* is a promise of its own: two arms that differ by the margin are called equal in one of twenty sessions at most, however
-//! noisy the pairs, with and without a control; and arms that are equal are called so where the pairs are quiet enough.
+//! *Equivalent* has its own error rate: two arms that differ by the margin are called equal in one of twenty sessions at most, however
+//! noisy the pairs, with and without a control; and equal arms are called so if the pairs are quiet enough.
 
 use hone_record::Verdict;
 
@@ -18,7 +18,7 @@ fn arms_that_differ_by_the_margin_are_called_equal_in_one_of_twenty_sessions_at_
     for (truth, sd) in [(1.02, 0.005), (1.02, 0.02), (1.02, 0.05), (1.0 / 1.02, 0.01)] {
         for (noise, control_pairs) in [(normal as Noise, 0), (normal, 6), (heavy, 0)] {
             let called = called_equal(noise, control_pairs, truth, sd);
-            // 5 % promised; 8.5 % is four standard errors above it.
+            // The design's rate is 5 %; 8.5 % is four standard errors above it.
             assert!(
                 called < 51,
                 "{truth}, sd {sd}, {control_pairs} control pairs: {called} of {SESSIONS_OF_A_RIG}"

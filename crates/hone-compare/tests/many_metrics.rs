@@ -1,5 +1,5 @@
-//! Eight metrics are told beside the primary one. Whoever looks at all of them must not find a difference that is none more
-//! often than at one of them: the family's error stays below 5 %, whether the metrics move together or not.
+//! Eight metrics are reported next to the primary one. A reader of all of them must not find a false difference more often than with one of
+//! them: the family's error rate stays below 5 %, whether the metrics move together or not.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +28,9 @@ fn pairs(random: &mut ChaCha8Rng, order: &[PairKind], together: f64) -> Vec<Pair
     order.iter().enumerate().map(one).collect()
 }
 
-/// The secondary metrics together. Holm's step-down tests would find a little more, but have no intervals of their own: an
-/// interval at the level of its step breaks the family's promise, and the ones that keep it end at 1 for all that was
-/// found, which tells nobody how large an effect is. So every metric has the same level, and verdict and interval can't
-/// contradict each other.
+/// The secondary metrics together. Holm's step-down tests would find a little more, but have no intervals of their own: an interval at the
+/// level of its step breaks the error rate of the family, and the intervals that keep it end at 1 for each found effect, so they say
+/// nothing about its size. So every metric has the same level, and verdict and interval can't contradict each other.
 #[test]
 fn the_family_of_secondary_metrics_stays_silent_in_19_of_20() {
     let mut random = ChaCha8Rng::seed_from_u64(40);
@@ -51,7 +50,7 @@ fn the_family_of_secondary_metrics_stays_silent_in_19_of_20() {
                 })
             })
             .count();
-        // 5 % promised; 10 % is four standard errors above it.
+        // The design's rate is 5 %; 10 % is four standard errors above it.
         assert!(spoken <= 30, "common share {together}: {spoken} of {sessions}");
     }
 }

@@ -1,6 +1,6 @@
-//! One stall in one window. A published tail result (p99 of 763 ms before, 1.97 ms after) can be told to the per cent by
-//! two runs of 20 s that differ in nothing but one pause of 0.975 s in the first. Whoever compares two such runs sees a
-//! factor of 400; whoever compares pairs must not.
+//! One stall in one window. A published tail result (p99 of 763 ms before, 1.97 ms after) can be reproduced to the per cent by two runs of
+//! 20 s that differ only by one pause of 0.975 s in the first. A comparison of two such runs shows a factor of 400; a comparison of pairs
+//! must not.
 
 use hone_compare::{judge, plan};
 use hone_record::{Metric, PairKind, PairOutcome, Verdict};
@@ -19,7 +19,7 @@ fn the_two_windows_alone_would_tell_the_published_story() {
     assert!((before[&Metric::LatencyP50] / after[&Metric::LatencyP50] - 1.0).abs() < 0.03);
 }
 
-/// Among any number of pairs, wherever it falls, one stall of one window makes nobody better or worse.
+/// With any number of pairs, wherever it falls, one stall of one window makes no variant better or worse.
 #[test]
 fn one_stall_in_one_window_is_not_shown() {
     let mut random = ChaCha8Rng::seed_from_u64(2);

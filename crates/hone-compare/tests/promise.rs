@@ -1,5 +1,5 @@
-//! Does the planner keep its word? It sees an A/A pilot, promises how likely an effect will be found, and the session then
-//! finds it that often. Sessions come with all kinds of noise, as machines do.
+//! Is the planner right? From an A/A pilot it predicts how likely an effect will be found, and the session then finds it that often.
+//! Sessions have all kinds of noise, as machines do.
 
 use hone_compare::{Layout, Outlook, Widths, judge, plan};
 use hone_record::{Design, Metric, PairKind, PairOutcome, Verdict};
@@ -42,14 +42,14 @@ fn pilot(random: &mut ChaCha8Rng, noise: Noise, sd: f64) -> (Vec<PairOutcome>, O
     (pilot, outlook)
 }
 
-/// Sessions whose spread is anything from a hundredth to one (evenly in its logarithm), sorted by what the planner
-/// promised: of those that were promised 70 to 90 per cent, 70 to 90 per cent find the effect.
+/// Sessions whose spread is between 0.01 and 1 (evenly distributed in its logarithm), sorted by the predicted power: of those with a
+/// predicted 70 to 90 per cent, 70 to 90 per cent find the effect.
 #[test]
 fn an_effect_is_found_as_often_as_was_promised() {
     for (effect, seed) in [(1.05, 11), (1.10, 12), (1.30, 13)] {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut widths = Widths::default();
-        // Promised, and found, in five classes of promises.
+        // Predicted and found share, in five classes of predicted power.
         let mut classes = [(0.0, 0u32, 0u32); 5];
         for session in 0..1_000 {
             let sd = (uniform(&mut random) * 100f64.ln()).exp() / 100.0;
@@ -65,20 +65,20 @@ fn an_effect_is_found_as_often_as_was_promised() {
             let count = f64::from(sessions.max(1));
             let (promised, found) = (promised / count, f64::from(found) / count);
             tell(&format!(
-                "effect {effect}: promised {promised:.3}, found {found:.3} in {sessions} sessions"
+                "effect {effect}: predicted {promised:.3}, found {found:.3} in {sessions} sessions"
             ));
             // Four standard errors, and two per cent for Student's t in place of each bootstrap.
             let error = (promised * (1.0 - promised) / count).sqrt();
             assert!(
                 sessions < 30 || (found - promised).abs() < 4.0 * error + 0.02,
-                "{effect}: promised {promised:.3}, found {found:.3} in {sessions} sessions"
+                "{effect}: predicted {promised:.3}, found {found:.3} in {sessions} sessions"
             );
         }
     }
 }
 
-/// Both promises and what came of them, in sessions that were promised 80 % or more if the noise stays like the pilot's: once
-/// of those with less than 85 % under a tail, once of the others. Spreads are evenly distributed in their logarithm.
+/// Both predictions and the found share, in sessions with a predicted 80 % or more if the noise stays like the pilot's: once for those with
+/// less than 85 % under a tail, once for the others. Spreads are evenly distributed in their logarithm.
 fn kept(noise: Noise, seed: u64) -> [Kept; 2] {
     let (effect, mut random) = (1.10, ChaCha8Rng::seed_from_u64(seed));
     let mut widths = Widths::default();
@@ -121,8 +121,8 @@ impl Kept {
     }
 }
 
-/// A pilot of six pairs meets one of one in ten in less than half of all cases, and what it did not meet breaks its promise. The one
-/// with a tail is kept then; where there is no tail, it is too careful.
+/// A pilot of six pairs contains a one-in-ten event in less than half of all cases, and an event that it did not contain makes its
+/// prediction too high. The prediction with a tail stays right then; where there is no tail, it is too low.
 #[test]
 fn under_a_tail_the_promise_with_a_tail_is_the_one_that_is_kept() {
     let of_heavy = kept(heavy, 15);
@@ -153,7 +153,7 @@ fn the_smallest_detectable_effect_is_found_in_four_of_five_sessions() {
                 verdict(&mut random, normal, &pilot, layout, effect, sd) == Verdict::Worse
             })
             .count();
-        // 80 % promised; four standard errors are 5.7 %.
+        // The prediction is 80 %; four standard errors are 5.7 %.
         assert!((found as f64 / f64::from(sessions) - 0.8).abs() < 0.06, "sd {sd}: {found} of {sessions}");
     }
 }

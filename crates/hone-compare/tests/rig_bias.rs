@@ -1,6 +1,5 @@
-//! A rig that favours one arm does so in A/A pairs too. Held against a control with an uncertainty of its own, a bias without
-//! an effect must not be called one, a bias that hides an effect must not make the arms equal, and a real effect must still
-//! be found.
+//! A rig that favours one arm does so in A/A pairs too. Compared with a control that has its own uncertainty, a bias without an effect must
+//! not be called an effect, a bias that hides an effect must not make the arms equal, and a real effect must still be found.
 
 use hone_record::Verdict;
 
@@ -16,7 +15,7 @@ fn a_bias_that_control_and_test_share_is_no_effect() {
     {
         let rig = Rig { noise: normal, pairs, control_pairs: 6, bias, effect: 1.0, sd };
         let spoken = rig.sessions_with(&SPOKEN, 70);
-        // 5 % promised; 8.5 % is four standard errors above it.
+        // The design's rate is 5 %; 8.5 % is four standard errors above it.
         assert!(spoken < 51, "{pairs} pairs, bias {bias}, sd {sd}: {spoken} of 600 spoke up");
     }
 }

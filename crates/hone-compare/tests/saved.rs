@@ -91,7 +91,7 @@ fn one_window_each_has_a_ratio_and_no_finding() {
     let found = compare_saved(("a.json", &a), ("b.json", &b), RULE);
     assert!((found.estimates[0].ratio - 0.5).abs() < 1e-9);
     assert_eq!((found.estimates[0].interval, found.finding()), (None, None));
-    assert!(found.no_finding.as_ref().unwrap().contains("a single window says nothing"), "{found:?}");
+    assert!(found.no_finding.as_ref().unwrap().contains("a single window does not show"), "{found:?}");
     assert!(found.cannot_show[0].contains("all windows of A were measured before those of B"), "{found:?}");
 }
 
@@ -107,7 +107,7 @@ fn welch_holds_the_truth_over_windows_of_unequal_spread() {
             low > 1.05 || high < 1.05
         })
         .count();
-    // 5 % promised; 10 % is four standard errors above it.
+    // The design's rate is 5 %; 10 % is four standard errors above it.
     assert!(missed <= 30, "{missed} of {sessions}");
 }
 
@@ -160,11 +160,11 @@ fn nothing_is_said_of_throughput_at_a_fixed_rate() {
         [(5.0, 0.02), (1.5, 0.02), (f64::NAN, 0.02), (0.05, 2.0), (0.0, 0.02), (0.05, 0.0)]
     {
         let refused = check_saved(SavedRule { alpha, equivalence, ..RULE }).unwrap_err().to_string();
-        assert!(refused.contains("must lie between 0 and"), "{refused}");
+        assert!(refused.contains("must be between 0 and"), "{refused}");
     }
 }
 
-/// One that nobody answers ends when it is sent.
+/// A request without a response ends when it is sent.
 #[test]
 fn nothing_is_said_of_latencies_beside_those_of_acks_0() {
     let mut random = ChaCha8Rng::seed_from_u64(65);
@@ -193,7 +193,7 @@ fn two_differences_are_named_and_leave_nothing_to_say_and_one_is_the_question() 
     assert_eq!(found.differences[1], "machine, cores: 2 in A, 64 in B");
     assert_eq!(found.finding(), None);
     assert!(found.no_finding.unwrap().contains("differ in 2 things"));
-    assert!(found.estimates[0].interval.is_some(), "the ratio is told all the same");
+    assert!(found.estimates[0].interval.is_some(), "the ratio is reported anyway");
 }
 
 /// The same rule as for the windows of a pair.
@@ -209,7 +209,7 @@ fn windows_that_would_not_count_in_a_pair_are_left_out_with_their_reason() {
     let found = compare_saved(("a", &a), ("b", &b), RULE);
     assert_eq!((found.b.windows, found.b.left_out.len()), (2, 4));
     for (left_out, reason) in
-        found.b.left_out.iter().zip(["failed 20000 of", "saturated", "gone", "before its time"])
+        found.b.left_out.iter().zip(["failed 20000 of", "saturated", "gone", "was interrupted"])
     {
         assert!(left_out.contains(reason), "{left_out}");
     }

@@ -120,8 +120,8 @@ fn an_effect_is_found_on_its_side() {
     }
 }
 
-/// Sessions in which equal variants of so many builds speak up. Each build of each variant has its luck for all of the session,
-/// each start of a process has its own, and each round its noise. The twin is a copy of the baseline's build.
+/// The number of sessions in which equal variants of the given number of builds differ. Each build of each variant has its own offset for
+/// the whole session, each start of a process has its own, and each round its noise. The twin is a copy of the baseline's build.
 fn spoken_of_builds(effect: f64, builds: u32) -> [u32; 2] {
     const ROUNDS: u32 = 30;
     const BLOCK_ROUNDS: u32 = 3;

@@ -1,18 +1,18 @@
-//! What an instruction at a known place does with the flow, and how long it is: as much of the instruction set as branches are. Whatever is
-//! no branch is not told. Bytes are not trusted. Pure.
+//! Effect on the control flow, and length, of an instruction at a known address: only the part of the instruction set that branches need.
+//! Other instructions are not recognized. The input bytes are not trusted. The code is pure.
 
 use crate::image::Image;
 
-/// Does what it does to the flow.
+/// Effect of a branch on the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Comes back behind it.
+    /// Returns to the next instruction.
     Call,
-    /// Never goes on behind it.
+    /// Never continues after it.
     Leaves,
-    /// Leaves, to wherever it was called from.
+    /// Returns to the caller.
     Returns,
-    /// Goes on behind it where it is not taken.
+    /// Continues after it if it is not taken.
     Conditional,
 }
 
@@ -20,21 +20,21 @@ pub(crate) enum Way {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Decoded {
     pub(crate) way: Way,
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) size: u32,
 }
 
-/// ELF's numbers of machines, and where they stand.
+/// ELF's machine numbers, and their position.
 const X86_64: [u8; 2] = [62, 0];
 const AARCH64: [u8; 2] = [183, 0];
 const MACHINE: std::ops::Range<usize> = 18..20;
 
-/// Whether branches of this file's machine are known at all.
+/// Whether this code knows the branches of the file's machine.
 pub(crate) fn is_known(file: &[u8]) -> bool {
     file.get(MACHINE).is_some_and(|machine| machine == X86_64 || machine == AARCH64)
 }
 
-/// The branch at a linked address of a file; `None` where there is none that is known.
+/// The branch at a linked address of a file; `None` if there is no known branch.
 pub(crate) fn at(image: &Image, file: &[u8], address: u64) -> Option<Decoded> {
     let offset = usize::try_from(image.offset_of(address)?).ok()?;
     let code = file.get(offset..)?;
@@ -48,7 +48,7 @@ pub(crate) fn at(image: &Image, file: &[u8], address: u64) -> Option<Decoded> {
     }
 }
 
-/// Intel's manual, volume 2: `notrack`, `bnd`, `rep` and REX may stand before a branch.
+/// Intel's manual, volume 2: `notrack`, `bnd`, `rep` and REX may precede a branch.
 fn x86_64(code: &[u8]) -> Option<Decoded> {
     let is_prefix = |byte: &u8| matches!(byte, 0x2e | 0x3e | 0x66 | 0xf2 | 0xf3 | 0x40..=0x4f);
     let prefixes = code.iter().take(4).take_while(|byte| is_prefix(byte)).count();
@@ -68,7 +68,7 @@ fn x86_64(code: &[u8]) -> Option<Decoded> {
     Some(Decoded { way, size: prefixes as u32 + size })
 }
 
-/// Bytes of a ModRM byte with what belongs to it.
+/// Length of a ModRM byte with its following bytes.
 fn operand(modes: u8, scale: Option<u8>) -> u32 {
     let (mode, register) = (modes >> 6, modes & 7);
     let has_scale = mode != 3 && register == 4;
@@ -90,7 +90,7 @@ fn aarch64(code: &[u8]) -> Option<Decoded> {
         word if word >> 24 == 0b0101_0100 => Way::Conditional,
         // Compare, or test a bit, and branch.
         word if word >> 25 & 0x3e == 0b01_1010 || word >> 25 & 0x3f == 0b01_1011 => Way::Conditional,
-        // By a register: br, blr, ret, with or without a check of the pointer.
+        // Branches by register: br, blr, ret, with or without pointer authentication.
         word if word >> 25 == 0b110_1011 => match word >> 21 & 3 {
             0 => Way::Leaves,
             1 => Way::Call,

@@ -1,24 +1,24 @@
-//! Caches and TLBs as they are modelled: sets of entries, of which the least recently used one goes; demand alone, no prefetcher. Used by
-//! the tracer while a program runs, and by the replay of recorded windows on other layouts; so it knows nothing but `std`.
+//! Models of caches and TLBs: sets of entries with LRU replacement, demand accesses only, no prefetcher. The tracer uses them while a
+//! program runs, and the replay of recorded windows uses them for other layouts. So this file uses only `std`.
 
-/// A line of all caches, as a power of two.
+/// Line size of all caches, as a power of two.
 pub const LINE_BITS: u32 = 6;
 
-/// The form of a structure.
+/// Geometry of a structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
-    /// As reports name it.
+    /// Name in reports.
     pub name: &'static str,
-    /// Sets; a power of two.
+    /// Number of sets; a power of two.
     pub sets: u32,
-    /// Entries in a set.
+    /// Entries per set.
     pub ways: u32,
     /// An entry covers two to this many bytes.
     pub bits: u32,
 }
 
-/// Structures that are simulated, each at two sizes at least: a cliff between two sizes is a finding. They are not those of the machine,
-/// whose guests are told wrong ones. A second level sees what the first structure misses.
+/// Simulated structures, each with at least two sizes, since a cliff between two sizes is a finding. They are not those of the machine,
+/// which a hypervisor may report wrongly. A second level sees the misses of the first structure.
 pub const MODELS: [Geometry; 8] = [
     Geometry { name: "L1i 32 KiB 8-way", sets: 64, ways: 8, bits: LINE_BITS },
     Geometry { name: "L1i 64 KiB 16-way", sets: 64, ways: 16, bits: LINE_BITS },
@@ -30,7 +30,7 @@ pub const MODELS: [Geometry; 8] = [
     Geometry { name: "iTLB 32 x 2 MiB", sets: 1, ways: 32, bits: 21 },
 ];
 
-/// Places in [`MODELS`].
+/// Indexes into [`MODELS`].
 pub const L1I_32K: usize = 0;
 /// See [`L1I_32K`].
 pub const L1I_64K: usize = 1;
@@ -42,14 +42,14 @@ const SECOND_LEVELS: [usize; 2] = [3, 4];
 /// A structure with its entries.
 #[derive(Debug, Clone)]
 struct Cache {
-    /// By set, the most recently used first.
+    /// Entries by set, the most recently used first.
     entries: Box<[u64]>,
     ways: usize,
     mask: u64,
     bits: u32,
 }
 
-/// No address: none is so high.
+/// A tag that no address has.
 const EMPTY: u64 = u64::MAX;
 
 impl Cache {
@@ -62,26 +62,26 @@ impl Cache {
         }
     }
 
-    /// Whether what holds an address was used last of its set.
+    /// Whether the entry of an address was the last one used of its set.
     #[inline]
     fn is_first(&self, address: u64) -> bool {
         let tag = address >> self.bits;
         self.entries[(tag & self.mask) as usize * self.ways] == tag
     }
 
-    /// Touches what holds an address. Whether it was there.
+    /// Accesses the entry of an address. Returns whether it was present.
     #[inline]
     fn touch(&mut self, address: u64) -> bool {
         self.place(address).is_some()
     }
 
-    /// Touches what holds an address. How many of its set had been used since it was, if it was there.
+    /// Accesses the entry of an address. Returns how many entries of its set had been used since, if it was present.
     #[inline]
     fn place(&mut self, address: u64) -> Option<usize> {
         let tag = address >> self.bits;
         let set = (tag & self.mask) as usize * self.ways;
         let set = &mut self.entries[set..set + self.ways];
-        // One pass finds the tag and moves what was used since behind it.
+        // One pass finds the tag and moves the later used entries after it.
         let mut carried = tag;
         for (place, entry) in set.iter_mut().enumerate() {
             std::mem::swap(entry, &mut carried);
@@ -96,9 +96,9 @@ impl Cache {
 /// All structures of one thread.
 #[derive(Debug, Clone)]
 pub struct Hierarchy {
-    /// That of [`L1I_32K`] is not used: see [`Self::fetch`].
+    /// The model [`L1I_32K`] is not used: see [`Self::fetch`].
     caches: [Cache; MODELS.len()],
-    /// What was fetched from last. It is the most recently used entry of every TLB, so that seeing it again changes nothing.
+    /// The page of the last fetch. It is the most recently used entry of every TLB, so fetching from it again changes nothing.
     page: u64,
 }
 
@@ -109,16 +109,16 @@ impl Default for Hierarchy {
 }
 
 impl Hierarchy {
-    /// Empty.
+    /// Structures without entries.
     pub fn new() -> Self {
         Self { caches: std::array::from_fn(|model| Cache::new(&MODELS[model])), page: EMPTY }
     }
 
-    /// Fetches the line that holds an address, and tells of each structure that missed it.
+    /// Fetches the line that holds an address, and reports each structure that missed it.
     #[inline]
     pub fn fetch(&mut self, address: u64, mut missed: impl FnMut(usize)) {
         let first = &self.caches[L1I_64K];
-        // The line that was used last of its set is that of the same set, or a part of it, in each first level: nothing changes.
+        // The last used line of its set is also the last used one in each first level, so nothing changes.
         if !first.is_first(address) {
             self.fetch_line(address, &mut missed);
         }
@@ -132,7 +132,7 @@ impl Hierarchy {
         }
     }
 
-    /// Half of the ways of the same sets hold the more recent half of the lines: one structure serves both sizes.
+    /// Half of the ways of the same sets hold the more recent half of the lines, so one structure serves both sizes.
     fn fetch_line(&mut self, address: u64, missed: &mut impl FnMut(usize)) {
         let found = self.caches[L1I_64K].place(address);
         if found.is_none() {

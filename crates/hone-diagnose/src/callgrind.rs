@@ -1,59 +1,59 @@
-//! What `valgrind --tool=callgrind --dump-instr=yes` wrote: how often each instruction ran, by file; no order and no thread. For programs
-//! that qemu can't run. Read from bytes that are not trusted. Pure.
+//! Output of `valgrind --tool=callgrind --dump-instr=yes`: how often each instruction ran, by file, without order and threads. It is for
+//! programs that qemu can't run. The input bytes are not trusted. The code is pure.
 //!
-//! The format is that of Callgrind's manual: positions are relative to the last one (`+7`, `-21`, `*`), in decimals; names are numbered where
-//! they stand first; the line behind `calls=` is what the callee cost, and no instruction of its own.
+//! The format is described in Callgrind's manual: positions are relative to the last one (`+7`, `-21`, `*`), in decimals. Names get a
+//! number at their first use. The line after `calls=` is the cost of the callee, and not an instruction of its own.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::image::Image;
 use crate::model::{Block, Object, Part, Run};
 
-/// An instruction is at most so long, and the gap to the next one that ran is where its length is taken from.
+/// Largest length of an instruction. The length is estimated from the distance to the next one that ran.
 const LONGEST_INSTRUCTION: u64 = 15;
 
-/// A text that is none of Callgrind's, or of one that was asked for something else.
+/// A text that is not Callgrind's, or that lacks the needed data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallgrindFault {
-    /// Something else.
-    #[error("it does not begin as a file of callgrind's does (\"# callgrind format\")")]
+    /// The text has another format.
+    #[error("it does not begin like a callgrind file (\"# callgrind format\")")]
     Foreign,
     /// By line only.
     #[error("it has no addresses of instructions\n  next: run callgrind with --dump-instr=yes")]
     NoInstructions,
-    /// Costs, and no instructions among them.
-    #[error("it counts {events}, and no instructions (Ir)")]
+    /// The events do not include instructions.
+    #[error("it counts {events}, but not instructions (Ir)")]
     NoCounts {
-        /// What it counts.
+        /// The counted events.
         events: String,
     },
-    /// A line that makes no sense.
+    /// A line is invalid.
     #[error("line {line}: {what}")]
     Line {
         /// Its number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
-    /// Nothing ran.
-    #[error("no instruction is counted in it: did the program start?")]
+    /// No instruction ran.
+    #[error("it counts no instruction: did the program start?")]
     Nothing,
 }
 
-/// How often each instruction ran, by file and address.
+/// Number of executions of each instruction, by file and address.
 type Counts = BTreeMap<String, BTreeMap<u64, u64>>;
 
-/// Reads a file's text into the model: each instruction is a block of its own.
+/// Converts a file's text into the model. Each instruction is a block of its own.
 ///
 /// # Errors
-/// [`CallgrindFault`], with the line.
+/// Returns [`CallgrindFault`], with the line.
 pub fn read(text: &str, image: impl Fn(&str) -> Option<Image>) -> Result<Run, CallgrindFault> {
     let counts = counts(text)?;
     let mut run = Run::default();
     let mut part = Part { name: "all threads".to_owned(), threads: 1, ..Part::default() };
     for (path, instructions) in counts {
-        // Code of no file has no name for callgrind either.
+        // Callgrind has no name for code without a file either.
         let object = (path != "???").then_some(run.objects.len() as u32);
         if object.is_some() {
             run.objects.push(Object { image: image(&path), path });
@@ -86,7 +86,7 @@ fn counts(text: &str) -> Result<Counts, CallgrindFault> {
     Ok(reader.counts)
 }
 
-/// What is wrong with a line, or with all of it.
+/// The problem with a line, or with the whole text.
 enum Wrong {
     Line(String),
     All(CallgrindFault),
@@ -94,16 +94,16 @@ enum Wrong {
 
 #[derive(Default)]
 struct Reader {
-    /// Whether each position begins with an address; `None` before it is said.
+    /// Whether each position begins with an address; `None` before it is known.
     has_instructions: Option<bool>,
-    /// How many numbers a position has.
+    /// Numbers per position.
     positions: usize,
-    /// Which of the costs are instructions.
+    /// Index of instructions among the costs.
     column: Option<usize>,
     names: HashMap<String, String>,
     object: String,
     address: u64,
-    /// The next line is no instruction's own.
+    /// Whether the next line is the cost of a callee.
     is_of_a_call: bool,
     counts: Counts,
 }
@@ -126,7 +126,7 @@ impl Reader {
         } else if let Some(object) = line.strip_prefix("ob=") {
             self.object = self.name(object);
         } else if let Some(object) = line.strip_prefix("cob=") {
-            // A name may stand here first.
+            // This may be the first use of a name.
             self.name(object);
         } else if ["calls=", "jump=", "jcnd="].iter().any(|start| line.starts_with(start)) {
             self.is_of_a_call = true;
@@ -134,7 +134,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `(5) /bin/x` names, `(5)` is that name again.
+    /// `(5) /bin/x` defines a name, `(5)` refers to it.
     fn name(&mut self, text: &str) -> String {
         let Some((number, name)) = text.split_once(')') else { return text.to_owned() };
         let name = name.trim();
@@ -153,14 +153,14 @@ impl Reader {
         let position = words.next().unwrap_or_default();
         self.address = self
             .moved(position)
-            .ok_or_else(|| Wrong::Line(format!("{position} is no position of an instruction")))?;
+            .ok_or_else(|| Wrong::Line(format!("{position} is not the position of an instruction")))?;
         if std::mem::take(&mut self.is_of_a_call) {
             return Ok(());
         }
         let column = self.column.ok_or_else(|| Wrong::Line("costs stand before their names".to_owned()))?;
         // Costs of zero are left out at the end of a line.
         let Some(cost) = words.nth(self.positions - 1 + column) else { return Ok(()) };
-        let cost: u64 = cost.parse().map_err(|_| Wrong::Line(format!("{cost} is no count")))?;
+        let cost: u64 = cost.parse().map_err(|_| Wrong::Line(format!("{cost} is not a count")))?;
         let sum = self.counts.entry(self.object.clone()).or_default().entry(self.address).or_insert(0);
         *sum = sum.saturating_add(cost);
         Ok(())
@@ -222,13 +222,13 @@ mod tests {
     #[test]
     fn what_says_nothing_of_instructions_is_refused_with_the_reason() {
         let of = |text: &str| read_text(text).unwrap_err().to_string();
-        assert!(of("version: 1\n").contains("does not begin as"), "{}", of("version: 1\n"));
+        assert!(of("version: 1\n").contains("does not begin like"), "{}", of("version: 1\n"));
         let lines = "# callgrind format\npositions: line\nevents: Ir\nfn=f\n12 5\n";
         assert!(of(lines).contains("--dump-instr=yes"), "{}", of(lines));
         assert!(of("# callgrind format\nevents: Dr Dw\n").contains("counts Dr Dw"));
-        assert!(of(&format!("{HEAD}0xzz 0 1\n")).contains("line 4: 0xzz is no position"));
+        assert!(of(&format!("{HEAD}0xzz 0 1\n")).contains("line 4: 0xzz is not the position"));
         assert!(of(&format!("{HEAD}-5 0 1\n")).contains("line 4"));
-        assert!(of(&format!("{HEAD}0x5 0 many\n")).contains("many is no count"));
+        assert!(of(&format!("{HEAD}0x5 0 many\n")).contains("many is not a count"));
         assert!(of(HEAD).contains("did the program start"));
     }
 }

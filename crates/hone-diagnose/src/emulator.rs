@@ -1,4 +1,4 @@
-//! qemu's user mode with the tracer: found, held against what it must be, and how a program is started under it.
+//! qemu's user mode with the tracer: finds it, checks its version, and starts a program under it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -10,30 +10,30 @@ use hone_tool::{Tool, ToolError, Version};
 
 use crate::trace::TraceFolder;
 
-/// For qemu 4.2 to 8, and for 9 and newer.
+/// Version 1 is for qemu 4.2 to 8, version 2 for 9 and newer.
 const TRACERS: [&[u8]; 2] = [include_bytes!(env!("HONE_TRACER_1")), include_bytes!(env!("HONE_TRACER_2"))];
-/// From here on it is the second.
+/// From this version on it is the second.
 const SECOND: Version = Version(9, 0, 0);
 
-/// What is traced beside counts.
+/// Data that is traced in addition to counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceOptions {
     /// Whether caches and TLBs are simulated.
     pub caches: bool,
-    /// Instructions of a thread from one window to the next; 0 for no windows.
+    /// Instructions of a thread between two windows; 0 for no windows.
     pub period: u64,
-    /// Instructions that a window measures, and as many that warm up before.
+    /// Instructions that a window measures, and equally many before it for the warm-up.
     pub window: u64,
 }
 
 impl TraceOptions {
-    /// Everything, with windows over 5 % of the execution: as good as the whole trace within some 10 %.
+    /// Simulation with windows over 5 % of the execution; the result agrees with the whole trace within about 10 %.
     pub const ALL: Self = Self { caches: true, period: 2_000_000, window: 50_000 };
-    /// Counts of blocks and of what follows what.
+    /// Counts of blocks and of their transitions.
     pub const COUNTS: Self = Self { caches: false, period: 0, window: 0 };
 }
 
-/// An emulator of this machine's own programs.
+/// An emulator for this machine's own programs.
 #[derive(Debug, Clone)]
 pub struct Emulator {
     path: PathBuf,
@@ -41,17 +41,17 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// The one in PATH, or that `HONE_QEMU` names.
+    /// The emulator in PATH, or the one that `HONE_QEMU` names.
     ///
     /// # Errors
-    /// When there is none, or it is too old for plugins.
+    /// Returns an error when there is none, or it is too old for plugins.
     pub fn find() -> Result<Self, ToolError> {
         let name = format!("qemu-{}", std::env::consts::ARCH);
         let found = Tool::new(&name, "HONE_QEMU").at_least(4, 2, 0).debian("qemu-user").locate(&[])?;
         Ok(Self { path: found.path().to_owned(), receipt: found.receipt()? })
     }
 
-    /// What it says of itself.
+    /// Its version output.
     pub fn receipt(&self) -> &ToolReceipt {
         &self.receipt
     }
@@ -65,10 +65,10 @@ impl Emulator {
         Version::first_in(&self.receipt.version).is_some_and(|version| version >= SECOND)
     }
 
-    /// Puts the tracer for this version into a folder.
+    /// Writes the tracer for this version into a folder.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// Returns an error when it can't be written.
     pub fn tracer(&self, folder: &Path) -> io::Result<PathBuf> {
         let tracer = TRACERS[usize::from(self.is_second())];
         let path = std::path::absolute(folder.join("tracer.so"))?;
@@ -77,8 +77,8 @@ impl Emulator {
         Ok(path)
     }
 
-    /// The program to start in place of another one, and the words before that one's own: the last of them is the program itself. Its name
-    /// for itself stays what it was, since some programs go by that.
+    /// The program to start instead of another one, with the arguments in front; the last of them is the program itself. Its own name stays
+    /// the same, since some programs depend on it.
     pub fn around(
         &self,
         tracer: &Path,

@@ -1,5 +1,5 @@
-//! Entry points of the fuzz targets in `fuzz/`: each takes any bytes as if a tool had left them, and panics when a reader breaks a
-//! promise. They are compiled for the feature `fuzzing` and for the unit tests.
+//! Entry points of the fuzz targets in `fuzz/`. Each takes any bytes as if a tool had written them, and panics when a reader violates its
+//! contract. They are compiled for the feature `fuzzing` and for the unit tests.
 
 use crate::image::{Function, Image};
 use crate::model::{self, Block, Object, Part, Run};
@@ -7,7 +7,7 @@ use crate::moved::Moved;
 use crate::trace::Trace;
 use crate::{aggregated, callgrind, perf, source, topdown, verdict};
 
-/// What perf stat or toplev printed. What passes the rules are shares, and has a verdict.
+/// Output of perf stat or toplev. Values that pass the rules are shares and have a verdict.
 pub fn topdown(data: &[u8]) {
     for (_, counted) in topdown::counted::read(&String::from_utf8_lossy(data)).into_iter().flatten() {
         let Ok(counted) = counted else { continue };
@@ -24,22 +24,22 @@ pub fn topdown(data: &[u8]) {
     }
 }
 
-/// A tracer's file. What is read has a model, and that figures that can be.
+/// A tracer's file. Every readable file gives a model with plausible figures.
 pub fn trace(data: &[u8]) {
     let Ok(trace) = Trace::parse(data) else { return };
-    // Fewer bytes than any block takes in a file can't name many; sizes are any number all the same.
+    // A short file can't name many blocks, but their sizes can still be any number.
     let run = model::of_traces(&[trace], |_| None);
     holds(&run);
 }
 
-/// What callgrind wrote.
+/// Output of callgrind.
 pub fn callgrind(data: &[u8]) {
     let Ok(run) = callgrind::read(&String::from_utf8_lossy(data), |_| None) else { return };
     assert!(!run.blocks.is_empty());
     holds(&run);
 }
 
-/// Branches that were added up, of a program of two functions that is whatever bytes the branches are.
+/// Counted branches of a program with two functions, for any bytes.
 pub fn aggregated(data: &[u8]) {
     let Ok(counted) = aggregated::read(data, None) else { return };
     let functions = [0x0, 0x1000].map(|address| Function { address, size: 0x1000, name: "f".to_owned() });
@@ -66,9 +66,9 @@ pub fn aggregated(data: &[u8]) {
     holds(&run);
 }
 
-/// A program as a file, and where its code was written.
+/// A program file, and the source positions of its code.
 pub fn image(data: &[u8]) {
-    // The code of the files in the corpus lies there.
+    // Address of the code in the files of the corpus.
     let code: Vec<u64> = (0x40_0000..0x40_0400).collect();
     if let Ok(places) = source::places(data, &code) {
         for place in code.iter().filter_map(|address| places.at(*address)) {
@@ -86,7 +86,7 @@ pub fn image(data: &[u8]) {
     }
 }
 
-/// BOLT's table of where code came from. Whatever it says, code that ran keeps its instructions.
+/// BOLT's address table. For any contents, code that ran keeps its instructions.
 pub fn moved(data: &[u8]) {
     let Some(moved) = Moved::of_section(data) else { return };
     let block =
@@ -100,7 +100,7 @@ pub fn moved(data: &[u8]) {
     holds(&now);
 }
 
-/// What perf recorded. No sample is lost or counted twice, and the model holds those of user code.
+/// perf's data. No sample is lost or counted twice, and the model holds those of user code.
 pub fn perf(data: &[u8]) {
     let Ok(samples) = perf::read(std::io::Cursor::new(data)) else { return };
     assert!(samples.samples > 0 && samples.samples <= data.len() as u64 / 8);

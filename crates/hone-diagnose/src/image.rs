@@ -1,4 +1,4 @@
-//! A program or library as a file: where its code is linked, and what lies there. Read from bytes that are not trusted. Pure.
+//! A program or library file: the linked addresses of its code, and the contents. The input bytes are not trusted. The code is pure.
 
 use std::collections::HashMap;
 
@@ -8,37 +8,37 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, Sy
 /// A file of code.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
-    /// Hex.
+    /// Build-id in hex.
     pub build_id: Option<String>,
-    /// Parts of the file that are loaded: offset in the file, linked address, bytes; by offset.
+    /// Loaded parts of the file: offset in the file, linked address, bytes; sorted by offset.
     segments: Vec<(u64, u64, u64)>,
-    /// By address.
+    /// Functions, sorted by address.
     pub functions: Vec<Function>,
-    /// Sections of code, by address.
+    /// Code sections, sorted by address.
     pub sections: Vec<Section>,
-    /// Whether there is debug information that tells lines.
+    /// Whether debug information with line numbers exists.
     pub has_lines: bool,
 }
 
-/// A function as a symbol names it.
+/// A function symbol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Linked.
+    /// Linked address.
     pub address: u64,
-    /// Bytes; 0 where the symbol does not say.
+    /// Size in bytes; 0 if the symbol does not state it.
     pub size: u64,
-    /// As the linker knows it.
+    /// Name in the symbol table.
     pub name: String,
 }
 
 /// A section of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// Such as `.text`.
+    /// Name of the section, such as `.text`.
     pub name: String,
-    /// Linked.
+    /// Linked address.
     pub address: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -48,16 +48,16 @@ impl Section {
     }
 }
 
-/// A file that is no program.
+/// The file is not a program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it is no ELF file for 64 bits: {0}")]
+#[error("it is not a 64-bit ELF file: {0}")]
 pub struct NoImage(String);
 
 impl Image {
     /// Reads a file's bytes.
     ///
     /// # Errors
-    /// [`NoImage`] when they are none.
+    /// Returns [`NoImage`] when they are not a program.
     pub fn parse(bytes: &[u8]) -> Result<Self, NoImage> {
         let wrong = |error: object::read::Error| NoImage(error.to_string());
         let header = elf::FileHeader64::<object::Endianness>::parse(bytes).map_err(wrong)?;
@@ -66,7 +66,7 @@ impl Image {
         let mut segments: Vec<(u64, u64, u64)> = loaded
             .iter()
             .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
-            // A segment can claim any size: no more of it is loaded than there is.
+            // A segment can state any size; the loaded part ends with the file.
             .map(|segment| {
                 let offset = segment.p_offset(endian);
                 let there = (bytes.len() as u64).saturating_sub(offset);
@@ -80,7 +80,7 @@ impl Image {
         Ok(Self { build_id, segments, functions: functions(&file), sections: sections(&file), has_lines })
     }
 
-    /// Whether a file's bytes are those that this was read from: by their build id, which is quick, or by all that is known.
+    /// Whether these bytes are the file that this was read from: by their build-id, which is quick, or by all known data.
     pub fn is_of(&self, bytes: &[u8]) -> bool {
         let build_id = || Some(hex(object::File::parse(bytes).ok()?.build_id().ok()??));
         match &self.build_id {
@@ -95,8 +95,8 @@ impl Image {
         Self { segments: vec![(0, 0, bytes)], functions, ..Self::default() }
     }
 
-    /// Where a place of the file is linked. A place between two segments' bytes, which a mapping of whole pages covers, too, is of the
-    /// segment before it.
+    /// Linked address of a file offset. Mappings cover whole pages, so an offset between two segments' bytes belongs to the segment before
+    /// it.
     pub fn address_of(&self, offset: u64) -> Option<u64> {
         let behind = self.segments.partition_point(|(begin, ..)| *begin <= offset);
         let (begin, address, size) = *self.segments.get(behind.checked_sub(1)?)?;
@@ -104,7 +104,7 @@ impl Image {
         (from < size.saturating_add(PAGE)).then(|| address.checked_add(from))?
     }
 
-    /// Where a linked address is in the file.
+    /// File offset of a linked address.
     pub fn offset_of(&self, address: u64) -> Option<u64> {
         let holds = |(_, begin, size): &&(u64, u64, u64)| {
             address.checked_sub(*begin).is_some_and(|from| from < *size)
@@ -113,13 +113,14 @@ impl Image {
         offset.checked_add(address - begin)
     }
 
-    /// Where the function at a linked address begins, and where the code that is its own ends: at its size, or where the next one begins.
+    /// Start of the function at a linked address, and the end of its own code: by its size, or at the next function.
     pub fn extent_at(&self, address: u64) -> Option<(u64, u64)> {
         let begin = self.function_at(address)?;
         let behind = self.functions.partition_point(|function| function.address <= address);
         let next = self.functions.get(behind).map_or(u64::MAX, |next| next.address);
         let end = if begin.size == 0 { next } else { begin.address.saturating_add(begin.size).min(next) };
-        // A symbol can claim any size, or none (`_fini`, with nothing behind it): no function leaves its section, nor what the file loads.
+        // A symbol can state any size, or none (`_fini`, with no symbol after it). No function leaves its section or the loaded part of the
+        // file.
         let section = self.sections.iter().find(|section| section.holds(begin.address));
         let section = section.map_or(u64::MAX, |section| section.address.saturating_add(section.size));
         let loaded = self.segments.iter().map(|(_, _, size)| *size).max().unwrap_or(0);
@@ -132,7 +133,7 @@ impl Image {
         self.walk().function_at(address)
     }
 
-    /// Looks functions up for addresses that mostly rise.
+    /// Looks up functions for addresses that mostly rise.
     pub fn walk(&self) -> Walk<'_> {
         Walk { functions: &self.functions, behind: 0 }
     }
@@ -143,11 +144,11 @@ impl Image {
     }
 }
 
-/// Where the last address was found: the next one is mostly there, too, and need not be searched for among hundreds of thousands.
+/// Result of the last search. The next address is mostly in the same function and needs no search among hundreds of thousands.
 #[derive(Debug, Clone)]
 pub struct Walk<'a> {
     functions: &'a [Function],
-    /// Index of the first function behind the last address.
+    /// Index of the first function after the last address.
     behind: usize,
 }
 
@@ -165,10 +166,11 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Addresses and sizes of all functions by name, those that share an address or a name, too; by address. A profile may use any of the names.
+/// Addresses and sizes of all functions by name, sorted by address. It includes functions that share an address or a name, since a profile
+/// may use any of the names.
 ///
 /// # Errors
-/// [`NoImage`] when the bytes are no program.
+/// Returns [`NoImage`] when the bytes are not a program.
 pub fn by_name(bytes: &[u8]) -> Result<HashMap<String, Vec<(u64, u64)>>, NoImage> {
     let file = object::File::parse(bytes).map_err(|error| NoImage(error.to_string()))?;
     let mut names: HashMap<String, Vec<(u64, u64)>> = HashMap::new();
@@ -188,14 +190,14 @@ fn is_function(symbol: &object::Symbol<'_, '_>) -> bool {
     symbol.kind() == SymbolKind::Text && symbol.is_definition()
 }
 
-/// Mappings are of whole pages.
+/// Mappings cover whole pages.
 const PAGE: u64 = 4096;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Of symbols at one address the longest one.
+/// Of symbols at one address it keeps the longest one.
 fn functions(file: &object::File<'_>) -> Vec<Function> {
     let mut functions: Vec<Function> = file
         .symbols()
@@ -289,7 +291,7 @@ mod tests {
     #[test]
     fn what_is_no_program_is_refused() {
         let error = Image::parse(b"#!/bin/sh\n").unwrap_err().to_string();
-        assert!(error.contains("no ELF file"), "{error}");
+        assert!(error.contains("not a 64-bit ELF file"), "{error}");
         Image::parse(&[]).unwrap_err();
     }
 }

@@ -1,9 +1,9 @@
 //! Why the CPU stalls.
 //!
-//! [`topdown`] reads what counters say where there are counters. Elsewhere [`emulator`] runs a program under qemu with Hone's own tracer,
-//! [`perf`] reads what was sampled of a program as it is, [`trace`] what the tracer leaves, and [`model`] says how the code lies in memory and what
-//! [`cache`]s miss of it, [`heatmap`] draws the map of it, with files and lines by [`source`]. [`verdict`] says whether a better layout of the
-//! code can help, and [`moved`] what a given one would do.
+//! [`topdown`] reads hardware counters where the machine has them. Elsewhere [`emulator`] runs a program under qemu with Hone's own tracer,
+//! [`perf`] reads samples of an unchanged program, and [`trace`] reads the tracer's files. [`model`] computes how the code lies in memory
+//! and which [`cache`] misses follow. [`heatmap`] draws the map of the code, with files and lines by [`source`]. [`verdict`] decides
+//! whether a better code layout can help, and [`moved`] computes the effect of a given layout.
 
 pub mod aggregated;
 mod branch;

@@ -1,7 +1,7 @@
-//! Where code was written: files and lines out of a program's debug information (DWARF). Read from bytes that are not trusted. Pure.
+//! Source positions: files and lines from a program's debug information (DWARF). The input bytes are not trusted. The code is pure.
 //!
-//! All tables of lines are gone through once, one after the other, and only what was asked for is kept: time grows with their size and
-//! memory with the number of addresses, however many files there are.
+//! The code reads all line tables once, one after the other, and keeps only the requested addresses. Time grows with the tables' size and
+//! memory with the number of addresses, for any number of files.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -10,12 +10,12 @@ use std::io::Read as _;
 use gimli::{AbbreviationsCacheStrategy, EndianSlice, RunTimeEndian, SectionId};
 use object::{CompressionFormat, Object as _, ObjectSection as _};
 
-/// More debug information is left alone: to read it would take longer than the map itself.
+/// Larger debug information is left out, since reading it would take longer than the map itself.
 pub const MOST_DEBUG_BYTES: u64 = 1 << 30;
-/// A longer path is none.
+/// A longer path is invalid.
 const MOST_PATH_BYTES: usize = 4096;
 
-/// What reading a name or a line needs; the large rest, types and places of variables, stays unread.
+/// The sections needed for names and lines. The large rest (types and variables) stays unread.
 const SECTIONS: [SectionId; 10] = [
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
@@ -31,52 +31,53 @@ const SECTIONS: [SectionId; 10] = [
 
 type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// A place in a file of source code.
+/// A position in a source file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceLine {
-    /// By its index in [`Places::files`].
+    /// Index in [`Places::files`].
     pub file: u32,
-    /// From 1.
+    /// Line number from 1.
     pub line: u32,
 }
 
-/// Places of the addresses that were asked for.
+/// Source positions of the requested addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
-    /// Paths as the compiler was told them.
+    /// Paths as the compiler received them.
     pub files: Vec<String>,
     at: HashMap<u64, SourceLine>,
 }
 
 impl Places {
-    /// The place of an address that was asked for; `None` where nothing says it.
+    /// The position of a requested address; `None` if it is unknown.
     pub fn at(&self, address: u64) -> Option<SourceLine> {
         self.at.get(&address).copied()
     }
 }
 
-/// Debug information that gives no places.
+/// Reasons why debug information gives no positions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoPlaces {
-    /// See [`MOST_DEBUG_BYTES`].
+    /// It is larger than [`MOST_DEBUG_BYTES`].
     #[error(
-        "its debug information has {mib} MiB, more than {} MiB are not read; -g1 (rustc: -C debuginfo=line-tables-only) makes less of it",
+        "its debug information has {mib} MiB, but Hone reads at most {} MiB; -g1 (rustc: -C \
+         debuginfo=line-tables-only) makes it smaller",
         MOST_DEBUG_BYTES >> 20
     )]
     TooLarge {
         /// Its size.
         mib: u64,
     },
-    /// It makes no sense, or is packed as nobody here knows.
+    /// It is invalid, or its compression is unknown.
     #[error("its debug information can't be read: {0}")]
     Broken(String),
 }
 
-/// Looks up linked addresses in a program's bytes. Without debug information nothing is found, which is no fault.
+/// Looks up linked addresses in a program's bytes. A program without debug information gives no positions and no error.
 ///
 /// # Errors
-/// [`NoPlaces`].
+/// Returns [`NoPlaces`].
 pub fn places(program: &[u8], addresses: &[u64]) -> Result<Places, NoPlaces> {
     let broken = |error: &dyn std::fmt::Display| NoPlaces::Broken(error.to_string());
     let file = object::File::parse(program).map_err(|error| broken(&error))?;
@@ -90,14 +91,14 @@ pub fn places(program: &[u8], addresses: &[u64]) -> Result<Places, NoPlaces> {
     let sections = gimli::DwarfSections::load(|id| section(&file, id))?;
     let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
     let mut dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
-    // Units may share a table of abbreviations, and parsing it for each of them would take the square of the time.
+    // Units may share an abbreviation table. Parsing it for each of them would take quadratic time.
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
     let mut search = Search::new(addresses);
     search.all(&dwarf).map_err(|error| broken(&error))?;
     Ok(search.found)
 }
 
-/// What it takes in memory, unpacked.
+/// Its size in memory, decompressed.
 fn debug_bytes(file: &object::File<'_>) -> u64 {
     let size = |id: &SectionId| {
         let section = file.section_by_name(id.name())?;
@@ -113,11 +114,11 @@ fn section<'a>(file: &object::File<'a>, id: SectionId) -> Result<Cow<'a, [u8]>, 
     match packed.format {
         CompressionFormat::None => Ok(Cow::Borrowed(packed.data)),
         CompressionFormat::Zlib => unpacked(packed.data, packed.uncompressed_size).map(Cow::Owned),
-        other => Err(NoPlaces::Broken(format!("{} is packed as {other:?}, which is not known", id.name()))),
+        other => Err(NoPlaces::Broken(format!("{} has the unknown compression {other:?}", id.name()))),
     }
 }
 
-/// No more than it claims to be, whose sum was looked at before.
+/// Its size is limited to the stated size, and the sum of these was checked before.
 fn unpacked(packed: &[u8], bytes: u64) -> Result<Vec<u8>, NoPlaces> {
     let mut out = Vec::new();
     let read = flate2::read::ZlibDecoder::new(packed).take(bytes).read_to_end(&mut out);
@@ -126,13 +127,13 @@ fn unpacked(packed: &[u8], bytes: u64) -> Result<Vec<u8>, NoPlaces> {
 }
 
 struct Search {
-    /// Rising.
+    /// Sorted in ascending order.
     wanted: Vec<u64>,
     found: Places,
     numbers: HashMap<String, u32>,
 }
 
-/// A row of a table of lines: where what lies from it to the next row was written.
+/// A row of a line table: the position of all code up to the next row.
 #[derive(Clone, Copy)]
 struct Row {
     file: u64,
@@ -147,7 +148,7 @@ impl Search {
         Self { wanted, found: Places::default(), numbers: HashMap::new() }
     }
 
-    /// A unit that makes no sense is left out; where units begin must make sense.
+    /// An invalid unit is left out, but the starts of units must be valid.
     fn all(&mut self, dwarf: &gimli::Dwarf<Bytes<'_>>) -> gimli::Result<()> {
         let mut units = dwarf.units();
         // Units of types share the table of the code's unit.
@@ -157,7 +158,7 @@ impl Search {
             let is_new =
                 |program: &gimli::IncompleteLineProgram<Bytes<'_>>| seen.insert(program.header().offset().0);
             if let Some(program) = unit.line_program.clone().filter(is_new) {
-                // What was read before a fault counts.
+                // Rows read before an error count.
                 let _ = self.unit(dwarf, &unit, program);
             }
         }
@@ -172,12 +173,12 @@ impl Search {
     ) -> gimli::Result<()> {
         let mut files: HashMap<u64, Option<u32>> = HashMap::new();
         let mut rows = program.rows();
-        // Of the sequence: the row before, and the first wanted address that is not behind it.
+        // State of the sequence: the previous row, and the first requested address that is not before it.
         let (mut before, mut next): (Option<Row>, usize) = (None, 0);
         while let Some((header, row)) = rows.next_row()? {
             let address = row.address();
             match before {
-                // What linkers throw away they leave at 0, where no code lies.
+                // Linkers leave removed code at address 0, where no code lies.
                 None if address == 0 => next = self.wanted.len(),
                 None => next = self.wanted.partition_point(|wanted| *wanted < address),
                 Some(before) => {
@@ -195,7 +196,7 @@ impl Search {
         Ok(())
     }
 
-    /// The first one to say something is believed.
+    /// The first position of an address wins.
     fn note(&mut self, address: u64, file: Option<u32>, line: Option<u32>) {
         if let (Some(file), Some(line)) = (file, line) {
             self.found.at.entry(address).or_insert(SourceLine { file, line });
@@ -219,7 +220,7 @@ impl Search {
     }
 }
 
-/// As the compiler was told it, from the root where the folder is known that it ran in.
+/// The path as the compiler received it, absolute if the compiler's folder is known.
 fn path(
     dwarf: &gimli::Dwarf<Bytes<'_>>,
     unit: &gimli::Unit<Bytes<'_>>,
@@ -244,7 +245,7 @@ fn joined(folder: &str, name: &str) -> String {
     }
 }
 
-/// A name with a line's end in it would tell something else than it is.
+/// A name with a line break would show something else.
 fn plain(path: &str) -> String {
     path.chars().map(|one| if one.is_control() { char::REPLACEMENT_CHARACTER } else { one }).collect()
 }
@@ -294,7 +295,7 @@ mod tests {
         // The size that the head of the packed .debug_line claims, by its place in the file.
         program[0x390 + 8..0x390 + 16].copy_from_slice(&(5_u64 << 30).to_le_bytes());
         let told = places(&program, &[0x40_00b2]).unwrap_err().to_string();
-        assert!(told.contains("5120 MiB, more than 1024 MiB") && told.contains("-g1"), "{told}");
+        assert!(told.contains("5120 MiB, but Hone reads at most 1024 MiB") && told.contains("-g1"), "{told}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Whether a better layout of the code can bring something: the rule that fired, where it is from, and the most it can bring. Pure.
+//! Whether a better code layout can help: the rule that applied, its source, and the upper bound of the gain. The code is pure.
 //!
-//! The sources disagree (Intel's threshold is 15 % of slots, an older perf's 20 %, Arm's guide for BOLT 10 % with 30 misses in 1,000
-//! instructions), so a verdict always says which rule it is of.
+//! The sources disagree: Intel's threshold is 15 % of slots, an older perf's 20 %, and Arm's guide for BOLT uses 10 % with 30 misses in
+//! 1,000 instructions. So a verdict always names its rule.
 
 use hone_record::{Category, CodeLayout, Counted, Expectation, LayoutVerdict, Likelihood, Remedy, Slots};
 
@@ -11,11 +11,11 @@ use crate::topdown::counted::{ITLB, L1I};
 /// Intel's thresholds of `tma_frontend_bound` and `tma_fetch_latency` (spr-metrics.json).
 const FRONTEND_LIKELY: f64 = 15.0;
 const LATENCY: f64 = 10.0;
-/// Arm's guide for BOLT asks for more than that.
+/// Arm's guide for BOLT recommends it above this value.
 const FRONTEND_POSSIBLE: f64 = 10.0;
-/// Hone's: well above Intel's threshold, half of what a broker lost before its profile.
+/// Hone's threshold: well above Intel's, and half of a broker's loss before its profile.
 const FRONTEND_STRONG: f64 = 25.0;
-/// Of the CPU. Above it the kernel is the first thing to look at: no build touches it.
+/// Share of the CPU. Above it the kernel is the first thing to improve, since no build changes it.
 const KERNEL_FIRST: f64 = 0.6;
 
 const INTEL: &str = "Intel's thresholds (spr-metrics.json: frontend bound > 15 %, fetch latency > 10 %)";
@@ -23,7 +23,7 @@ const INTEL_LEVEL_1: &str = "Intel's threshold (spr-metrics.json: frontend bound
 const ARM: &str = "Arm's guide for BOLT (frontend bound > 10 %)";
 const OURS: &str = "Hone's, above Intel's threshold of 15 %; not calibrated";
 
-/// By measured slots. `user_share` is the share of the CPU that is user code of this program, of 1.
+/// Verdict by measured slots. `user_share` is the share of the CPU that is user code of this program, 0 to 1.
 pub fn of_slots(slots: &Slots, user_share: Option<f64>) -> LayoutVerdict {
     let share = |category| slots.share(category).unwrap_or(0.0);
     let frontend = share(Category::FrontendBound);
@@ -41,7 +41,7 @@ pub fn of_slots(slots: &Slots, user_share: Option<f64>) -> LayoutVerdict {
     let of_latency = match latency {
         Some(latency) => format!(", fetch latency {latency:.1} %"),
         None if frontend >= FRONTEND_LIKELY => {
-            ", fetch latency not known (level 2 tells it from bandwidth)".to_owned()
+            ", fetch latency not known (level 2 separates it from bandwidth)".to_owned()
         }
         None => String::new(),
     };
@@ -57,13 +57,13 @@ pub fn of_slots(slots: &Slots, user_share: Option<f64>) -> LayoutVerdict {
     }
 }
 
-/// Misses of the first level in 1,000 instructions: Arm's guide for BOLT.
+/// Misses of the first level per 1,000 instructions, from Arm's guide for BOLT.
 const MISSES_STRONG: f64 = 30.0;
-/// BOLT's documentation.
+/// The threshold in BOLT's documentation.
 const MISSES_LIKELY: f64 = 10.0;
-/// What a larger first level should miss, too, and below which nothing is wrong. Hone's own.
+/// A larger first level must miss this often, too; below it there is no problem. Hone's own threshold.
 const MISSES_SOME: f64 = 3.0;
-/// Of a TLB of 64 pages. Hone's own.
+/// Misses of a TLB with 64 pages. Hone's own threshold.
 const PAGES_SOME: f64 = 1.0;
 
 const ARM_MISSES: &str =
@@ -72,8 +72,8 @@ const BOLT_MISSES: &str =
     "BOLT's documentation (more than 10 misses of the L1i in 1,000 instructions); simulated";
 const OURS_SIMULATED: &str = "Hone's; not calibrated";
 
-/// By simulated misses: the pressure on the fetch of instructions, and no share of anything. No prefetcher, no decoded cache and no kernel
-/// are modelled, which hide a part of the misses or add to them. `None` where nothing was simulated.
+/// Verdict by simulated misses. They show the pressure on instruction fetch, and no share of the CPU. The model has no prefetcher, no
+/// decoded cache and no kernel, which hide some misses and add others. `None` without a simulation.
 pub fn of_layout(layout: &CodeLayout, user_share: Option<f64>) -> Option<LayoutVerdict> {
     let missed = |model: usize| layout.missed(MODELS[model].name);
     let (small, large, pages) = (missed(L1I_32K)?, missed(L1I_64K)?, missed(ITLB_64)?);
@@ -89,13 +89,13 @@ pub fn of_layout(layout: &CodeLayout, user_share: Option<f64>) -> Option<LayoutV
     };
     let cliff = if is_cliff { " (a cliff: it nearly fits)" } else { "" };
     let rule = format!(
-        "pressure on instruction fetch: {small:.1} misses of a 32 KiB L1i in 1,000 instructions, {large:.1} of 64 KiB{cliff}; \
-         {pages:.1} of an iTLB of 64 pages"
+        "pressure on instruction fetch: {small:.1} misses of a 32 KiB L1i in 1,000 instructions, \
+         {large:.1} of 64 KiB{cliff}; {pages:.1} of an iTLB of 64 pages"
     );
     Some(without_slots(likelihood, rule, source, user_share))
 }
 
-/// A verdict of misses: what else it is than the layout, only slots tell.
+/// A verdict by misses. Only slots could show other causes than the layout.
 fn without_slots(
     likelihood: Likelihood,
     rule: String,
@@ -111,8 +111,8 @@ fn without_slots(
     LayoutVerdict { likelihood, rule, source: source.to_owned(), ceiling_percent, next }
 }
 
-/// By counters of misses, where there are no slots. What an event counts differs between cores, so the thresholds are rougher than for slots.
-/// `None` where lines were not counted.
+/// Verdict by counters of misses, without slots. Events differ between cores, so the thresholds are rougher than for slots. `None` if
+/// misses of lines were not counted.
 pub fn of_counted(counted: &Counted, user_share: Option<f64>) -> Option<LayoutVerdict> {
     let missed = |structure: &str| counted.misses.iter().find(|missed| missed.structure == structure);
     let lines = missed(L1I)?.per_1000;
@@ -132,19 +132,20 @@ pub fn of_counted(counted: &Counted, user_share: Option<f64>) -> Option<LayoutVe
     };
     let of_pages = pages.map(|pages| format!(", {pages:.1} of the iTLB")).unwrap_or_default();
     let rule = format!(
-        "{lines:.1} misses of the L1i in 1,000 instructions{of_pages}, by counters; no slots, so what they cost is not known"
+        "{lines:.1} misses of the L1i per 1,000 instructions{of_pages}, by counters; without slots, their \
+         cost is unknown"
     );
     Some(without_slots(likelihood, rule, source, user_share))
 }
 
-/// Changes of misses and branches in 1,000 instructions below these are not told from nothing.
+/// Smaller changes of misses and branches per 1,000 instructions do not count.
 const LINES_COUNT: f64 = 1.0;
 /// See [`LINES_COUNT`].
 const PAGES_COUNT: f64 = 0.5;
-/// Of the branches that were taken: fewer of them are longer stretches for fetch and decoding.
+/// Smallest share of taken branches that matters: fewer taken branches mean longer runs for fetch and decoding.
 const TAKEN_COUNT: f64 = 0.1;
 
-/// What a change of the layout is expected to do, and the rule that says so. The thresholds are Hone's, and not calibrated.
+/// Expected effect of a layout change, with its rule. The thresholds are Hone's, and not calibrated.
 pub fn of_change(before: &CodeLayout, now: &CodeLayout) -> (Expectation, String) {
     let missed = |layout: &CodeLayout, model: usize| layout.missed(MODELS[model].name).unwrap_or(0.0);
     let lines = (missed(before, L1I_32K), missed(now, L1I_32K));
@@ -176,7 +177,7 @@ pub fn of_change(before: &CodeLayout, now: &CodeLayout) -> (Expectation, String)
     (expected, rule)
 }
 
-/// -1 for less, 1 for more, 0 for no difference that counts.
+/// -1 for a decrease, 1 for an increase, 0 for no relevant difference.
 fn step((before, now): (f64, f64), counts: f64) -> i8 {
     match now - before {
         less if less <= -counts => -1,
@@ -185,7 +186,7 @@ fn step((before, now): (f64, f64), counts: f64) -> i8 {
     }
 }
 
-/// The largest of the three that are no work.
+/// The largest of the three categories of losses.
 fn largest_loss(slots: &Slots) -> Category {
     let losses = [Category::FrontendBound, Category::BadSpeculation, Category::BackendBound];
     let share = |category: &Category| slots.share(*category).unwrap_or(0.0);
@@ -203,12 +204,12 @@ fn next(slots: &Slots, likelihood: Likelihood, user_share: Option<f64>) -> Remed
         return Remedy::Layout;
     }
     let share = |category| slots.share(category).unwrap_or(0.0);
-    // Work is no loss, and yet all that is left to save where nothing else is large.
+    // Retiring is not a loss, but it is the only place to save if no other category is large.
     if share(Category::Retiring) > 70.0 {
         return Remedy::Core;
     }
     match largest_loss(slots) {
-        // Nothing much is lost anywhere.
+        // No category has a large loss.
         Category::FrontendBound if likelihood == Likelihood::No => Remedy::Core,
         Category::BadSpeculation => Remedy::Branches,
         Category::BackendBound if share(Category::CoreBound) > share(Category::MemoryBound) => Remedy::Core,

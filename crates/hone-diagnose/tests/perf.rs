@@ -1,4 +1,4 @@
-//! What perf records on this machine, held against what perf itself says of it.
+//! perf recordings on this machine, compared with perf's own reports about them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,7 +8,7 @@ use hone_diagnose::image::Image;
 use hone_diagnose::perf::{self, Lying, PerfFault, Samples};
 use hone_tool::{Call, Runner as _, System, Tool};
 
-/// A tool that is not there is a reason to skip, or to fail where all are wanted.
+/// A missing tool is a reason to skip, or to fail if all tools are required.
 #[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
 fn there<T, E: std::fmt::Display>(found: Result<T, E>) -> Option<T> {
     match found {
@@ -62,7 +62,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// `None` where perf, or a compiler, is not there.
+    /// `None` if perf, or a compiler, is missing.
     fn new() -> Option<Self> {
         let perf = there(Tool::new("perf", "HONE_PERF").locate(&[]))?.path().to_owned();
         let cc = there(Tool::new("cc", "").locate(&[]))?;
@@ -75,7 +75,7 @@ impl Bench {
         Some(Self { dir, runner, perf, program })
     }
 
-    /// Records the program; `None` where perf may not.
+    /// Records the program; `None` if perf has no permission.
     fn recorded(&self, name: &str, words: &[&str]) -> Option<PathBuf> {
         let data = self.dir.path().join(name);
         let call = Call::new("perf", &self.perf, self.dir.path()).args(["record", "-q", "-N", "-o"]);
@@ -222,7 +222,7 @@ fn what_can_not_be_read_is_told_with_what_to_do() {
     assert!(cut.samples < all && cut.notes[0].contains("no proper end"), "{:?}", cut.notes);
     bytes[..8].reverse();
     let error = perf::read(std::io::Cursor::new(&bytes)).unwrap_err();
-    assert!(error.to_string().contains("other order of bytes"), "{error}");
+    assert!(error.to_string().contains("another byte order"), "{error}");
 }
 
 #[test]

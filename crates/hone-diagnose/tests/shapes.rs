@@ -1,4 +1,5 @@
-//! Every recorded shape of top-down output, read to the right numbers or refused with the reason. They are the beginnings of the fuzzer, too.
+//! Every recorded form of top-down output: the reader finds the right numbers, or rejects it with the reason. The recordings are also seeds
+//! of the fuzzer.
 
 use std::fs;
 use std::path::Path;
@@ -175,7 +176,7 @@ fn a_perf_without_counters_is_recognised_and_never_believed() {
     let refused = read(&text("none-metric.txt").replace("<not supported>", "1,234")).unwrap_err().to_string();
     assert!(
         refused
-            .contains("perf knows no top-down metric of this CPU: Cannot find metric or group `PipelineL1'")
+            .contains("perf knows no top-down metric for this CPU: Cannot find metric or group `PipelineL1'")
     );
     assert_eq!(read("hello\n"), Err(Unread::Nothing));
     assert_eq!(read(""), Err(Unread::Nothing));
@@ -279,7 +280,7 @@ fn toplev_below_thresholds_with_times_and_sums() {
             .as_ref()
             .unwrap_err()
             .to_string()
-            .contains("its output with -v, which shows what is below its thresholds")
+            .contains("its output with -v, which shows values below its thresholds")
     );
 }
 
@@ -287,10 +288,13 @@ fn toplev_below_thresholds_with_times_and_sums() {
 fn why_there_is_nothing() {
     let said = |text: &str| read(text).unwrap_err().to_string();
     assert!(
-        said("top down event configuration requires system-wide mode (-a)").contains("of whole cores only")
+        said("top down event configuration requires system-wide mode (-a)")
+            .contains("slots of whole cores only")
     );
-    assert!(said("Error:\nNo permission to enable cycles event.").contains("perf was not let count"));
-    assert!(said("   <not counted>      cycles").contains("nothing ran while perf counted"));
+    assert!(
+        said("Error:\nNo permission to enable cycles event.").contains("perf has no permission to count")
+    );
+    assert!(said("   <not counted>      cycles").contains("the program was idle while perf counted"));
     assert!(said("Cannot find metric or group `TopdownL9'").contains("no top-down metric"));
 }
 
@@ -444,7 +448,7 @@ fn csv_and_json_do_not_name_the_second_pmu_either() {
     for form in [text("perf-hybrid-unnamed.txt"), csv.clone(), csv.replace(',', ";"), json.clone()] {
         assert_eq!(hybrid(&form), expected, "{form}");
     }
-    // Where the times of the second set are not there, its repeated categories tell.
+    // If the second set has no times, its repeated categories identify it.
     assert_eq!(hybrid(&without_times(&csv)), expected);
     let without = json.replace("\"event-runtime\" : 704233, \"pcnt-running\" : 30.00, ", "");
     assert_eq!(hybrid(&without), expected, "{without}");
@@ -597,7 +601,7 @@ fn two_runs_in_one_text_stay_apart() {
     assert_eq!(all, expected.map(|(name, values)| (Some(name.to_owned()), Ok(in_order(values)))));
 }
 
-/// What can't be lined up is told with its line, and never passed over.
+/// A line without matching values is reported with its number, and never ignored.
 #[test]
 fn names_without_values_and_values_without_names_are_told() {
     let names = " %  tma_bad_speculation %  tma_backend_bound      %  tma_retiring %  tma_frontend_bound \n";
@@ -791,7 +795,7 @@ fn level_2_alone_makes_level_1_of_whole_pairs() {
     let shares =
         [FrontendBound, BadSpeculation, BackendBound, Retiring, FetchLatency].map(|of| slots.share(of));
     assert_eq!(shares, [40.0, 8.5, 26.5, 25.0, 30.5].map(Some));
-    assert!(slots.notes[0].contains("put together of the parts of level 2"), "{:?}", slots.notes);
+    assert!(slots.notes[0].contains("computed from the parts of level 2"), "{:?}", slots.notes);
     // Half of a pair is nothing.
     let half = names.replace("%  tma_core_bound ", "");
     let fault = level_1_of(&format!("{half} 30.5 9.5 8.0 0.5 20.0 21.0 4.0\n")).remove(0).1.unwrap_err();
@@ -891,7 +895,7 @@ fn json_in_an_array_and_on_several_lines() {
     assert!(matches!(broken, Unread::Broken { line: 4, .. }), "{broken:?}");
 }
 
-/// Values are not passed over because no reader knows how they are printed.
+/// Values in an unknown form are reported, and never ignored.
 #[test]
 fn a_form_that_no_reader_knows_is_told_with_its_line() {
     let of = |text: &str| read(text).unwrap_err();
@@ -905,7 +909,7 @@ fn a_form_that_no_reader_knows_is_told_with_its_line() {
             matches!(&error, Unread::UnknownForm { line, of: FrontendBound, percent, .. } if *line == at && percent == share),
             "{error:?}"
         );
-        assert!(error.to_string().contains("in a form that Hone does not know"), "{error}");
+        assert!(error.to_string().contains("in an unknown form"), "{error}");
     }
     let kernel = of("\n    retiring:k   bad speculation:k\nS0-C0   2    7.6%    1.8%\n");
     assert!(matches!(kernel, Unread::NoValues { line: 2, .. }), "{kernel:?}");
@@ -995,7 +999,7 @@ fn a_second_table_without_a_prompt_is_named() {
         lines([40.0, 10.0, 30.0, 20.0], |name, value| format!("BE   {name}   % Slots    {value:.1}\n"));
     let both = topdown::read(&(toplev.clone() + &old_table([51.0, 10.3, 7.8, 30.9]))).unwrap();
     assert!(
-        both.notes[0].contains("another table in it is left out, which has retiring 30.9 %"),
+        both.notes[0].contains("another table in it is left out, with retiring 30.9 %"),
         "{:?}",
         both.notes
     );

@@ -1,4 +1,4 @@
-//! Code that was translated, and the files that it is of.
+//! Translated code, and its files.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -7,39 +7,39 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::qemu;
 
-/// A stretch of code that qemu translated as one. It lives for ever: translations hold its address.
+/// A stretch of code that qemu translated as one. It is never freed, since translations hold its address.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) id: u32,
-    /// Where the target sees it.
+    /// Address in the target.
     pub(crate) address: u64,
     pub(crate) size: u32,
     pub(crate) instructions: u32,
     /// Offset of the last instruction.
     pub(crate) last: u32,
-    /// Whether the last instruction repeats itself: each time it does, it is a block of its own.
+    /// Whether the last instruction repeats itself, each time as a block of its own.
     pub(crate) repeats: bool,
     /// Index of its file; [`NONE`] is none.
     pub(crate) object: u32,
-    /// Its offset in that file; without one, where the target sees it.
+    /// Its offset in that file; without a file, its address in the target.
     pub(crate) offset: u64,
 }
 
-/// Of no file.
+/// Stands for no file.
 const NONE: u32 = u32::MAX;
 
 #[derive(Default)]
 pub(crate) struct Code {
-    /// The same place translated again is the same block.
+    /// A repeated translation of the same address is the same block.
     by_place: HashMap<(u64, u32), &'static Block>,
     pub(crate) blocks: Vec<&'static Block>,
     pub(crate) objects: Vec<String>,
     maps: Vec<Map>,
-    /// How many blocks there were when the map was read last.
+    /// Number of blocks at the last reading of the map.
     blocks_then: usize,
 }
 
-/// Code of no file may have become a file's since: the map is read again after so many new blocks.
+/// Code without a file may belong to a file since, so the map is read again after this many new blocks.
 const READ_AGAIN: usize = 256;
 
 /// A line of the process's map.
@@ -50,14 +50,14 @@ struct Map {
     path: Option<String>,
 }
 
-/// A translation as qemu tells of it.
+/// A translation, from qemu.
 struct Translation {
     address: u64,
     size: u32,
     last: u32,
     instructions: u32,
     repeats: bool,
-    /// Where qemu itself sees it.
+    /// Address in qemu itself.
     host: u64,
 }
 
@@ -70,18 +70,18 @@ pub(crate) fn code() -> MutexGuard<'static, Code> {
 /// The block of a translation.
 ///
 /// # Safety
-/// The translation is one that qemu is making.
+/// qemu must be making the translation.
 pub(crate) unsafe fn block_of(translation: *const c_void) -> Option<&'static Block> {
-    // SAFETY: the caller's promise.
+    // SAFETY: required of the caller.
     let translation = unsafe { Translation::of(translation) }?;
     Some(code().block(&translation))
 }
 
 impl Translation {
     /// # Safety
-    /// It is one that qemu is making.
+    /// qemu must be making the translation.
     unsafe fn of(translation: *const c_void) -> Option<Self> {
-        // SAFETY: the caller's promise; indexes are below the number of instructions.
+        // SAFETY: required of the caller; indexes are below the number of instructions.
         unsafe {
             let count = qemu::qemu_plugin_tb_n_insns(translation);
             let first = qemu::qemu_plugin_tb_get_insn(translation, 0);
@@ -104,7 +104,7 @@ impl Translation {
     }
 }
 
-/// `rep movs` and its kin: a prefix F2 or F3, perhaps others, and a string instruction (Intel SDM, volume 2, REP).
+/// `rep movs` and similar ones: a prefix F2 or F3, perhaps other prefixes, and a string instruction (Intel SDM, volume 2, REP).
 fn repeats_itself(bytes: &[u8]) -> bool {
     if !cfg!(target_arch = "x86_64") {
         return false;
@@ -138,7 +138,7 @@ impl Code {
         block
     }
 
-    /// The file and the offset in it of a place of the host's. The map is read again where it does not know the place.
+    /// File and file offset of a host address. The map is read again if it does not contain the address.
     fn file_of(&mut self, host: u64) -> Option<(u32, u64)> {
         let is_old = self.blocks.len() - self.blocks_then >= READ_AGAIN;
         if self.map_of(host).is_none_or(|map| map.path.is_none() && is_old) {
@@ -160,7 +160,7 @@ impl Code {
         self.blocks_then = self.blocks.len();
     }
 
-    /// Files that hold code of the target alone: qemu has its own mapped, too, in an order that changes.
+    /// Files with code of the target only. qemu's own files are mapped, too, in an order that changes.
     fn object(&mut self, path: String) -> u32 {
         let known = self.objects.iter().position(|known| *known == path);
         known.unwrap_or_else(|| {
@@ -171,8 +171,8 @@ impl Code {
 }
 
 impl Map {
-    /// `55d0-55e0 r--p 00001000 08:01 1234   /usr/bin/x`. What is of no file is kept, too: code made at run time would have the map read
-    /// again for each of its blocks. What is only reserved is not.
+    /// `55d0-55e0 r--p 00001000 08:01 1234   /usr/bin/x`. Mappings without a file are kept, too: otherwise each block of generated code
+    /// would have the map read again. Reserved ranges are left out.
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.splitn(6, ' ').map(str::trim);
         let (begin, end) = words.next()?.split_once('-')?;

@@ -1,7 +1,6 @@
-//! Writes what is known every few seconds, when it is asked to, and at the end; forgets what was counted so far when it is told to; begins
-//! anew in the child of a fork.
+//! Writes the data every few seconds, on request, and at the end. Resets the counts on request. Starts again in the child of a fork.
 //!
-//! It runs on a thread of its own with all signals blocked: qemu's handlers take whoever runs them for a thread of the target.
+//! It runs on a thread of its own with all signals blocked, since qemu's handlers would take its thread for a thread of the target.
 
 use std::ffi::c_int;
 use std::fs;
@@ -31,18 +30,18 @@ struct SignalSet([u8; 128]);
 
 const SIG_SETMASK: c_int = 2;
 
-/// Held by whoever reads or writes what a fork must not cut in two. A fork waits for it: qemu lets no other thread of the target run
-/// meanwhile, so the keeper alone could be in the middle of something, and no lock of a thread that is not there would ever be free again.
+/// A lock for every access that a fork must not interrupt. A fork waits for it. qemu lets no other thread of the target run during a fork,
+/// so only the keeper could be inside such an access. In the child, its lock would stay locked for ever.
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
 
-/// What was counted before the last time that it was told to forget.
+/// Counts up to the last reset.
 static BASE: Mutex<Option<write::Base>> = Mutex::new(None);
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
-/// How soon a wish is heard.
+/// Largest delay of an order.
 const LISTENS: Duration = Duration::from_millis(50);
 
-/// How long to wait for another's work at a time.
+/// Wait for another thread's work, at a time.
 const WAITS: Duration = Duration::from_micros(200);
 
 pub(crate) fn begin() {
@@ -61,7 +60,7 @@ extern "C" fn done() {
     IS_BUSY.store(false, Release);
 }
 
-/// Does something that no fork may cut in two.
+/// Runs a closure that no fork may interrupt.
 fn in_turn<T>(work: impl FnOnce() -> T) -> T {
     before_fork();
     let result = work();
@@ -69,7 +68,7 @@ fn in_turn<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// In the child of a fork: no other thread is there, and what was counted is its parent's.
+/// In the child of a fork there is no other thread, and the counts belong to the parent.
 extern "C" fn forked() {
     done();
     let blocks = crate::code::code().blocks.len();
@@ -88,7 +87,7 @@ fn watch() {
         sigfillset(&mut all);
         pthread_sigmask(SIG_SETMASK, &all, &mut old);
     }
-    // Without it nothing is written before the end.
+    // Without this thread, the data is written only at the end.
     let _ = thread::Builder::new().stack_size(256 << 10).spawn(watching);
     // SAFETY: as above.
     unsafe { pthread_sigmask(SIG_SETMASK, &old, std::ptr::null_mut()) };
@@ -96,7 +95,7 @@ fn watch() {
 
 fn watching() {
     let every = Duration::from_millis(settings().every_ms);
-    // What was wanted before this process was there is done.
+    // Orders from before the start of this process are done.
     let mut heard = wish().map_or(0, |wish| wish.number);
     in_turn(|| answer(heard));
     let mut written = Instant::now();
@@ -123,7 +122,7 @@ fn forget() {
     *BASE.lock().unwrap_or_else(PoisonError::into_inner) = Some(write::Base::now());
 }
 
-/// What Hone wants, in `FOLDER/wish`: a number that grows, and a word.
+/// Hone's order in `FOLDER/wish`: a rising number, and a word.
 struct Wish {
     number: u64,
     what: What,
@@ -145,7 +144,7 @@ fn wish() -> Option<Wish> {
     Some(Wish { number: number.parse().ok()?, what })
 }
 
-/// The number of the last wish that was done.
+/// The number of the last completed order.
 fn answer(number: u64) {
     if let Some(path) = places::path("answer") {
         let _ = fs::write(path, number.to_string());
@@ -156,7 +155,7 @@ pub(crate) fn end() {
     HAS_ENDED.store(true, Relaxed);
     in_turn(|| {
         let bytes = save(true);
-        // One that is left out has said so.
+        // A process that is left out has already written its note.
         if let Some(path) = places::path("answer") {
             let _ = fs::remove_file(path);
             places::note(bytes);
@@ -164,7 +163,7 @@ pub(crate) fn end() {
     });
 }
 
-/// Whoever reads finds the file of before or the new one, and no half. How many bytes it has.
+/// A reader finds either the old file or the new one, but never a part. Returns its size in bytes.
 fn save(is_end: bool) -> u64 {
     let base = BASE.lock().unwrap_or_else(PoisonError::into_inner);
     let (Some(part), Some(path)) = (places::path("part"), places::path("trace")) else { return 0 };

@@ -1,7 +1,8 @@
-//! Where this process writes, and how much all processes of a run may.
+//! The file of this process, and the limits of all processes of a run.
 //!
-//! A target that starts thousands of processes must not fill the disk. Each that has ended leaves a note of 16 bytes, its number and the
-//! bytes that it wrote; whoever begins looks how many there are, and is left out behind a bound. A note of 0 bytes is one that was left out.
+//! A target that starts thousands of processes must not fill the disk. Each process leaves a note of 16 bytes when it ends, with its number
+//! and its written bytes. A new process counts the notes, and beyond a limit it is left out. A note of 0 bytes stands for a process that
+//! was left out.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -11,17 +12,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::settings::settings;
 
-/// Processes of a run that are written down.
+/// Largest number of processes of a run with a file.
 const MOST_PROCESSES: u64 = 2_000;
-/// Bytes of a run.
+/// Largest number of bytes of a run.
 const MOST_BYTES: u64 = 2 << 30;
-/// Of a note.
+/// Size of a note.
 const NOTE: usize = 16;
 
-/// This process's name among the files; `None` for one that is left out.
+/// This process's file name; `None` if it is left out.
 static NAME: Mutex<Option<String>> = Mutex::new(None);
 
-/// Takes a name, or none. Numbers of processes come again, times do not.
+/// Chooses a name, or none. Process ids are reused, times are not.
 pub(crate) fn begin() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let name = has_room().then(|| format!("{}-{now}", std::process::id()));
@@ -44,7 +45,7 @@ pub(crate) fn path(ending: &str) -> Option<PathBuf> {
     Some(settings().folder.join(format!("{}.{ending}", name.as_ref()?)))
 }
 
-/// That this process has ended, or was left out. One write of a file that is only appended to: notes do not mix.
+/// Notes that this process has ended, or was left out. It is one write to a file in append mode, so notes do not mix.
 pub(crate) fn note(bytes: u64) {
     let file = OpenOptions::new().append(true).create(true).open(settings().folder.join("ended"));
     let Ok(mut file) = file else { return };

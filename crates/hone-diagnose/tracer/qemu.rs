@@ -1,13 +1,13 @@
-//! What of qemu's plugin interface is used: declared here, since Debian ships no header, and written from its documentation.
+//! The used part of qemu's plugin interface. It is declared here from qemu's documentation, since Debian ships no header.
 //!
-//! Version 1 is that of qemu 4.2 to 8, version 2 and newer that of 9 and later. What is used here is the same in both; a plugin says
-//! which one it was written for, and a qemu refuses one that it does not know.
+//! Version 1 is the interface of qemu 4.2 to 8, version 2 and newer that of 9 and later. The part used here is the same in both. A plugin
+//! states its version, and qemu refuses an unknown one.
 
 use std::ffi::{c_char, c_int, c_void};
 
 pub(crate) type Id = u64;
 
-/// What qemu tells of itself; only its beginning.
+/// The beginning of qemu's description of itself.
 #[repr(C)]
 pub struct Info {
     target_name: *const c_char,

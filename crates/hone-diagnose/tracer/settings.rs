@@ -1,21 +1,21 @@
-//! What Hone asks of the plugin: `folder=PATH,caches=on,period=N,window=N,every_ms=N`.
+//! Hone's options for the plugin: `folder=PATH,caches=on,period=N,window=N,every_ms=N`.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// What is traced.
+/// Options of the trace.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// Where the files are written.
+    /// Folder of the files.
     pub(crate) folder: PathBuf,
     /// Whether structures are simulated.
     pub(crate) caches: bool,
-    /// Instructions of a thread from the beginning of one window to that of the next; 0 for no windows.
+    /// Instructions of a thread from the start of one window to the start of the next; 0 for no windows.
     pub(crate) period: u64,
-    /// Instructions of a window, and as many before it that only warm up.
+    /// Instructions of a window, and equally many before it for the warm-up.
     pub(crate) window: u64,
-    /// How often the files are written.
+    /// Interval between writes.
     pub(crate) every_ms: u64,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn begin(settings: Settings) {
     let _ = SETTINGS.set(settings);
 }
 
-/// The settings; nothing runs before they are there.
+/// The settings; they exist before the first block runs.
 pub(crate) fn settings() -> &'static Settings {
     SETTINGS.get().unwrap_or_else(|| std::process::abort())
 }

@@ -1,5 +1,5 @@
-//! Counts of transitions that have no place beside their block: a table of hashes, with open places, which one thread writes and another one
-//! reads meanwhile. It only grows; a table that was too small stays where it was, since somebody may be reading it.
+//! Counts of transitions that have no room in their block: a hash table with open addressing. One thread writes it while another one reads
+//! it. It only grows. A table that became too small is not freed, since the other thread may be reading it.
 
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -9,7 +9,7 @@ use crate::thread::add;
 
 /// No transition.
 const EMPTY: u64 = u64::MAX;
-/// Places of the first table.
+/// Slots of the first table.
 const FIRST: usize = 1 << 10;
 /// 2^64 over the golden ratio: its products are spread evenly in their upper bits (Knuth, "The Art of Computer Programming", 6.4).
 const SPREADS: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -20,7 +20,7 @@ struct Place {
     count: AtomicU64,
 }
 
-/// A power of two of places, of which at most half are taken.
+/// Number of slots, a power of two; at most half of them are used.
 struct Places {
     places: Box<[Place]>,
     taken: AtomicU64,
@@ -36,7 +36,7 @@ impl Places {
         Self { places: (0..size).map(|_| place()).collect(), taken: AtomicU64::new(0) }
     }
 
-    /// The place of a transition, or where it would go.
+    /// The slot of a transition, or the slot where it would go.
     #[inline]
     fn find(&self, of: u64) -> &Place {
         let mask = self.places.len() - 1;
@@ -67,10 +67,10 @@ impl Table {
         Self { places: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Counts a transition so many times more.
+    /// Adds to the count of a transition.
     ///
     /// # Safety
-    /// One thread alone calls it.
+    /// Only one thread may call it.
     #[inline]
     pub(crate) unsafe fn count(&self, from: u32, to: u32, times: u64) {
         let of = u64::from(from) << 32 | u64::from(to);
@@ -109,7 +109,7 @@ impl Table {
         }
     }
 
-    /// All counts are 0. Only where nobody counts.
+    /// Sets all counts to 0. No other thread may count at this time.
     pub(crate) fn forget(&self) {
         // SAFETY: never freed.
         let Some(places) = (unsafe { self.places.load(Acquire).as_ref() }) else { return };

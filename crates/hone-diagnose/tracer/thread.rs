@@ -1,5 +1,5 @@
-//! What a thread of the target did. Only that thread writes it, and the keeper reads it meanwhile: what both see is atomic, and is never
-//! added to by two, so that a load and a store do, which cost nothing more than an addition.
+//! Counts of a thread of the target. Only that thread writes them, and the keeper reads at the same time. So shared data is atomic. Each
+//! value has one writer, so a load and a store suffice, which cost no more than an addition.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
@@ -15,18 +15,18 @@ use crate::code::Block;
 use crate::settings::settings;
 use crate::transitions::Transitions;
 
-/// qemu numbers threads from 0 and gives a number again when its thread has ended.
+/// qemu numbers threads from 0 and reuses the number of an ended thread.
 const MOST_THREADS: usize = 1 << 16;
-/// Entries of all windows together: 64 MB. When they are reached, every second window goes, and from then on half as many are recorded, so
-/// that what is kept is spread over the whole run.
+/// Entries of all windows together: 64 MB. At this limit every second window is dropped, and from then on half as many are recorded, so
+/// that the kept windows cover the whole run.
 const MOST_WINDOWED: usize = 16 << 20;
-/// Names that are kept of threads that had one number after the other.
+/// Number of kept names of threads with the same number.
 const MOST_NAMES: usize = 4;
 /// No block.
 const NONE: u32 = u32::MAX;
 
 static THREADS: [AtomicPtr<Thread>; MOST_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_THREADS];
-/// Blocks that ran in threads that have no place.
+/// Blocks of threads that exceed the limit.
 pub(crate) static UNSEEN: AtomicU64 = AtomicU64::new(0);
 
 unsafe extern "C" {
@@ -36,7 +36,7 @@ unsafe extern "C" {
 /// A finished window.
 #[derive(Default)]
 pub(crate) struct Window {
-    /// Windows that were finished before it, kept or not.
+    /// Number of windows finished before it, kept or not.
     pub(crate) number: u64,
     pub(crate) thread: u32,
     pub(crate) warm_up: u32,
@@ -48,12 +48,12 @@ pub(crate) struct Windows {
     pub(crate) all: Vec<Window>,
     /// How many blocks they hold.
     held: usize,
-    /// How many were finished.
+    /// Number of finished windows.
     pub(crate) finished: u64,
 }
 
 static WINDOWS: Mutex<Windows> = Mutex::new(Windows::none());
-/// Windows are this many times as far from each other as was asked for.
+/// Factor on the requested distance between windows.
 static SPREAD: AtomicU64 = AtomicU64::new(1);
 
 impl Windows {
@@ -84,20 +84,20 @@ pub(crate) fn windows() -> MutexGuard<'static, Windows> {
 
 pub(crate) struct Thread {
     index: u32,
-    /// The system's number of the thread that has this number now; 0 is none.
+    /// System id of the thread with this number now; 0 is none.
     system: AtomicU32,
     names: Mutex<Vec<String>>,
     transitions: Transitions,
-    /// Lines that were fetched.
+    /// Fetched lines.
     pub(crate) fetched: AtomicU64,
     pub(crate) misses: [AtomicU64; MODELS.len()],
     own: UnsafeCell<Own>,
 }
 
-// SAFETY: `own` is touched by the thread alone that has this number; everything else is atomic or behind a lock.
+// SAFETY: only the thread with this number accesses `own`; everything else is atomic or behind a lock.
 unsafe impl Sync for Thread {}
 
-/// What nobody else looks at.
+/// Data that only this thread accesses.
 struct Own {
     previous: u32,
     line: u64,
@@ -110,21 +110,21 @@ struct Own {
 /// A block runs.
 ///
 /// # Safety
-/// Only on the thread that has this number.
+/// Only the thread with this number may call it.
 #[inline]
 pub(crate) unsafe fn runs<const CACHES: bool, const WINDOWS: bool>(index: u32, block: &Block) {
     let Some(thread) = of(index) else {
         UNSEEN.fetch_add(1, Relaxed);
         return;
     };
-    // SAFETY: the caller's promise; the borrow ends with this call.
+    // SAFETY: required of the caller; the borrow ends with this call.
     let own = unsafe { &mut *thread.own.get() };
     let previous = mem::replace(&mut own.previous, block.id);
     if previous == NONE {
-        // SAFETY: it only asks.
+        // SAFETY: the call only reads.
         thread.system.store(unsafe { gettid() } as u32, Relaxed);
     } else {
-        // SAFETY: the caller's promise.
+        // SAFETY: required of the caller.
         unsafe { thread.transitions.count(previous, block.id) };
     }
     if CACHES {
@@ -138,12 +138,12 @@ pub(crate) unsafe fn runs<const CACHES: bool, const WINDOWS: bool>(index: u32, b
 /// The thread ends.
 ///
 /// # Safety
-/// Only on the thread that has this number.
+/// Only the thread with this number may call it.
 pub(crate) unsafe fn ended(index: u32) {
     let Some(thread) = of(index) else { return };
     thread.learn_name();
     thread.system.store(0, Relaxed);
-    // SAFETY: the caller's promise.
+    // SAFETY: required of the caller.
     let own = unsafe { &mut *thread.own.get() };
     own.previous = NONE;
     if let Some(window) = own.recording.take().filter(|window| window.warm_up > 0) {
@@ -204,7 +204,7 @@ impl Thread {
     fn fetches(&self, own: &mut Own, block: &Block) {
         let last = (block.address + u64::from(block.size) - 1) >> LINE_BITS;
         for line in block.address >> LINE_BITS..=last {
-            // The same line again is no access: it is still being decoded.
+            // The same line again is not an access, since it is still being decoded.
             if mem::replace(&mut own.line, line) == line {
                 continue;
             }
@@ -213,7 +213,7 @@ impl Thread {
         }
     }
 
-    /// Its names, one for each thread that had this number; a name is set some time after the start.
+    /// Its names, one for each thread with this number; a name is set some time after the start.
     pub(crate) fn names(&self) -> Vec<String> {
         self.learn_name();
         self.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -229,12 +229,12 @@ impl Thread {
         }
     }
 
-    /// Each transition that was seen, with its count; of blocks below a number.
+    /// Each transition with its count, for blocks below a number.
     pub(crate) fn transitions(&self, blocks: usize, tell: impl FnMut(u32, u32, u64)) {
         self.transitions.each(blocks, tell);
     }
 
-    /// Everything is forgotten. Only where no other thread of the target runs: in the child of a fork.
+    /// Resets everything. No other thread of the target may run: it is for the child of a fork.
     pub(crate) fn forget(&self, blocks: usize) {
         self.fetched.store(0, Relaxed);
         self.misses.iter().for_each(|counter| counter.store(0, Relaxed));
@@ -254,7 +254,7 @@ impl Own {
         }
     }
 
-    /// A window begins, has its warm-up behind it, or ends.
+    /// A window begins, ends its warm-up, or ends.
     #[cold]
     fn turns(&mut self, thread: u32) {
         let settings = settings();

@@ -1,9 +1,9 @@
-//! A plugin of qemu's user mode. It tells which blocks of code ran, how often and after which other one, by thread; the misses of
-//! modelled structures; and windows of the exact order.
+//! A plugin for qemu's user mode. By thread, it records which blocks of code ran, how often and after which other block. It also records
+//! the misses of modelled structures, and windows of the exact order.
 //!
-//! Built by build.rs with rustc alone, for both generations of qemu's interface (`--cfg abi="1"` and `"2"`), and kept inside of Hone. It
-//! knows no crate but `std`. A process of the target has a file of its own, written anew every few seconds by a thread of ours, so that a
-//! target that is killed loses seconds and not everything.
+//! build.rs builds it with rustc alone, for both versions of qemu's interface (`--cfg abi="1"` and `"2"`), and Hone embeds it. It uses no
+//! crate except `std`. Each process of the target has its own file. A thread of the tracer rewrites it every few seconds, so that a killed
+//! target loses only seconds of data.
 
 #[path = "../src/cache.rs"]
 #[allow(dead_code)]
@@ -25,7 +25,7 @@ use code::Block;
 use qemu::Id;
 use settings::{Settings, settings};
 
-/// Which interface this was written for. qemu refuses a plugin of another generation.
+/// Version of the interface. qemu refuses a plugin with another version.
 #[cfg(abi = "1")]
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
@@ -38,7 +38,7 @@ pub static qemu_plugin_version: c_int = 2;
 /// qemu calls it once, before the program begins.
 ///
 /// # Safety
-/// As qemu promises: `arguments` are `count` strings that end with a zero.
+/// qemu guarantees that `arguments` are `count` strings that end with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: Id,
@@ -61,9 +61,9 @@ pub unsafe extern "C" fn qemu_plugin_install(
     0
 }
 
-/// A block is about to be translated: from now on it tells when it runs.
+/// A block is about to be translated: from now on it reports its executions.
 extern "C" fn translated(_id: Id, translation: *mut c_void) {
-    // SAFETY: qemu gives a block that is being translated.
+    // SAFETY: qemu passes a block that is being translated.
     let Some(block) = (unsafe { code::block_of(translation) }) else { return };
     let data = ptr::from_ref::<Block>(block).cast_mut().cast();
     let call = match (settings().caches, settings().period > 0) {
@@ -72,25 +72,25 @@ extern "C" fn translated(_id: Id, translation: *mut c_void) {
         (true, false) => executed::<true, false>,
         (true, true) => executed::<true, true>,
     };
-    // SAFETY: the block lives for ever.
+    // SAFETY: the block is never freed.
     unsafe { qemu::qemu_plugin_register_vcpu_tb_exec_cb(translation, call, qemu::NO_REGISTERS, data) };
 }
 
 /// A block runs, on the host's thread that is the target's thread `index`.
 extern "C" fn executed<const CACHES: bool, const WINDOWS: bool>(index: u32, data: *mut c_void) {
-    // SAFETY: what `translated` gave.
+    // SAFETY: the value from `translated`.
     let block = unsafe { &*data.cast::<Block>() };
     // SAFETY: this is the thread with that number.
     unsafe { thread::runs::<CACHES, WINDOWS>(index, block) };
 }
 
-/// A thread of the target ends. Its number may be another one's later.
+/// A thread of the target ends. A later thread may get its number.
 extern "C" fn thread_ended(_id: Id, index: u32) {
     // SAFETY: qemu calls it on that thread.
     unsafe { thread::ended(index) };
 }
 
-/// The process ends in order.
+/// The process ends normally.
 extern "C" fn ended(_id: Id, _data: *mut c_void) {
     keeper::end();
 }

@@ -1,7 +1,7 @@
-//! How often each block ran behind each other one, in one thread. That thread writes, the keeper reads meanwhile.
+//! Number of transitions from each block to each other block, in one thread. That thread writes, and the keeper reads at the same time.
 //!
-//! Nearly every block has two successors at most. Those are counted beside it, in 16 bytes that are found by its number alone; returns and
-//! indirect jumps have more, which go into a [`Table`].
+//! Nearly every block has at most two successors. Their counts are in an array, 16 bytes per block, found by the block's number. Returns
+//! and indirect jumps have more successors, which go into a [`Table`].
 
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::table::Table;
 
-/// Blocks with a place of their own: 64 MB of addresses for each thread, of which only what is touched becomes memory.
+/// Number of blocks in the array: 64 MB of addresses for each thread, of which only touched pages use memory.
 const PLACES: usize = 4 << 20;
 
 const PROT_READ_WRITE: c_int = 3;
@@ -27,16 +27,16 @@ unsafe extern "C" {
     ) -> *mut c_void;
 }
 
-/// The two blocks that ran first behind one, as their numbers plus 1; 0 is none.
+/// The first two successors of a block, as their numbers plus 1; 0 is none.
 #[derive(Default)]
 struct Next {
     to: [AtomicU32; 2],
-    /// What is beyond 32 bits is in the table.
+    /// The part beyond 32 bits is in the table.
     count: [AtomicU32; 2],
 }
 
 pub(crate) struct Transitions {
-    /// Zeroed pages; empty where there were none to be had.
+    /// Zeroed pages; empty if the system had none.
     next: &'static [Next],
     more: Table,
 }
@@ -44,22 +44,22 @@ pub(crate) struct Transitions {
 impl Transitions {
     pub(crate) fn new() -> Self {
         let bytes = PLACES * size_of::<Next>();
-        // SAFETY: it asks for new pages and names none that are there.
+        // SAFETY: the call requests new pages and names no existing ones.
         let pages =
             unsafe { mmap(ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS_NORESERVE, -1, 0) };
         let next: &'static [Next] = if pages as isize == -1 {
             &[]
         } else {
-            // SAFETY: so many zeroed bytes, which are a valid `Next` each, and are never given back.
+            // SAFETY: this many zeroed bytes, which are a valid `Next` each, and are never freed.
             unsafe { std::slice::from_raw_parts(pages.cast(), PLACES) }
         };
         Self { next, more: Table::new() }
     }
 
-    /// Counts a transition once more.
+    /// Adds one to the count of a transition.
     ///
     /// # Safety
-    /// One thread alone calls it.
+    /// Only one thread may call it.
     #[inline]
     pub(crate) unsafe fn count(&self, from: u32, to: u32) {
         if let Some(next) = self.next.get(from as usize) {
@@ -79,17 +79,17 @@ impl Transitions {
                 }
             }
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: required of the caller.
         unsafe { self.more.count(from, to, 1) };
     }
 
     #[cold]
     fn carry(&self, from: u32, to: u32) {
-        // SAFETY: only the one thread that counts comes here.
+        // SAFETY: only the counting thread gets here.
         unsafe { self.more.count(from, to, 1 << 32) };
     }
 
-    /// Each transition, with its count: twice where it has gone beyond 32 bits. Of blocks below a number.
+    /// Each transition with its count, for blocks below a number. A transition beyond 32 bits comes twice.
     pub(crate) fn each(&self, blocks: usize, mut tell: impl FnMut(u32, u32, u64)) {
         for (from, next) in self.next.iter().enumerate().take(blocks) {
             for (to, count) in next.to.iter().zip(&next.count) {
@@ -102,7 +102,7 @@ impl Transitions {
         self.more.each(tell);
     }
 
-    /// All counts are 0. Only where nobody counts.
+    /// Sets all counts to 0. No other thread may count at this time.
     pub(crate) fn forget(&self, blocks: usize) {
         let counts = self.next.iter().take(blocks).flat_map(|next| &next.count);
         counts.for_each(|count| count.store(0, Relaxed));

@@ -1,5 +1,5 @@
-//! The file: `HONETRC1`, then sections of a tag (u32), a length (u64) and as many bytes, all little-endian; the last one is END.
-//! `crates/hone-diagnose/src/trace/read.rs` reads it, and says what is in each.
+//! The file: `HONETRC1`, then sections of a tag (u32), a length (u64) and that many bytes, all little-endian; the last one is END.
+//! `crates/hone-diagnose/src/trace/read.rs` reads it and describes each section.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,14 +19,14 @@ const THREAD: u32 = 4;
 const WINDOW: u32 = 5;
 const END: u32 = 0xffff;
 
-/// What each thread had counted at some moment.
+/// Counts of each thread at a moment.
 pub(crate) struct Base {
     threads: HashMap<u32, Counted>,
-    /// Windows that were finished.
+    /// Finished windows.
     windows: u64,
 }
 
-/// What a thread has counted.
+/// Counts of a thread.
 #[derive(Default)]
 struct Counted {
     fetched: u64,
@@ -60,7 +60,7 @@ pub(crate) fn to(path: &Path, base: Option<&Base>, is_end: bool) -> io::Result<(
     let mut file = BufWriter::new(File::create(path)?);
     file.write_all(b"HONETRC1")?;
     section(&mut file, FACTS, facts(is_end).as_bytes())?;
-    // Windows and threads before code: whatever they name is in it then.
+    // Windows and threads come before code, so that the code includes every block that they refer to.
     let first = base.map_or(0, |base| base.windows);
     for window in windows().all.iter().filter(|window| window.number >= first) {
         let mut bytes = Vec::with_capacity(8 + 4 * window.blocks.len());
@@ -111,7 +111,7 @@ fn of_thread(index: u32, thread: &Thread, before: &Counted, blocks: usize) -> Ve
         (*count > before).then(|| (key.0, key.1, count - before))
     };
     let mut transitions: Vec<(u32, u32, u64)> = counted.transitions.iter().filter_map(since).collect();
-    // A table of hashes has no order, and the same run should give the same file.
+    // A hash table has no order, but the same run must give the same file.
     transitions.sort_unstable();
     for (from, to, count) in transitions {
         bytes.extend(from.to_le_bytes());

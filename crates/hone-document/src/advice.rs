@@ -1,10 +1,10 @@
-//! What to set for a topic, in words.
+//! Advised settings for a topic, in words.
 
 use hone_batch::verdict::{FEWER, FEWER_FOR_KEYS, LESS_OFTEN, UNTUNABLE, of_a_waiting_sender};
 use hone_format::{bytes, measured, percent};
 use hone_record::{AdvisedEffect, BatchAdvice};
 
-/// One sentence or two; where records have keys, what helps where no linger does is of those.
+/// One sentence or two. If records have keys, the advice for cases where linger does not help is about the keys.
 pub fn words(advice: &BatchAdvice, is_keyed: bool) -> String {
     match advice {
         BatchAdvice::Set { linger_ms, batch_bytes, batch_records, target_bytes, effect } => {
@@ -38,12 +38,12 @@ pub fn words(advice: &BatchAdvice, is_keyed: bool) -> String {
         }
         BatchAdvice::Waits { linger_ms } => of_a_waiting_sender(*linger_ms),
         BatchAdvice::Unknown { why } => {
-            format!("Hone advises no setting, since a replay can't say what it brings: {why}")
+            format!("Hone advises no setting, because a replay can't predict its effect: {why}")
         }
     }
 }
 
-/// Batches first, then their size, and what it costs.
+/// The batches first, then their size, and the cost.
 fn effect_words(effect: &AdvisedEffect) -> String {
     let share = percent(effect.batches_change.abs());
     let batches = match effect.batches_change <= 0.0 {

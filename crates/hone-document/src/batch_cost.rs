@@ -1,4 +1,4 @@
-//! What work costs, as text.
+//! The cost of work, as text.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,13 @@ use hone_record::{BatchCost, CostForecast, CostInterval, WorkCost};
 use crate::table::table;
 use crate::wrapped;
 
-/// Topics that are told.
+/// Number of topics in the output.
 const MOST_TOPICS: usize = 20;
 
-/// Everything.
+/// The complete text.
 pub fn text(cost: &BatchCost) -> String {
     let mut out = format!(
-        "{}: {} points over {}, intervals of {:.0} %\n\n",
+        "{}: {} points over {}, confidence intervals of {:.0} %\n\n",
         cost.source,
         hone_format::count(cost.points),
         time_us(1e6 * cost.span_s),
@@ -23,7 +23,7 @@ pub fn text(cost: &BatchCost) -> String {
     out.push_str(&table(&costs(cost)));
     let _ = writeln!(
         out,
-        "\n  The model explains {:.1} % of how the CPU went up and down; {} cores of scatter are left",
+        "\n  The model explains {:.1} % of the variation of the CPU; {} cores of residual spread remain",
         100.0 * cost.explained,
         measured(cost.residual_cores)
     );
@@ -32,7 +32,7 @@ pub fn text(cost: &BatchCost) -> String {
             out,
             "{}",
             wrapped(&format!(
-                "  {} moved together over the whole history: their sum is known ({} cores), each alone is not",
+                "  {} moved together over the whole history: only their sum is known ({} cores)",
                 listed(&together.units),
                 interval(together.cores)
             ))
@@ -50,20 +50,20 @@ pub fn text(cost: &BatchCost) -> String {
 
 fn costs(cost: &BatchCost) -> Vec<Vec<String>> {
     let mut rows =
-        vec![["CPU", "costs", "interval", "each second", "cores in the mean"].map(str::to_owned).to_vec()];
+        vec![["CPU", "costs", "interval", "per second", "cores on average"].map(str::to_owned).to_vec()];
     rows.extend(cost.costs.iter().map(row));
     rows
 }
 
 fn row(cost: &WorkCost) -> Vec<String> {
     let name = match (cost.unit.as_str(), cost.includes.as_slice()) {
-        ("base", _) => "whatever the load".to_owned(),
+        ("base", _) => "independent of the load".to_owned(),
         (unit, []) => format!("a {unit}"),
-        (unit, with) => format!("a {unit}, its {} in it", listed(with)),
+        (unit, with) => format!("per {unit}, its {} included", listed(with)),
     };
     let Some(us) = cost.us else {
         let blank = || "-".to_owned();
-        return vec![name, "can't be told".to_owned(), blank(), measured(cost.mean_per_s), blank()];
+        return vec![name, "unknown".to_owned(), blank(), measured(cost.mean_per_s), blank()];
     };
     let cores = |us: f64| 1e-6 * us * cost.mean_per_s;
     if cost.unit == "base" {
@@ -98,7 +98,7 @@ fn listed(units: &[String]) -> String {
 fn plural(unit: &str) -> String {
     match unit {
         "batch" => "batches".to_owned(),
-        "base" => "what is spent anyway".to_owned(),
+        "base" => "spent independent of the load".to_owned(),
         unit => format!("{unit}s"),
     }
 }
@@ -107,9 +107,9 @@ fn topics(cost: &BatchCost) -> String {
     if cost.topics.is_empty() {
         return String::new();
     }
-    let mut rows = vec![["topic", "cores", "for its batches as such"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["topic", "cores", "for the batches themselves"].map(str::to_owned).to_vec()];
     for topic in cost.topics.iter().take(MOST_TOPICS) {
-        let batches = topic.cores_of_batches.map_or_else(|| "can't be told".to_owned(), measured);
+        let batches = topic.cores_of_batches.map_or_else(|| "unknown".to_owned(), measured);
         rows.push(vec![topic.topic.clone(), interval(topic.cores), batches]);
     }
     format!("\n{}", table(&rows))
@@ -117,7 +117,7 @@ fn topics(cost: &BatchCost) -> String {
 
 fn told(forecast: &CostForecast) -> String {
     let (now, then) = (interval(forecast.cores_now), interval(forecast.cores_then));
-    let mut out = format!("\n  With {}: {then} cores in place of {now}\n", forecast.asked);
+    let mut out = format!("\n  With {}: {then} cores instead of {now}\n", forecast.asked);
     for note in &forecast.notes {
         let _ = writeln!(out, "{}", wrapped(&format!("  {note}")));
     }
@@ -158,12 +158,12 @@ mod tests {
         };
         let text = text(&cost);
         for expected in [
-            "whatever the load",
+            "independent of the load",
             "0.150 (0.120 to 0.180)",
-            "a batch, its records and bytes in it",
+            "per batch, its records and bytes included",
             "25.0 µs",
             "20.0 µs to 30.0 µs",
-            "can't be told",
+            "unknown",
             "batches, records and bytes moved together",
         ] {
             assert!(text.contains(expected), "no `{expected}` in:\n{text}");

@@ -11,10 +11,10 @@ use hone_record::{
 use crate::table::table;
 use crate::wrapped;
 
-/// Topics that are listed.
+/// Number of topics in the list.
 const MOST_TOPICS: usize = 20;
 
-/// The answer first; then what it is made of, what it rests on, and what to do.
+/// The answer first, then its parts, its basis, and what to do.
 pub fn text(plan: &BatchPlan) -> String {
     let mut out = format!("{}\n\n", wrapped(&answer(plan)));
     out.push_str(&table(&rows(plan)));
@@ -33,7 +33,8 @@ pub fn text(plan: &BatchPlan) -> String {
     for topic in &plan.topics {
         if let Some(why) = &topic.refused {
             let text = format!(
-                "{}: Hone can't replay its records and counts its batches as with new producers: {why}",
+                "{}: Hone can't replay its records, so it counts the batches as if the topic had new \
+                 producers: {why}",
                 topic.topic
             );
             let _ = writeln!(out, "{}", wrapped(&text));
@@ -54,15 +55,15 @@ fn answer(plan: &BatchPlan) -> String {
     let start = match plan.answer {
         PlanAnswer::Holds => format!("One cluster holds {times}"),
         PlanAnswer::DoesNotHold => format!("One cluster does not hold {times}"),
-        PlanAnswer::Inconclusive => format!("Inconclusive whether one cluster holds {times}"),
+        PlanAnswer::Inconclusive => format!("Inconclusive: one cluster may hold {times}"),
     };
-    let cpu = cpu(plan).unwrap_or_else(|| "CPU not known".to_owned());
+    let cpu = cpu(plan).unwrap_or_else(|| "CPU unknown".to_owned());
     let parts: Vec<String> = [Some(cpu), network(plan), of(plan, "disk").map(|disk| share("disk", disk))]
         .into_iter()
         .flatten()
         .collect();
     let why = match plan.answer {
-        PlanAnswer::Inconclusive if has_span(plan) => " (an interval spans its ceiling)",
+        PlanAnswer::Inconclusive if has_span(plan) => " (a confidence interval spans its ceiling)",
         _ => "",
     };
     format!("{start}{why}: {}", parts.join(", "))
@@ -99,7 +100,7 @@ fn cpu(plan: &BatchPlan) -> Option<String> {
     })
 }
 
-/// The fuller direction.
+/// The direction with the higher load.
 fn network(plan: &BatchPlan) -> Option<String> {
     let (receives, sends) = (of(plan, "network-in")?, of(plan, "network-out")?);
     let fuller = if receives.then.value > sends.then.value { receives } else { sends };
@@ -111,14 +112,14 @@ fn share(name: &str, of: &PlannedResource) -> String {
         Some(ceiling) => {
             format!("{name} {}{}", percent(of.then.value / ceiling), peak(of, ceiling))
         }
-        None => format!("{name} {} a broker (no ceiling given)", throughput(of.then.value)),
+        None => format!("{name} {} per broker (no ceiling given)", throughput(of.then.value)),
     }
 }
 
-/// The busiest point, where it may take more than there is.
+/// The peak, if it may exceed the capacity.
 fn peak(of: &PlannedResource, ceiling: f64) -> String {
     match of.busiest.filter(|busiest| busiest.high > ceiling) {
-        Some(busiest) => format!(" ({} at the busiest)", percent(busiest.value / ceiling)),
+        Some(busiest) => format!(" ({} at the peak)", percent(busiest.value / ceiling)),
         None => String::new(),
     }
 }
@@ -154,7 +155,7 @@ fn rows(plan: &BatchPlan) -> Vec<Vec<String>> {
         let name = name_of(&resource.resource);
         rows.push(row(name.to_owned(), shown(resource.now), resource.then, ceiling(resource.most_share)));
         if let Some(busiest) = resource.busiest {
-            rows.push(row("  at the busiest".to_owned(), String::new(), busiest, ceiling(1.0)));
+            rows.push(row("  at the peak".to_owned(), String::new(), busiest, ceiling(1.0)));
         }
     }
     rows
@@ -186,10 +187,10 @@ fn alternative(clusters: &PlannedClusters, grow: f64) -> String {
             measured(saved.low),
             measured(saved.high)
         ),
-        false => format!("one cluster takes {} cores more", measured(-saved.value)),
+        false => format!("one cluster needs {} more cores", measured(-saved.value)),
     };
     format!(
-        "{} clusters with {each} each: {} cores, since batches do not grow there; {saves}",
+        "{} clusters with {each} each: {} cores, because batches do not grow there; {saves}",
         clusters.clusters,
         interval(clusters.cores)
     )
@@ -291,8 +292,8 @@ mod tests {
         let holds = PlanAnswer::Holds;
         assert_eq!(
             first(&plan(holds, Some(holds), Some(24.0))),
-            "One cluster holds 2x: CPU 50.0 % [45.0, 55.0] of 24.0 cores, network 40.0 %, disk 3.00 MiB/s a broker (no \
-             ceiling given)"
+            "One cluster holds 2x: CPU 50.0 % [45.0, 55.0] of 24.0 cores, network 40.0 %, disk 3.00 MiB/s \
+             per broker (no ceiling given)"
         );
         let not = PlanAnswer::DoesNotHold;
         let told = first(&plan(not, Some(not), Some(16.0)));
@@ -303,15 +304,19 @@ mod tests {
         let open = PlanAnswer::Inconclusive;
         let told = first(&plan(open, Some(open), Some(17.0)));
         assert!(
-            told.starts_with("Inconclusive whether")
-                && told.contains("2x (an interval spans its ceiling): CPU 70.6 %"),
+            told.starts_with("Inconclusive: one cluster may hold")
+                && told.contains("2x (a confidence interval spans its ceiling): CPU 70.6 %"),
             "{told}"
         );
         let told = first(&plan(open, None, None));
         assert!(told.contains("CPU 12.0 [10.8, 13.2] cores (no ceiling given)"), "{told}");
         let mut without = plan(open, None, None);
         without.resources.remove(0);
-        assert!(first(&without).contains("holds 2x: CPU not known, network"), "{}", first(&without));
+        assert!(
+            first(&without).contains("Inconclusive: one cluster may hold 2x: CPU unknown, network"),
+            "{}",
+            first(&without)
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Batches by a cluster's counters, as text.
+//! Batches from a cluster's counters, as text.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -10,17 +10,17 @@ use crate::heatmap::Look;
 use crate::table::table;
 use crate::{plain, wrapped};
 
-/// Topics that are told; the rest is summed up.
+/// Number of topics in the output. The rest is summed up.
 const MOST_TOPICS: usize = 40;
-/// Clients and queues that are told.
+/// Number of clients and queues in the output.
 const MOST_OTHERS: usize = 15;
-/// Below this many bytes a batch is small: the page of a disk.
+/// A batch below this many bytes is small: the size of a disk page.
 const SMALL_BYTES: f64 = 4_096.0;
-/// A topic with fewer batches a second costs nobody anything.
+/// A topic with fewer batches per second is negligible.
 const HIGH_RATE: f64 = 100.0;
-/// Looks that the heatmap of CPU holds at most.
+/// Number of samples in the CPU heatmap, at most.
 const MOST_LOOKS: usize = 240;
-/// Columns of a row of the heatmap that are no cells.
+/// Columns of a heatmap row before its cells.
 const LABEL: usize = 24;
 
 /// The scale in the 256 colours of a terminal, from idle to busy.
@@ -28,14 +28,14 @@ const COLOURS: [u8; 9] = [54, 60, 24, 31, 30, 36, 71, 149, 220];
 /// The scale in characters.
 const MARKS: [char; 9] = ['.', ':', '-', '=', '+', 'x', '*', '%', '#'];
 
-/// CPU by shard over the looks so far.
+/// CPU by shard over the samples so far.
 #[derive(Debug, Default)]
 pub struct Strip {
     looks: VecDeque<BTreeMap<(String, String), f64>>,
 }
 
 impl Strip {
-    /// One look more.
+    /// Adds a sample.
     pub fn add(&mut self, watch: &BatchWatch) {
         let shards = watch.shards.iter();
         self.looks.push_back(
@@ -46,7 +46,7 @@ impl Strip {
         }
     }
 
-    /// A row for each shard, the newest look to the right.
+    /// A row for each shard, with the newest sample on the right.
     fn text(&self, watch: &BatchWatch, look: &Look) -> String {
         let room = look.columns.saturating_sub(LABEL + 8).max(8);
         let mut out = String::new();
@@ -77,7 +77,7 @@ fn cell(share: Option<f64>, look: &Look) -> String {
     }
 }
 
-/// Everything.
+/// The complete text.
 pub fn text(watch: &BatchWatch, strip: &Strip, look: &Look) -> String {
     let mut out =
         format!("{}, last {} s, {}\n", watch.source, measured(watch.window_s), watch.endpoints.join(", "));
@@ -104,7 +104,7 @@ pub fn text(watch: &BatchWatch, strip: &Strip, look: &Look) -> String {
     out
 }
 
-/// What has one reason is told in one place.
+/// A reason that applies everywhere appears once.
 fn not_exported(watch: &BatchWatch) -> String {
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
     for missing in &watch.not_exported {
@@ -128,7 +128,7 @@ fn section(out: &mut String, rows: &[Vec<String>]) {
 
 type Column<T> = (&'static str, fn(&T) -> String);
 
-/// A row of titles and one for each item. What no item has is no column; it is told below.
+/// A row of titles and one for each item. A value that no item has gets no column; the text below names it.
 fn rows<T>(first: &str, items: &[(String, &T)], columns: &[Column<T>]) -> Vec<Vec<String>> {
     let told: Vec<&Column<T>> = columns
         .iter()
@@ -173,9 +173,9 @@ fn is_small(topic: &WatchedTopic) -> bool {
 }
 
 const OF_A_TOPIC: [Column<WatchedTopic>; 7] = [
-    ("bytes a batch", |topic| figure(topic.batch_bytes)),
-    ("records a batch", |topic| figure(topic.records_per_batch)),
-    ("bytes a record", |topic| figure(topic.record_bytes)),
+    ("bytes per batch", |topic| figure(topic.batch_bytes)),
+    ("records per batch", |topic| figure(topic.records_per_batch)),
+    ("bytes per record", |topic| figure(topic.record_bytes)),
     ("batches/s", |topic| figure(topic.batches_per_s)),
     ("of all", |topic| percent(topic.batch_share)),
     ("written", |topic| per_s(topic.bytes_per_s)),
@@ -186,7 +186,7 @@ fn topics(watch: &BatchWatch) -> Vec<Vec<String>> {
     let shown = watch.topics.iter().take(MOST_TOPICS);
     let mut items: Vec<(String, &WatchedTopic)> = shown.map(|topic| (topic.topic.clone(), topic)).collect();
     let more = watch.topics.len().saturating_sub(MOST_TOPICS);
-    let all = if more > 0 { format!("all, {more} topics more") } else { "all".to_owned() };
+    let all = if more > 0 { format!("all, {more} more topics") } else { "all".to_owned() };
     items.push((all, &watch.total));
     rows("topic", &items, &OF_A_TOPIC)
 }
@@ -201,23 +201,23 @@ fn parts(watch: &BatchWatch) -> Vec<Vec<String>> {
     let mut items: Vec<(String, &WatchedTopic)> = shown.map(|part| (name(part), part)).collect();
     let more = watch.parts.len().saturating_sub(MOST_TOPICS);
     if more > 0 {
-        items.push((format!("all, {more} parts more"), &watch.total));
+        items.push((format!("all, {more} more parts"), &watch.total));
     }
     rows("part of a topic", &items, &OF_A_TOPIC)
 }
 
 fn brokers(watch: &BatchWatch) -> Vec<Vec<String>> {
     let columns: [Column<WatchedInstance>; 12] = [
-        ("bytes a batch", |one| figure(one.batch_bytes)),
+        ("bytes per batch", |one| figure(one.batch_bytes)),
         ("CPU", |one| figure(one.cpu_cores)),
         ("of cores", |one| figure(one.cores)),
-        ("batches/s a core", |one| figure(one.batches_per_s_per_core)),
+        ("batches/s per core", |one| figure(one.batches_per_s_per_core)),
         ("requests/s", |one| figure(one.requests_per_s)),
-        ("batches a request", |one| figure(one.batches_per_request)),
+        ("batches per request", |one| figure(one.batches_per_request)),
         ("received", |one| per_s(one.received_bytes_per_s)),
         ("sent", |one| per_s(one.sent_bytes_per_s)),
-        ("disk bytes a byte", |one| figure(one.write_amplification)),
-        ("fsyncs a batch", |one| figure(one.fsyncs_per_batch)),
+        ("disk bytes per byte", |one| figure(one.write_amplification)),
+        ("fsyncs per batch", |one| figure(one.fsyncs_per_batch)),
         ("produce time-outs/s", |one| figure(one.produce_timeouts_per_s)),
         ("replication errors/s", |one| figure(one.replication_errors_per_s)),
     ];
@@ -255,7 +255,7 @@ fn groups(watch: &BatchWatch) -> Vec<Vec<String>> {
         Figure::Known(records) => count(records.max(0.0).round() as u64),
         other => figure(other),
     };
-    let titles = ["consumer group", "lag, records", "most of a partition"];
+    let titles = ["consumer group", "lag, records", "most in a partition"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     for group in watch.groups.iter().take(MOST_TOPICS) {
         rows.push(vec![group.group.clone(), records(group.lag), records(group.lag_max)]);
@@ -263,7 +263,7 @@ fn groups(watch: &BatchWatch) -> Vec<Vec<String>> {
     rows
 }
 
-/// Nothing waits is one word, not a line of zeros.
+/// If nothing waits, one word replaces a line of zeros.
 fn backlog(watch: &BatchWatch) -> String {
     let waiting = watch.backlog.iter().filter(|queue| queue.waiting > 0.0).take(MOST_OTHERS);
     let told: Vec<String> = waiting
@@ -275,7 +275,8 @@ fn backlog(watch: &BatchWatch) -> String {
 }
 
 fn clients(watch: &BatchWatch) -> Vec<Vec<String>> {
-    let titles = ["client", "software", "bytes a batch", "batches/min", "batches a request", "connections"];
+    let titles =
+        ["client", "software", "bytes per batch", "batches/min", "batches per request", "connections"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     for client in watch.clients.iter().take(MOST_OTHERS) {
         rows.push(vec![
@@ -326,7 +327,10 @@ mod tests {
             topics: vec![topic("orders", 600.0, 1_900.0), topic("audit", 90.0, 3.0)],
             shards: vec![shard("0", 0.97), shard("1", 0.02)],
             backlog: vec![WatchedQueue { instance: "b".to_owned(), group: "main".to_owned(), waiting: 3.0 }],
-            not_exported: vec![NotExported { what: "fsyncs a batch".to_owned(), why: "because".to_owned() }],
+            not_exported: vec![NotExported {
+                what: "fsyncs per batch".to_owned(),
+                why: "because".to_owned(),
+            }],
             ..BatchWatch::default()
         }
     }
@@ -393,15 +397,15 @@ mod tests {
     #[test]
     fn what_is_not_exported_is_no_column_but_is_told() {
         let text = shown(false);
-        assert!(!text.contains("records a batch"), "{text}");
-        assert!(text.contains("Not exported\n  fsyncs a batch: because"), "{text}");
+        assert!(!text.contains("records per batch"), "{text}");
+        assert!(text.contains("Not exported\n  fsyncs per batch: because"), "{text}");
     }
 
     #[test]
     fn cpu_is_a_row_for_each_shard() {
         let text = shown(false);
         assert!(text.contains("127.0.0.1:9644/0         =#  97 %"), "{text}");
-        // A shard that was not there before has no cell.
+        // A shard that was missing in an earlier sample has no cell there.
         assert!(text.contains("127.0.0.1:9644/1          .   2 %"), "{text}");
         assert!(!text.contains('\u{1b}'));
         assert!(shown(true).contains("\u{1b}[38;5;220m█"), "{}", shown(true));

@@ -1,4 +1,4 @@
-//! Lines for people, client by client.
+//! Settings for people, client by client.
 
 use hone_batch::settings::{Row, Sheet};
 
@@ -18,7 +18,7 @@ fn one(sheet: &Sheet) -> String {
         block.lines.iter().for_each(|line| out.push_str(&format!("    {line}\n")));
     }
     if !sheet.traps.is_empty() {
-        out.push_str("\n  Mind:\n");
+        out.push_str("\n  Note:\n");
         sheet.traps.iter().for_each(|trap| out.push_str(&format!("  - {}\n", indented(trap))));
     }
     out.push_str(&format!(
@@ -30,7 +30,7 @@ fn one(sheet: &Sheet) -> String {
 }
 
 fn rows(rows: &[Row]) -> Vec<Vec<String>> {
-    let head = ["", "its name", "without it", "with it"].map(str::to_owned).to_vec();
+    let head = ["", "the name of the setting", "without it", "with it"].map(str::to_owned).to_vec();
     let row = |row: &Row| {
         let name = if row.name.is_empty() { "none" } else { row.name };
         let value = row.value.clone().unwrap_or_else(|| "can't be set".to_owned());

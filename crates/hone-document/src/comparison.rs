@@ -6,7 +6,7 @@ use hone_report::verdict::{headline, interval, sentence};
 
 use crate::table::in_a_cell;
 
-/// For a pull request: the headline, the metrics that carry it, and whatever is worse, as Markdown.
+/// For a pull request: the headline, the metrics that decide, and all regressions, as Markdown.
 pub fn comment(comparison: &Comparison) -> String {
     let guards = &comparison.design.rule.guards;
     let is_told = |found: &&Judgement| {
@@ -84,7 +84,7 @@ fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
     ]
 }
 
-/// The difference as benchstat writes it: a percentage with its sign, or `~` where none is shown.
+/// The difference as benchstat writes it: a signed percentage, or `~` if it is inconclusive.
 fn change(judgement: &Judgement) -> String {
     match judgement.verdict {
         Verdict::NotShown => "~".to_owned(),
@@ -92,13 +92,13 @@ fn change(judgement: &Judgement) -> String {
     }
 }
 
-/// The verdict with a shape, so that it does not hang on colour or on reading closely.
+/// The verdict with a sign, so that it is readable without colour.
 pub fn verdict_mark(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Better => "+ better",
         Verdict::Worse => "! worse",
         Verdict::Equivalent => "= equivalent",
-        Verdict::NotShown => "? not shown",
+        Verdict::NotShown => "? inconclusive",
     }
 }
 
@@ -110,36 +110,36 @@ pub(crate) mod tests {
     use super::*;
     use hone_record::Metric;
 
-    /// The first words are the verdict on the whole, and they never contradict what follows.
+    /// The first words are the whole verdict, and they never contradict the rest.
     #[test]
     fn the_headline_is_the_whole_verdict() {
         for (guard, begins, holds) in [
             (
                 Some(Verdict::NotShown),
                 "B against A: better. CPU per record is better: 0.900 × A",
-                "interval 0.850 to 0.950",
+                "CI 0.850 to 0.950",
             ),
             (
                 Some(Verdict::Worse),
-                "B against A: CPU per record better, p99 worse. CPU per record is better",
-                "Guard metric p99 is worse: ",
+                "B against A: regression in p99; CPU per record better. CPU per record is better",
+                "Regression: guard metric p99 ",
             ),
-            (None, "B against A: not shown. CPU per record is better", "Guard rail not seen: p99"),
+            (None, "B against A: inconclusive. CPU per record is better", "Guard metric unknown: p99"),
         ] {
             let sentence = sentence(&comparison(guard));
             assert!(sentence.starts_with(begins) && sentence.contains(holds), "{sentence}");
         }
     }
 
-    /// A metric that nobody named as a guard: what is proven reaches the first line all the same.
+    /// A regression in a metric that is no guard metric still reaches the first line.
     #[test]
     fn whatever_is_worse_is_in_the_headline_and_in_the_ending() {
         let mut whole = comparison(Some(Verdict::Worse));
         whole.design.rule.guards.clear();
         assert_eq!(whole.verdict(), Verdict::Better, "the primary metric's own");
         assert!(whole.has_regression());
-        assert_eq!(headline(&whole), "B against A: CPU per record better, p99 worse.");
-        // Figures of one CPU time are one.
+        assert_eq!(headline(&whole), "B against A: regression in p99; CPU per record better.");
+        // Several figures of the same CPU time count once.
         let cpu = |metric, primary| Judgement {
             estimate: Estimate { metric, ..whole.judgements[0].estimate.clone() },
             verdict: Verdict::Worse,
@@ -149,15 +149,15 @@ pub(crate) mod tests {
         let p99 = whole.judgements[1].clone();
         let (record, request) = (cpu(Metric::CpuPerRecord, true), cpu(Metric::CpuPerRequest, false));
         let all = Comparison { judgements: vec![record, request.clone(), p99.clone()], ..whole.clone() };
-        assert_eq!(headline(&all), "B against A: CPU per record worse, p99 worse.");
+        assert_eq!(headline(&all), "B against A: regression in CPU per record, p99.");
         let all = Comparison { judgements: vec![p99, request, cpu(Metric::UserCpuPerRecord, false)], ..all };
         assert_eq!(
             headline(&all),
-            "B against A: p99 worse, CPU per request worse, CPU per record not estimated."
+            "B against A: regression in p99, CPU per request; CPU per record not estimated."
         );
     }
 
-    /// Fewer than exclude a window, and in pair after pair on one side alone.
+    /// The share is too small to exclude a window, but it occurs in pair after pair on one side alone.
     #[test]
     fn requests_that_fail_more_often_are_worse() {
         for (shares, pairs, is_worse) in [
@@ -178,7 +178,7 @@ pub(crate) mod tests {
             whole.pairs = vec![pair; pairs];
             assert_eq!(whole.has_regression(), is_worse, "{shares:?} in {pairs}");
             let said = sentence(&whole);
-            assert_eq!(said.contains("error rate worse"), is_worse, "{said}");
+            assert_eq!(said.contains("regression in error rate"), is_worse, "{said}");
             assert_eq!(said.contains("0.400 % of the requests fail in B, 0.000 % in A"), is_worse, "{said}");
         }
     }
@@ -186,7 +186,7 @@ pub(crate) mod tests {
     #[test]
     fn a_guard_rail_without_a_usable_control_keeps_it_from_being_better() {
         let mut whole = comparison(Some(Verdict::NotShown));
-        assert!(sentence(&whole).contains("Guard rail not decided: p99 may be as bad as 0.950 × A"));
+        assert!(sentence(&whole).contains("Guard metric inconclusive: p99 may be as bad as 0.950 × A"));
         whole.design.control_pairs = 6;
         assert_eq!(whole.verdict(), Verdict::NotShown, "no control");
         let control = |ratio: f64| Estimate {
@@ -198,12 +198,12 @@ pub(crate) mod tests {
         let (differs, silent) = (control(1.2), control(1.0));
         whole.judgements[1].control = Some(differs);
         assert_eq!(whole.verdict(), Verdict::NotShown, "a control that differs");
-        assert!(sentence(&whole).contains("Guard rail not seen: p99"));
+        assert!(sentence(&whole).contains("Guard metric unknown: p99"));
         whole.judgements[1].control = Some(silent);
         assert_eq!(whole.verdict(), Verdict::Better);
     }
 
-    /// Pairs of B's failures are gone from the estimate, and must not be gone from the verdict.
+    /// The estimate excludes the pairs in which B failed. The verdict must not.
     #[test]
     fn an_arm_that_alone_fails_is_not_called_better() {
         let pair = |index: u32, troubles: [Vec<String>; 2]| hone_record::PairOutcome {
@@ -218,9 +218,9 @@ pub(crate) mod tests {
         for (in_a, in_b, both, begins, reason) in [
             (0, 1, 0, "B against A: better", ""),
             (0, 0, 9, "B against A: better", ""),
-            (0, 2, 0, "B against A: not shown", "B alone had trouble in 2 A/B pairs"),
-            (0, 5, 3, "B against A: not shown", "B alone had trouble in 5 A/B pairs"),
-            (0, 6, 0, "B against A: worse. ", "clearly more often"),
+            (0, 2, 0, "B against A: inconclusive", "B alone had trouble in 2 A/B pairs"),
+            (0, 5, 3, "B against A: inconclusive", "B alone had trouble in 5 A/B pairs"),
+            (0, 6, 0, "B against A: regression. ", "this is significant by the sign test, so B is worse"),
             (5, 5, 0, "B against A: better", ""),
             (6, 0, 0, "B against A: better", ""),
         ] {
@@ -241,12 +241,15 @@ pub(crate) mod tests {
         broken.pairs = (0..6).map(failed).collect();
         broken.judgements.clear();
         let sentence = sentence(&broken);
-        assert!(sentence.starts_with("B against A: worse. B does not sustain this load. "), "{sentence}");
-        assert!(sentence.ends_with("The last time: B was saturated."), "{sentence}");
+        assert!(
+            sentence.starts_with("B against A: regression. B does not sustain this load. "),
+            "{sentence}"
+        );
+        assert!(sentence.ends_with("Last failure: B was saturated."), "{sentence}");
         assert!(broken.has_regression());
     }
 
-    /// One change by its text, as the command line has it.
+    /// One change from its text on the command line.
     fn changed(text: &str) -> Comparison {
         let mut whole = comparison(Some(Verdict::NotShown));
         let change = hone_experiment::change::parse(text).unwrap();
@@ -262,17 +265,20 @@ pub(crate) mod tests {
             ("load.acks=1", "acks=-1 in A, acks=1 in B (what must have happened"),
             (
                 "broker.log.flush.interval.messages=1",
-                "broker.log.flush.interval.messages: as it is -> 1 (when a record is safe from a power cut)",
+                "broker.log.flush.interval.messages: existing value -> 1 (when a record is safe from a power cut)",
             ),
-            ("topic.min.insync.replicas=1", "topic.min.insync.replicas: as it is -> 1 (how many replicas"),
-            ("load.idempotent=true", "load.idempotent: as it is -> true (whether what is sent again"),
+            (
+                "topic.min.insync.replicas=1",
+                "topic.min.insync.replicas: existing value -> 1 (how many replicas",
+            ),
+            ("load.idempotent=true", "load.idempotent: existing value -> true (whether a repeated send"),
         ] {
             let sentence = sentence(&changed(text));
-            let note = format!("The arms promise different things: {what}");
+            let note = format!("The arms have different durability guarantees: {what}");
             assert!(sentence.contains(&note), "{sentence}");
         }
         for text in ["topic.compression.type=zstd", "load.in_flight=2", "client.linger.ms=5"] {
-            assert!(!sentence(&changed(text)).contains("promise"), "{text}");
+            assert!(!sentence(&changed(text)).contains("durability guarantees"), "{text}");
         }
     }
 

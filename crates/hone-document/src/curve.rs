@@ -3,7 +3,7 @@
 use hone_format::{count, rate, time_us};
 use hone_record::{Capacity, CurvePoint, Metric, Outcome};
 
-/// One measured window, as it comes.
+/// One measured window, as progress.
 pub fn point_line(point: &CurvePoint) -> String {
     let tail = point.values.get(&Metric::LatencyP99).map_or("-".to_owned(), |us| time_us(*us));
     let said = match (point.held, &point.why) {
@@ -23,8 +23,8 @@ fn outcome_word(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Steady => String::new(),
         Outcome::Saturated { .. } => "  saturated".to_owned(),
-        Outcome::Warming { .. } => "  still warming".to_owned(),
-        Outcome::GeneratorLate { .. } => "  the generator was late".to_owned(),
+        Outcome::Warming { .. } => "  still warming up".to_owned(),
+        Outcome::GeneratorLate { .. } => "  the generator fell behind".to_owned(),
         Outcome::Failed { reason } => format!("  failed: {reason}"),
     }
 }
@@ -36,6 +36,6 @@ pub fn knee(found: &Capacity) -> String {
         (Some(held), Some(failed)) => format!("{promise} up to {held} requests/s, not at {failed}"),
         (Some(held), None) => format!("{promise} at {held} requests/s"),
         (None, Some(failed)) => format!("{promise} not at {failed} requests/s"),
-        (None, None) => format!("{promise} at no rate that was confirmed"),
+        (None, None) => format!("{promise} at no confirmed rate"),
     }
 }

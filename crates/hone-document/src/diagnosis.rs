@@ -1,4 +1,4 @@
-//! A diagnosis as text: evidence first.
+//! A diagnosis as text, with the evidence first.
 
 use hone_format::{count, measured};
 use hone_record::{
@@ -17,7 +17,7 @@ const ROWS: [(Category, &[Category]); 5] = [
     (Category::SmtContention, &[]),
 ];
 
-/// Everything, part by part.
+/// The complete text, part by part.
 pub fn text(diagnosis: &Diagnosis) -> String {
     let mut out = format!("Evidence: {}\nFrom {}\n", diagnosis.evidence.label(), diagnosis.source);
     if let Some(watched) = &diagnosis.watched {
@@ -36,7 +36,7 @@ pub fn text(diagnosis: &Diagnosis) -> String {
     out
 }
 
-/// The busiest part that has a verdict, in a line.
+/// The busiest part with a verdict, in a line.
 pub fn sentence(diagnosis: &Diagnosis) -> String {
     let judged = diagnosis.parts.iter().find_map(|part| Some((&part.scope, part.verdict.as_ref()?)));
     let Some((scope, verdict)) = judged else {
@@ -50,15 +50,17 @@ pub fn sentence(diagnosis: &Diagnosis) -> String {
     format!("{scope}will a better layout help? {}{ceiling}; {}", verdict.likelihood, verdict.rule)
 }
 
-/// What was foretold of a layout, beside the one that ran.
+/// The prediction for a layout, compared with the layout that ran.
 pub fn foretelling(found: &Foretelling) -> String {
     let column = |name: &str, layout: &CodeLayout| Diagnosed {
         layout: Some(layout.clone()),
         ..Diagnosed::empty(Some(name.to_owned()))
     };
-    let columns = [column("as it lay", &found.before), column("as it would lie", &found.now)];
+    let columns = [column("original layout", &found.before), column("predicted layout", &found.now)];
     format!(
-        "Evidence: {}\nFrom {}; {} instructions of its order, replayed\n{}\n  What will it do?  {}\n  rule  {}\n",
+        "Evidence: {}\n\
+         From {}; {} instructions of its order, replayed\n\
+         {}\n  Predicted effect  {}\n  rule  {}\n",
         Evidence::Simulated.label(),
         found.source,
         count(found.replayed),
@@ -72,8 +74,8 @@ fn expectation(expected: Expectation) -> &'static str {
     match expected {
         Expectation::Gain => "a gain",
         Expectation::Harm => "harm",
-        Expectation::Nothing => "nothing that could be measured",
-        Expectation::Open => "open: some figures become better, others worse; only a measurement tells",
+        Expectation::Nothing => "no measurable effect",
+        Expectation::Open => "open: some figures improve, others get worse; measure to decide",
     }
 }
 
@@ -94,7 +96,7 @@ fn of_part(part: &Diagnosed, diagnosis: &Diagnosis) -> String {
     out
 }
 
-/// Where the slots went, category by category.
+/// The slots by category.
 fn shifted(shift: &Shift) -> String {
     let head = vec![["", "before", "after", "points"].map(str::to_owned).to_vec()];
     let rows = by_category(head, |category| {
@@ -106,14 +108,15 @@ fn shifted(shift: &Shift) -> String {
         (Some(before), Some(after)) => format!("{before}, and {after}\n"),
         _ => String::new(),
     };
-    let words = shift.sentence().unwrap_or_else(|| "no category moved by half a point".to_owned());
+    let words =
+        shift.sentence().unwrap_or_else(|| "no category changed by half a percentage point".to_owned());
     format!(
         "{scopes}{}\n  {words}\n  These are shares of slots. To see whether the program became faster, compare its CPU per record: hone compare.\n",
         table(&rows)
     )
 }
 
-/// A row for each category that has cells, its parts indented below it.
+/// A row for each category with cells. Its parts are indented below it.
 fn by_category(
     mut rows: Vec<Vec<String>>,
     cells: impl Fn(Category) -> Option<Vec<String>>,
@@ -135,23 +138,23 @@ fn shares(slots: &Slots) -> String {
 }
 
 fn misses(counted: &Counted) -> String {
-    let title = vec![format!("misses in 1,000 of {} instructions", count(counted.instructions))];
+    let title = vec![format!("misses per 1,000 of {} instructions", count(counted.instructions))];
     let row = |missed: &Missed| vec![format!("  {}", missed.structure), measured(missed.per_1000)];
     let rows: Vec<Vec<String>> = std::iter::once(title).chain(counted.misses.iter().map(row)).collect();
     table(&rows) + &counted.notes.iter().map(|note| format!("  note: {note}\n")).collect::<String>()
 }
 
-/// Files that hold less of the execution are not told.
+/// Files with a smaller share of the execution are omitted.
 const SMALL_SHARE: f64 = 0.005;
-/// As many of them are.
+/// Number of files in the output.
 const MOST_OBJECTS: usize = 4;
 
-/// Whether nothing is left to say behind the columns.
+/// Whether the columns hold everything, so that nothing follows them.
 fn is_all_in_columns(part: &Diagnosed) -> bool {
     part.layout.is_some() && part.verdict.is_none() && part.refused.is_none()
 }
 
-/// Layouts side by side; empty where there are none.
+/// Layouts in columns. Empty if there are none.
 fn layouts(parts: &[Diagnosed]) -> String {
     let told: Vec<(&Option<String>, &CodeLayout)> =
         parts.iter().filter_map(|part| Some((&part.scope, part.layout.as_ref()?))).collect();
@@ -169,33 +172,35 @@ fn layouts(parts: &[Diagnosed]) -> String {
     }
     let title = |rows: &mut Vec<Vec<String>>, text: &str| rows.push(vec![text.to_owned()]);
     if !widest.misses.is_empty() {
-        title(&mut rows, "misses in 1,000 instructions");
+        title(&mut rows, "misses per 1,000 instructions");
     }
     for missed in &widest.misses {
         let name = format!("  {}", missed.structure);
         rows.extend(row(&name, &|layout| layout.missed(&missed.structure).map(measured)));
     }
-    rows.extend(row("lines fetched in 1,000", &|layout| layout.lines_fetched_per_1000.map(measured)));
-    rows.extend(row("branches taken in 1,000", &|layout| layout.taken_per_1000.map(measured)));
+    rows.extend(row("lines fetched per 1,000", &|layout| layout.lines_fetched_per_1000.map(measured)));
+    rows.extend(row("branches taken per 1,000", &|layout| layout.taken_per_1000.map(measured)));
     for (index, footprint) in widest.footprints.iter().enumerate() {
-        title(&mut rows, &format!("{} that hold of the execution", unit(footprint.unit_bytes)));
+        title(&mut rows, &format!("{} that hold this share of the execution", unit(footprint.unit_bytes)));
         for (at, share) in ["50 %", "90 %", "99 %", "99.9 %"].iter().enumerate() {
             let units =
                 |layout: &CodeLayout| layout.footprints.get(index).map(|found| count(found.units[at]));
             rows.extend(row(&format!("  {share}"), &units));
         }
     }
-    rows.extend(row("bytes used of a touched line", &|layout| {
+    rows.extend(row("bytes used per touched line", &|layout| {
         Some(format!("{:.1}", layout.bytes_used_of_a_line))
     }));
-    rows.extend(row("sets that are crowded, of 64", &|layout| Some(layout.crowded_sets.to_string())));
+    rows.extend(row("crowded sets, of 64", &|layout| Some(layout.crowded_sets.to_string())));
     rows.extend(row("ext-TSP score, of 1.05", &|layout| layout.ext_tsp.map(|score| format!("{score:.3}"))));
     if widest.repeated_share >= SMALL_SHARE {
         rows.extend(row("repetitions (rep)", &|layout| Some(hone_format::percent(layout.repeated_share))));
     }
     for object in widest.objects.iter().filter(|object| object.share >= SMALL_SHARE).take(MOST_OBJECTS) {
-        let name =
-            object.path.as_deref().map_or("code of no file", |path| path.rsplit('/').next().unwrap_or(path));
+        let name = object
+            .path
+            .as_deref()
+            .map_or("code without a file", |path| path.rsplit('/').next().unwrap_or(path));
         let share = |layout: &CodeLayout| {
             let found = layout.objects.iter().find(|found| found.path == object.path);
             Some(hone_format::percent(found.map_or(0.0, |found| found.share)))
@@ -205,7 +210,7 @@ fn layouts(parts: &[Diagnosed]) -> String {
     format!("\n{}", table(&rows))
 }
 
-/// Pages of this size, in words.
+/// A name for pages of this size.
 pub fn unit(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 20 => format!("pages of {} MiB", bytes >> 20),
@@ -217,18 +222,18 @@ pub fn unit(bytes: u64) -> String {
 fn of_verdict(verdict: &LayoutVerdict, diagnosis: &Diagnosis) -> String {
     let ceiling = match (verdict.ceiling_words(), diagnosis.user_share) {
         (Some(ceiling), Some(user)) if diagnosis.evidence >= Evidence::Measured => format!(
-            "at most {ceiling} of the CPU: the frontend's share times the {:.0} % that are user code of the program",
+            "at most {ceiling} of the CPU: the frontend's share times the {:.0} % in user code of the \
+             program",
             100.0 * user
         ),
         (Some(ceiling), _) => format!(
-            "at most {ceiling} of the CPU, which is all that is user code of the program; how much of that is the frontend's, only \
-             counters tell"
+            "at most {ceiling} of the CPU, the whole user code of the program; only hardware counters show \
+             the frontend's share"
         ),
         _ if diagnosis.evidence >= Evidence::MeasuredPartial => {
-            "not known without the share of the CPU that is user code of the program (--user-share)"
-                .to_owned()
+            "unknown without the share of the CPU in user code of the program (--user-share)".to_owned()
         }
-        _ => "not known: it ran for too short a time to tell user from kernel".to_owned(),
+        _ => "unknown: the run was too short to separate user code and kernel".to_owned(),
     };
     format!(
         "\n  Will a better layout help?  {}\n  rule     {}\n  source   {}\n  ceiling  {ceiling}\n  next     {}\n",

@@ -5,22 +5,20 @@ use hone_host::tools::{Fit, ToolFinding};
 use hone_record::Machine;
 use serde::Serialize;
 
-/// Everything that was found.
+/// All findings.
 #[derive(Debug, Serialize)]
 pub struct Examination {
     /// The machine.
     pub machine: Machine,
-    /// The programs that were looked for.
+    /// The programs that Hone looked for.
     pub tools: Vec<ToolFinding>,
-    /// What follows for measurements.
+    /// The consequences for measurements.
     pub findings: Vec<Finding>,
 }
 
-/// Machine, tools, and what follows.
+/// The machine, the tools, and the consequences.
 pub fn text(found: &Examination) -> String {
-    let mut out =
-        "+ as it should be   - worth knowing, or not there and not needed   ! in the way\n\nTools\n"
-            .to_owned();
+    let mut out = "+ fine   - optional or worth knowing   ! blocks measurements\n\nTools\n".to_owned();
     for tool in &found.tools {
         out.push_str(&tool_line(tool));
     }
@@ -39,13 +37,13 @@ fn tool_line(tool: &ToolFinding) -> String {
     };
     let what = match (&tool.found, &tool.fits) {
         (Some(receipt), Fit::Mismatch { why }) => {
-            format!("{}  {}\n      {why}\n      get it: {}", receipt.path, receipt.version, tool.install)
+            format!("{}  {}\n      {why}\n      install: {}", receipt.path, receipt.version, tool.install)
         }
         (Some(receipt), _) => format!("{}  {}", receipt.path, receipt.version),
         (None, Fit::Missing) => {
-            format!("missing, wanted for {}\n      get it: {}", tool.wanted_for, tool.install)
+            format!("missing, needed for {}\n      install: {}", tool.wanted_for, tool.install)
         }
-        (None, _) => format!("not there, optional: {}\n      get it: {}", tool.wanted_for, tool.install),
+        (None, _) => format!("missing, optional: {}\n      install: {}", tool.wanted_for, tool.install),
     };
     format!("  {mark} {:<14} {what}\n", tool.name)
 }

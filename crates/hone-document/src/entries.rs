@@ -1,4 +1,4 @@
-//! Ledger entries made from records, one for each question that a record answers. They have no hashes of windows yet.
+//! Ledger entries made from records, one for each question that a record answers. They do not contain hashes of windows yet.
 
 pub mod comparison;
 pub mod gate;

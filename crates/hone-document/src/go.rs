@@ -1,4 +1,4 @@
-//! What is told of a Go program, as text. Names come from profiles: what a terminal would obey is not shown.
+//! The results for a Go program, as text. Names come from profiles, so control characters are replaced.
 
 use hone_format::{bytes, count, measured, percent, time_us};
 use hone_record::{GoAccount, GoBenchmark, GoBenchmarks, HotSpots, median};
@@ -7,10 +7,10 @@ use crate::profile::name;
 use crate::table::table;
 use crate::{plain, wrapped};
 
-/// Functions of each table; the record has more.
+/// Functions per table. The record has more.
 const TOP: usize = 10;
 
-/// Everything beside the variants.
+/// The complete text besides the variants.
 pub fn text(account: &GoAccount) -> String {
     let mut out = String::new();
     if let Some(found) = &account.found_profile {
@@ -18,7 +18,7 @@ pub fn text(account: &GoAccount) -> String {
     }
     account.hot_spots.iter().for_each(|spots| out.push_str(&hot_spots(spots)));
     if !account.findings.is_empty() {
-        out.push_str("\n== what stands out ==\n");
+        out.push_str("\n== findings ==\n");
         for finding in &account.findings {
             out.push_str(&format!("- {}\n", wrapped(&plain(finding))));
         }
@@ -30,13 +30,13 @@ pub fn text(account: &GoAccount) -> String {
         out.push_str(&format!("\nno benchmarks: {}\n", wrapped(&plain(why))));
     }
     if let Some(placed) = &account.placed {
-        // It ends with a command, which is pasted as a whole.
+        // It ends with a command that can be pasted as a whole.
         out.push_str(&format!("\n{}\n", plain(placed)));
     }
     out
 }
 
-/// What a kind of count is, for people.
+/// Name of a kind of count.
 fn title(kind: &str) -> String {
     match kind {
         "cpu" => "CPU".to_owned(),
@@ -56,7 +56,7 @@ fn figure(value: u64, unit: &str) -> String {
 
 fn hot_spots(spots: &HotSpots) -> String {
     let head = format!(
-        "\n== where it goes: {} ({} in {} functions) ==\n",
+        "\n== profile: {} ({} in {} functions) ==\n",
         title(&spots.kind),
         figure(spots.total, &spots.unit),
         count(spots.functions)
@@ -88,8 +88,8 @@ fn of_benchmarks(found: &GoBenchmarks) -> String {
     ));
     out.push_str(&format!("{}\n", wrapped(&found.rule)));
     for (what, list) in [
-        ("the profile changes no code of", &found.unchanged),
-        ("left out, not in every round", &found.incomplete),
+        ("the profile does not change the code of", &found.unchanged),
+        ("excluded, because some rounds lack them", &found.incomplete),
     ] {
         if !list.is_empty() {
             out.push_str(&format!("{}\n", wrapped(&format!("{what}: {}", plain(&list.join(", "))))));
@@ -180,14 +180,14 @@ mod tests {
         };
         let told = text(&account);
         for expected in [
-            "where it goes: CPU (2.00 s in 31 functions)",
+            "profile: CPU (2.00 s in 31 functions)",
             "60.0 ms",
             "41.0 %",
             "- main.size: 3.0 % flat",
             "flow.Parse-2",
             "0.880 [0.860, 0.900]",
             "better",
-            "the profile changes no code of: x/other",
+            "the profile does not change the code of: x/other",
             "it lies there",
         ] {
             assert!(told.contains(expected), "{expected} is not in\n{told}");

@@ -1,5 +1,5 @@
-//! A heatmap in letters, one for each block of a size that you choose: a dot where nothing ran, the section's letter where something did,
-//! in lower case where it is cold.
+//! A heatmap in letters, one for each block of a size that you choose: a dot if no code ran, the section's letter if some did, in
+//! lower case if it is cold.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,16 +9,16 @@ use hone_record::{HEAT_DECADES, HeatSource, Heatmap, heat_of};
 
 use crate::heatmap::{Look, head, name_of};
 
-/// Blocks in a row.
+/// Blocks per row.
 const ROW: u64 = 64;
-/// A gap of more empty rows becomes one empty line, as in `llvm-bolt-heatmap`.
+/// A longer gap of empty rows becomes one empty line, as in `llvm-bolt-heatmap`.
 const GAP: u64 = 32;
-/// Colours of a terminal from cold to hot; the last two are yellow and red, as in the tool that people know.
+/// Terminal colours from cold to hot. The last two are yellow and red, as in `llvm-bolt-heatmap`.
 const COLOURS: [u8; 6] = [27, 39, 43, 112, 226, 196];
-/// Letters of sections; `O` stands for code outside of all sections.
+/// Letters of sections. `O` is code outside all sections.
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNPQRSTUVWXYZ";
 
-/// The map in blocks of this size, both sides at one scale.
+/// The map in blocks of this size. Both sides use one scale.
 pub fn text(map: &Heatmap, block_bytes: u64, look: &Look) -> String {
     let most = map.most(block_bytes);
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! A heatmap as text: two rows of cells in each line of a terminal, or letters where it has no colours.
+//! A heatmap as text: two rows of cells per terminal line, or letters if the terminal has no colours.
 
 use std::fmt::Write as _;
 
@@ -8,29 +8,29 @@ use hone_report::heatmap::{Row, grid};
 
 use crate::table::table;
 
-/// What is shown on.
+/// Properties of the terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
-    /// Its width.
+    /// Width of the terminal.
     pub columns: usize,
-    /// Whether it has 256 colours.
+    /// Whether the terminal has 256 colours.
     pub has_colours: bool,
 }
 
-/// The scale in the 256 colours of a terminal, from cold to hot: near viridis.
+/// The scale in the 256 colours of a terminal, from cold to hot, similar to viridis.
 const COLOURS: [u8; 9] = [54, 60, 24, 31, 30, 36, 71, 149, 220];
 /// The scale in characters.
 const MARKS: [char; 9] = ['.', ':', '-', '=', '+', 'x', '*', '%', '#'];
 /// Lines of a map.
 const LINES: usize = 24;
-/// Of an address before a row.
+/// Width of the address before a row.
 const LABEL: usize = 13;
-/// Between two sides.
+/// Gap between two sides.
 const GAP: usize = 3;
-/// Functions that are told.
+/// Number of functions in the output.
 const FUNCTIONS: usize = 10;
 
-/// Everything.
+/// The complete text.
 pub fn text(map: &Heatmap, look: &Look) -> String {
     let sides = map.sides.len().max(1);
     let room = look.columns.saturating_sub(GAP * (sides - 1)) / sides;
@@ -46,9 +46,9 @@ pub fn text(map: &Heatmap, look: &Look) -> String {
     out.push_str(&beside(&blocks, LABEL + columns));
     out.push('\n');
     let blank = if map.sides.iter().all(HeatSource::knows_bytes) {
-        "ran never"
+        "never ran"
     } else {
-        "ran never, or has no sample"
+        "never ran, or has no sample"
     };
     out.push_str(&legend(grid.most, grid.unit_bytes, blank, look));
     out.push_str(&facts(map));
@@ -74,14 +74,14 @@ pub(super) fn name_of(map: &Heatmap, index: usize) -> &'static str {
 pub(super) fn head(side: &HeatSource, name: &str) -> String {
     format!(
         "{name}{}, {:.1} % of {}\n  Evidence: {}\n",
-        side.object.as_deref().unwrap_or("code of no file"),
+        side.object.as_deref().unwrap_or("code without a file"),
         100.0 * side.share,
         side.title,
         side.evidence.label()
     )
 }
 
-/// The lines of a map, all of the same width on the screen.
+/// The lines of a map, all with the same width on the screen.
 fn lines(rows: &[Row], columns: usize, look: &Look) -> Vec<String> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -89,7 +89,7 @@ fn lines(rows: &[Row], columns: usize, look: &Look) -> Vec<String> {
         if rows[at].is_behind_a_gap {
             out.push(format!("{:>width$}{}", "... ", " ".repeat(columns), width = LABEL));
         }
-        // The row below is in the same line of the screen when it is the next one in memory, too.
+        // The row below shares the screen line only if it is next in memory, too.
         let below = rows.get(at + 1).filter(|row| look.has_colours && !row.is_behind_a_gap);
         let mut line = format!("{:>width$} ", format!("0x{:x}", rows[at].begin), width = LABEL - 1);
         for column in 0..columns {
@@ -107,7 +107,7 @@ fn step(heat: f64) -> usize {
     ((heat * COLOURS.len() as f64) as usize).min(COLOURS.len() - 1)
 }
 
-/// Two cells above each other, or a character for one.
+/// Two cells above each other, or one character.
 fn cell(upper: Option<f64>, lower: Option<f64>, look: &Look) -> String {
     if !look.has_colours {
         return upper.map_or(' ', |heat| MARKS[step(heat)]).to_string();
@@ -159,13 +159,13 @@ fn facts(map: &Heatmap) -> String {
     rows.push(row("pages of 4 KiB", &|side| count(side.pages.len() as u64)));
     rows.push(row("lines of 64 B", &|side| count(side.pages.iter().map(|page| u64::from(page.lines)).sum())));
     if map.sides.iter().any(HeatSource::knows_bytes) {
-        rows.push(row("bytes used of a line", &|side| match side.bytes_used_of_a_line() {
+        rows.push(row("bytes used per line", &|side| match side.bytes_used_of_a_line() {
             Some(bytes) => format!("{bytes:.1}"),
             None => "-".to_owned(),
         }));
     }
     for mark in map.sides.first().map(|side| side.marks.as_slice()).unwrap_or_default() {
-        rows.push(row(&format!("at best in {}", mark.structure), &|side| {
+        rows.push(row(&format!("best case in {}", mark.structure), &|side| {
             let found = side.marks.iter().find(|found| found.structure == mark.structure);
             found.map_or_else(|| "-".to_owned(), |found| percent(found.share))
         }));

@@ -1,4 +1,4 @@
-//! A host's settings, what would change them, and what did, as text.
+//! The settings of a host, planned changes and applied changes, as text.
 
 use std::fmt::Write as _;
 
@@ -13,99 +13,99 @@ use hone_host::plan::{Action, Plan, Row};
 use hone_host::relevance::Facts;
 use serde::Serialize;
 
-/// A plan, and what came of it.
+/// A plan and its result.
 #[derive(Debug, Serialize)]
 pub struct Made {
-    /// What was planned.
+    /// The plan.
     pub plan: Plan,
     /// `None` when there was nothing to write.
     pub applied: Option<Applied>,
 }
 
-/// Everything that was seen.
+/// The complete state of a host.
 #[derive(Debug, Serialize)]
 pub struct Status {
-    /// The folder whose disks are meant.
+    /// The folder whose disks are relevant.
     pub data: DataPath,
-    /// What matters for relevance.
+    /// The facts that decide which knobs matter.
     pub facts: Facts,
     /// The settings.
     pub knobs: Vec<KnobSeen>,
-    /// What the scheduler's and the disks' latency is, where it was measured.
+    /// Latency of the scheduler and the disks, if it was measured.
     pub latency: Option<Latency>,
-    /// How long the disks took for each request.
+    /// Disk latency per request.
     pub blocks: Option<BlockLatencies>,
-    /// Why that could not be seen.
+    /// The reason why it is not available.
     pub no_blocks: Option<String>,
-    /// How exact timers are.
+    /// The precision of timers.
     pub timers: Option<Times>,
-    /// How long an fsync takes.
+    /// The latency of fsync.
     pub fsync: Option<Times>,
-    /// Changes that are not taken back.
+    /// Changes that are still active.
     pub changes: Vec<Change>,
-    /// Journals of which nothing is known.
+    /// Journals that can't be read.
     pub unreadable: Vec<Unreadable>,
 }
 
 /// A knob of this host.
 #[derive(Debug, Serialize)]
 pub struct KnobSeen {
-    /// Its name, with the disk where it has one.
+    /// Its name, with the disk if it has one.
     pub title: String,
-    /// Its path under the root.
+    /// Its path below the root.
     pub path: String,
-    /// What is in force.
+    /// The active value.
     pub value: Option<String>,
-    /// What the kernel begins with, where that is known.
+    /// The kernel's default, if it is known.
     pub default: Option<String>,
     /// The file that sets it.
     pub set_by: Option<Origin>,
-    /// When a new value begins to hold.
+    /// The moment from which a new value applies.
     pub effect: Effect,
-    /// What it does.
+    /// Its effect.
     pub about: &'static str,
-    /// What guides say of it.
+    /// Recommendations in guides.
     pub advice: &'static [Advice],
-    /// Why it can't matter here.
+    /// The reason why it has no effect here.
     pub idle: Option<String>,
-    /// What else must be known.
+    /// Other facts to know.
     pub remark: Option<String>,
 }
 
-/// A change of which nothing is known here.
+/// A change that can't be read here.
 #[derive(Debug, Serialize)]
 pub struct Unreadable {
-    /// The change; empty where it is the folder of all journals.
+    /// The change. Empty for the folder of all journals.
     pub id: String,
-    /// Why nothing is known.
+    /// The reason why it can't be read.
     pub why: String,
 }
 
-/// A change of Hone's that is not taken back.
+/// A change by Hone that is still active.
 #[derive(Debug, Serialize)]
 pub struct Change {
     /// Its number.
     pub id: String,
-    /// The profile that it was made by.
+    /// The profile that it came from.
     pub profile: String,
     /// Whether it was confirmed.
     pub confirmed: bool,
     /// Whether it was made in an earlier boot.
     pub earlier_boot: bool,
-    /// Whether all of it went with that boot.
+    /// Whether that boot reset all of it.
     pub gone: bool,
-    /// Until its guard comes.
+    /// Seconds until its rollback watchdog acts.
     pub seconds_left: Option<u64>,
-    /// Of one that a guard shall take back: whether that is there.
+    /// For a change that a rollback watchdog will roll back: whether the watchdog runs.
     pub guarded: Option<bool>,
-    /// Values that are not what Hone left there.
+    /// Values that differ from what Hone set.
     pub drifted: Vec<String>,
 }
 
-/// What was found and done.
+/// The result of a rollback.
 #[derive(Debug, Serialize)]
 pub struct Found {
-    /// Changes with what became of them.
+    /// The changes with their outcomes.
     pub changes: Vec<Recovered>,
     /// Whether nothing of Hone is left here.
     pub uninstalled: bool,
@@ -128,12 +128,12 @@ const fn risk(risk: Risk) -> &'static str {
     }
 }
 
-/// A plan: what would change with `~`, what is so already with `=`, what would do nothing with `-`, what can't be with `!`.
+/// A plan: `~` marks a change, `=` a value that is already set, `-` a change without effect, `!` an impossible change.
 pub fn plan(plan: &Plan) -> String {
     let mut out = format!("{}: {}\n", plan.profile, plan.about);
     let disks: Vec<&str> = plan.disks.iter().map(|disk| disk.name.as_str()).collect();
     if disks.is_empty() {
-        out.push_str("Disks: none named; give --data DIR or --disk NAME for settings of a queue\n");
+        out.push_str("Disks: none named; for settings of a queue use --data FOLDER or --disk NAME\n");
     } else {
         let _ = writeln!(out, "Disks: {}", disks.join(", "));
     }
@@ -147,7 +147,7 @@ pub fn plan(plan: &Plan) -> String {
     let count = |is: fn(&Action) -> bool| plan.rows.iter().filter(|row| is(&row.action)).count();
     let _ = writeln!(
         out,
-        "\n{} to change, {} already so, {} without effect here, {} impossible. Nothing was written.",
+        "\n{} to change, {} already set, {} without effect here, {} impossible. Nothing was written.",
         count(|action| *action == Action::Change),
         count(|action| *action == Action::Keep),
         count(|action| matches!(action, Action::Idle { .. })),
@@ -172,18 +172,18 @@ fn plan_row_itself(row: &Row) -> String {
     match &row.action {
         Action::Keep => format!("  = {title}: {now}\n"),
         Action::Idle { why } => {
-            format!("  - {title}: {now} -> {}\n      can't matter here: {why}\n", row.wanted)
+            format!("  - {title}: {now} -> {}\n      no effect here: {why}\n", row.wanted)
         }
         Action::Cannot { why } => format!("  ! {title}: {now} -> {}\n      impossible: {why}\n", row.wanted),
         Action::Change => {
             let freezes =
-                if row.freezes { "; the write stops the disk's queue for some 20 to 40 ms" } else { "" };
+                if row.freezes { "; the write stops the disk's queue for about 20 to 40 ms" } else { "" };
             let along = if row.takes_along.is_empty() {
                 String::new()
             } else {
                 let files: Vec<&str> =
                     row.takes_along.iter().filter_map(|path| path.rsplit('/').next()).collect();
-                format!("\n      also kept for the way back: {}", files.join(", "))
+                format!("\n      also saved for the rollback: {}", files.join(", "))
             };
             format!(
                 "  ~ {title}: {now} -> {}\n      {} ({})\n      risk {}; takes effect {}{freezes}{along}\n",
@@ -197,7 +197,7 @@ fn plan_row_itself(row: &Row) -> String {
     }
 }
 
-/// What was applied, and what to do next.
+/// The applied change, and what to do next.
 pub fn applied(made: &Made) -> String {
     let Some(applied) = &made.applied else {
         return format!("{}\nThere is nothing to change.\n", plan(&made.plan).trim_end());
@@ -205,11 +205,12 @@ pub fn applied(made: &Made) -> String {
     let text = plan(&made.plan).replace(" Nothing was written.", "");
     let next = match applied.confirm_within_s {
         Some(seconds) => format!(
-            "It is taken back in {seconds} s unless you say `hone host confirm`; the guard is process {}.",
+            "Hone rolls it back in {seconds} s unless you run `hone host confirm`. The rollback watchdog is \
+             process {}.",
             applied.guard.unwrap_or_default()
         ),
         None => {
-            "`hone host confirm` keeps it over the next boot, `hone host revert` takes it back.".to_owned()
+            "`hone host confirm` keeps it after the next boot. `hone host rollback` rolls it back.".to_owned()
         }
     };
     format!(
@@ -220,7 +221,7 @@ pub fn applied(made: &Made) -> String {
     )
 }
 
-/// What was confirmed.
+/// The confirmed change.
 pub fn confirmed(confirmed: &Confirmed) -> String {
     let mut out = format!("Change {} stays.\n", confirmed.id);
     for file in &confirmed.files {
@@ -232,7 +233,7 @@ pub fn confirmed(confirmed: &Confirmed) -> String {
     out
 }
 
-/// What was taken back, and what is left.
+/// The rolled back changes, and what is left.
 pub fn taken_back(found: &Found) -> String {
     let mut out = String::new();
     for change in &found.changes {
@@ -241,7 +242,7 @@ pub fn taken_back(found: &Found) -> String {
             Recovered::Waiting { id } => {
                 let _ = writeln!(
                     out,
-                    "Change {id} is whole and waits: `hone host confirm` or `hone host revert`."
+                    "Change {id} is complete and waits: run `hone host confirm` or `hone host rollback`."
                 );
             }
             Recovered::InForce { id } => {
@@ -253,7 +254,7 @@ pub fn taken_back(found: &Found) -> String {
         }
     }
     if found.changes.is_empty() {
-        out.push_str("There is nothing to take back.\n");
+        out.push_str("There is nothing to roll back.\n");
     }
     if found.uninstalled {
         out.push_str("Nothing of `hone host` is left on this machine.\n");
@@ -267,11 +268,12 @@ fn one_back(back: &TakenBack) -> String {
     let (id, all) = (&back.id, back.outcomes.len());
     let _ = match (back.other_boot, all) {
         (true, 0) => {
-            writeln!(out, "Change {id}: the machine has booted since, and its values went with that boot.")
+            writeln!(out, "Change {id}: the machine was rebooted, which reset the values of this change.")
         }
         (true, _) => writeln!(
             out,
-            "Change {id}: the machine has booted since, and its files had set values again: {whole} of {all} attributes are as before."
+            "Change {id}: the machine was rebooted, and files of this change had set its values again. \
+             {whole} of {all} attributes are as before."
         ),
         (false, _) => writeln!(out, "Change {id}: {whole} of {all} attributes are as before."),
     };
@@ -279,7 +281,7 @@ fn one_back(back: &TakenBack) -> String {
         out.push_str(&outcome_line(outcome));
     }
     if let Some(why) = &back.unkept {
-        let _ = writeln!(out, "  ! {why}; `hone host recover` looks at this change again");
+        let _ = writeln!(out, "  ! {why}; `hone host recover` handles this change again");
     }
     for file in &back.files_left {
         let _ = writeln!(out, "  ! /{}: {}", file.path, file.why);
@@ -296,15 +298,15 @@ fn outcome_line(outcome: &Outcome) -> String {
     if outcome.is_back() {
         return format!("  + /{path}: {} -> {}{why}\n", text(&outcome.found), text(&outcome.now));
     }
-    let word = if outcome.fate == Fate::Drifted { "left as it is" } else { "could not be taken back" };
+    let word = if outcome.fate == Fate::Drifted { "unchanged" } else { "could not be rolled back" };
     format!("  ! /{path}: {word}: {}, before {}{why}\n", text(&outcome.now), text(&outcome.before))
 }
 
-/// Everything that was seen of a host.
+/// The complete state of a host.
 pub fn status(status: &Status) -> String {
     let mut out = String::new();
     data(status, &mut out);
-    out.push_str("\nKnobs (value, who set it; - can't matter here)\n");
+    out.push_str("\nKnobs (value, origin; - no effect here)\n");
     for knob in &status.knobs {
         let mark = if knob.idle.is_some() { "-" } else { " " };
         let value = knob.value.as_deref().unwrap_or("(not there)");
@@ -314,13 +316,13 @@ pub fn status(status: &Status) -> String {
                     && default != Some(value)
                     && !knob.title.starts_with("net.") =>
             {
-                "by the host, whose files can't be seen from here".to_owned()
+                "by the host, whose files are not visible from here".to_owned()
             }
             (Some(origin), _) if origin.value == value => format!("by /{}", origin.file),
             (Some(origin), _) => format!("not by /{}, which says {}", origin.file, origin.value),
             (None, Some(default)) if default == value => "the kernel's default".to_owned(),
             (None, Some(default)) => format!("by no file; the kernel's default is {default}"),
-            (None, None) => "by no file: the kernel's own choice, or set by hand".to_owned(),
+            (None, None) => "by no file: by the kernel itself, or by hand".to_owned(),
         };
         let _ = writeln!(out, "  {mark} {:<38} {value:<12} {by}", knob.title);
         if let Some(remark) = knob.idle.as_ref().or(knob.remark.as_ref()) {
@@ -337,30 +339,30 @@ pub fn status(status: &Status) -> String {
         let state = standing(change);
         let _ = writeln!(out, "\nChange {} ({}): {state}", change.id, change.profile);
         for path in &change.drifted {
-            let _ = writeln!(out, "  ! /{path}: somebody else has set it since");
+            let _ = writeln!(out, "  ! /{path}: someone else has set it since");
         }
     }
     for one in &status.unreadable {
-        let _ = writeln!(out, "\n! what is changed here is not known as a whole: {}", one.why);
+        let _ = writeln!(out, "\n! the list of changes is incomplete: {}", one.why);
     }
     out
 }
 
-/// What is to be expected of a change.
+/// The expected future of a change.
 fn standing(change: &Change) -> String {
     match (change.gone, change.confirmed, change.guarded, change.seconds_left) {
-        (true, ..) => "of an earlier boot, and gone with it; `hone host recover` closes it".to_owned(),
-        (_, true, ..) if change.earlier_boot => "confirmed, and set again by its files".to_owned(),
+        (true, ..) => "from an earlier boot, reset by the reboot; `hone host recover` closes it".to_owned(),
+        (_, true, ..) if change.earlier_boot => "confirmed; its files set it again at each boot".to_owned(),
         (_, true, ..) => "confirmed".to_owned(),
-        (_, _, Some(true), Some(left)) => format!("taken back in {left} s unless confirmed"),
+        (_, _, Some(true), Some(left)) => format!("rolled back in {left} s unless confirmed"),
         (_, _, Some(false), _) => {
-            "not confirmed, and its guard is gone; `hone host recover` takes it back".to_owned()
+            "not confirmed, and its rollback watchdog is gone; `hone host recover` rolls it back".to_owned()
         }
         _ => "not confirmed".to_owned(),
     }
 }
 
-/// `md0 (raid0) > nvme0n1, nvme1n1`: what lies on others, and the disks.
+/// `md0 (raid0) > nvme0n1, nvme1n1`: stacked devices, and the disks below.
 fn layers(layers: &[Layer]) -> String {
     let stacked =
         layers.iter().filter_map(|layer| Some(format!("{} ({})", layer.name, layer.kind.as_ref()?)));
@@ -373,7 +375,7 @@ fn layers(layers: &[Layer]) -> String {
 
 fn disk(disk: &Disk) -> String {
     let who = disk.identity.stable.as_ref().map_or_else(
-        || "no wwid or serial: settings can't stay over a boot".to_owned(),
+        || "no wwid or serial: settings can't persist over a boot".to_owned(),
         |(attribute, text)| format!("{attribute} {text}"),
     );
     let model = disk.model.as_ref().map(|model| format!("{model}, ")).unwrap_or_default();
@@ -382,7 +384,10 @@ fn disk(disk: &Disk) -> String {
     let mut out =
         format!("  {}: {model}{} hardware {plural}{tags}, {who}\n", disk.name, disk.hardware_queues);
     if disk.is_volume_of_a_cloud() {
-        out.push_str("    a volume over the network, not a local drive: its latency is the network's and its limits those of the volume\n");
+        out.push_str(
+            "    a network volume, not a local drive: its latency is the network's, and its limits \
+             are the volume's\n",
+        );
     }
     out
 }
@@ -391,7 +396,7 @@ fn data(status: &Status, out: &mut String) {
     let data = &status.data;
     match (&data.top, &data.problem) {
         (None, None) => {
-            out.push_str("No folder of data was named: --data DIR finds its disks and its broker\n")
+            out.push_str("No data folder was named: --data FOLDER finds its disks and its broker\n")
         }
         _ => {
             let _ = writeln!(
@@ -413,14 +418,15 @@ fn data(status: &Status, out: &mut String) {
     for broker in &status.facts.brokers {
         let _ = writeln!(
             out,
-            "  used by {} ({}): {} files, {} past the page cache",
+            "  used by {} ({}): {} files, {} with direct I/O",
             broker.program, broker.pid, broker.files, broker.direct_files
         );
     }
     if let Some(container) = &status.facts.container {
         let _ = writeln!(
             out,
-            "! This is a container ({container}): memory, disks and huge pages are the host's; run `hone host` there"
+            "! This is a container ({container}). Memory, disks and huge pages belong to the host; run `hone \
+             host` there"
         );
     }
     if status.facts.sys_is_read_only {
@@ -438,17 +444,17 @@ fn data(status: &Status, out: &mut String) {
 fn delays(latency: &Latency, out: &mut String) {
     let _ = writeln!(out, "\nDelays in {:.1} s", latency.window_s);
     for (resource, share) in &latency.pressure {
-        let _ = writeln!(out, "  some task waited for {resource}: {:.1} % of the time", share * 100.0);
+        let _ = writeln!(out, "  a task waited for {resource}: {:.1} % of the time", share * 100.0);
     }
     if let Some(seconds) = latency.run_queue_s {
         let _ = writeln!(out, "  the broker's threads waited for a core: {seconds:.3} s");
     }
     if let Some(steal) = latency.steal {
-        let _ = writeln!(out, "  CPU time that the hypervisor gave to others: {:.1} %", steal * 100.0);
+        let _ = writeln!(out, "  CPU time stolen by the hypervisor: {:.1} %", steal * 100.0);
     }
     if let (Some(rate), Some(busiest)) = (latency.interrupts_per_s, latency.interrupts_busiest_core) {
         let _ =
-            writeln!(out, "  interrupts: {rate:.0} a second, {:.0} % of them on one core", busiest * 100.0);
+            writeln!(out, "  interrupts: {rate:.0} per second, {:.0} % of them on one core", busiest * 100.0);
     }
     let events: Vec<String> =
         latency.memory.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
@@ -461,19 +467,21 @@ fn delays(latency: &Latency, out: &mut String) {
 
 fn blocks(status: &Status, out: &mut String) {
     if let Some(why) = &status.no_blocks {
-        let _ =
-            writeln!(out, "  the times of single requests can't be seen: {why}; it takes root and tracefs");
+        let _ = writeln!(
+            out,
+            "  the times of single requests are not available: {why}; they need root and tracefs"
+        );
     }
     let Some(seen) = &status.blocks else { return };
     for found in &seen.blocks {
         let kind = if found.operation == "other" { "request of another kind" } else { &found.operation };
-        let what = format!("{}: from issue to completion a {kind} took", found.device);
+        let what = format!("{}: time from issue to completion of a {kind}", found.device);
         times(&what, Some(&found.times), out);
     }
     if seen.lost > 0 {
         let _ = writeln!(
             out,
-            "  {} marks were lost: these times are of a part; watch for a shorter time",
+            "  {} trace events were lost, so these times are incomplete; measure for a shorter time",
             seen.lost
         );
     }

@@ -1,4 +1,4 @@
-//! What texts of tuning would do to a host, as text.
+//! The effects of tuning files on a host, as text.
 
 use std::fmt::Write as _;
 
@@ -7,18 +7,18 @@ use hone_host::lint::{Defect, Finding, Lint, Setting};
 const fn word(defect: Defect) -> &'static str {
     match defect {
         Defect::Harmful => "harmful",
-        Defect::AgainstTheVendor => "against the vendor",
+        Defect::AgainstTheVendor => "against vendor advice",
         Defect::Refused => "refused",
-        Defect::EndsHalfWay => "ends half-way",
+        Defect::EndsHalfWay => "stops half-way",
         Defect::NotRestored => "not restored",
-        Defect::AtNextBoot => "back at the next boot",
+        Defect::AtNextBoot => "set again at boot",
         Defect::UnitOrder => "unit order",
         Defect::NotKept => "not kept",
-        Defect::TakenOtherwise => "taken otherwise",
+        Defect::TakenOtherwise => "changed by the kernel",
         Defect::NextBoot => "next boot",
         Defect::Repeats => "appended again",
         Defect::NoEffect => "no effect",
-        Defect::DeviceOrder => "order of devices",
+        Defect::DeviceOrder => "disk order",
         Defect::Durability => "durability",
         Defect::Mixed => "mixed",
         Defect::NeverMeasured => "never measured",
@@ -50,7 +50,7 @@ fn setting(setting: &Setting, out: &mut String) {
     }
 }
 
-/// Settings with what was found of each, what was found of the texts, and what is left in the end.
+/// Each setting with its findings, then the findings about the files, and the remaining changes.
 pub fn lint(lint: &Lint) -> String {
     let total = lint.settings.len();
     let plural = if total == 1 { "setting" } else { "settings" };
@@ -59,7 +59,7 @@ pub fn lint(lint: &Lint) -> String {
         setting(found, &mut out);
     }
     if !lint.findings.is_empty() {
-        out.push_str("\n  The texts\n");
+        out.push_str("\n  The files\n");
         for found in &lint.findings {
             finding(found, &mut out);
         }
@@ -78,7 +78,7 @@ pub fn lint(lint: &Lint) -> String {
     out
 }
 
-/// What it comes to, the worst first.
+/// The summary, worst first.
 fn verdict(lint: &Lint) -> String {
     let mut told = Vec::new();
     if lint.is_harmful() {
@@ -92,7 +92,7 @@ fn verdict(lint: &Lint) -> String {
     if told.is_empty() && lint.settings.is_empty() && lint.findings.is_empty() {
         told.push("Hone found no kernel settings in these files.".to_owned());
     } else if told.is_empty() {
-        told.push("Nothing was found that harms or is left behind.".to_owned());
+        told.push("Hone found nothing that harms or stays behind.".to_owned());
     }
     told.join(" ")
 }
@@ -102,14 +102,10 @@ fn left(lint: &Lint, total: usize, out: &mut String) {
         |names: &[String]| if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
     let _ = writeln!(
         out,
-        "\nAfter their own way back {} of {total} settings are not as before{}.",
+        "\nAfter the files' own rollback, {} of {total} settings differ from before{}.",
         lint.wrong_after_rollback.len(),
         names(&lint.wrong_after_rollback)
     );
-    let _ = writeln!(
-        out,
-        "With the next boot {} come back{}.",
-        lint.at_next_boot.len(),
-        names(&lint.at_next_boot)
-    );
+    let _ =
+        writeln!(out, "At the next boot {} return{}.", lint.at_next_boot.len(), names(&lint.at_next_boot));
 }

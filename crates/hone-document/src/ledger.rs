@@ -1,4 +1,4 @@
-//! Entries of a ledger, and whether it is what was written.
+//! Entries of a ledger, and whether the ledger is unchanged.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -6,79 +6,80 @@ use std::path::PathBuf;
 use hone_format::{bytes, count};
 use hone_ledger::Line;
 use hone_record::{Foretold, LedgerEntry};
+use hone_report::verdict::decision_label;
 use serde::Serialize;
 
 use crate::table::{in_a_cell, table};
 use crate::{metric_value, plain, wrapped};
 
-/// What came of pushing records.
+/// The result of pushing records.
 #[derive(Debug, Default, Serialize)]
 pub struct PushedRecords {
-    /// Files that were written.
+    /// Written files.
     pub pushed: usize,
     /// Their size.
     pub pushed_bytes: u64,
-    /// Files that the place had.
+    /// Files that the store already had.
     pub were_there: usize,
-    /// Neither here nor there.
+    /// Files that are missing in both places.
     pub gone: usize,
-    /// Files that are not what they were, each with the reason.
+    /// Files that were changed, each with the reason.
     pub left_out: Vec<(String, String)>,
 }
 
-/// What came of pulling them.
+/// The result of pulling records.
 #[derive(Debug, Default, Serialize)]
 pub struct PulledRecords {
-    /// Where they are now.
+    /// The folder that holds them now.
     pub folder: PathBuf,
-    /// Files that were written.
+    /// Written files.
     pub taken: usize,
-    /// Files that the folder had.
+    /// Files that the folder already had.
     pub were_there: usize,
-    /// No host has pushed them.
+    /// Files that no host has pushed.
     pub gone: usize,
-    /// Files that are broken, or that can't lie where they should, each with the reason.
+    /// Files that are broken or whose path is not allowed, each with the reason.
     pub left_out: Vec<(String, String)>,
 }
 
-/// What came of a push.
+/// The result of a push.
 #[derive(Debug, Serialize)]
 pub struct PushedLedger {
     /// The ledger.
     pub path: String,
-    /// In whose name it was pushed.
+    /// The host name of the push.
     pub host: String,
-    /// Entries that it has.
+    /// Number of entries.
     pub entries: usize,
-    /// Of them, those that were not there.
+    /// Number of new entries.
     pub new_entries: usize,
-    /// The record files; `None` where nobody asked.
+    /// The record files. `None` unless requested.
     pub records: Option<PushedRecords>,
 }
 
-/// What came of a pull.
+/// The result of a pull.
 #[derive(Debug, Serialize)]
 pub struct PulledLedgers {
-    /// The ledger that they were written to.
+    /// The ledger that received the entries.
     pub path: String,
-    /// Each host with its entries, and those of them that were new here.
+    /// Each host with its entries, and the number of new ones.
     pub hosts: Vec<(String, usize, usize)>,
-    /// Entries that it has now.
+    /// Number of entries after the pull.
     pub entries: usize,
-    /// The record files; `None` where nobody asked.
+    /// The record files. `None` unless requested.
     pub records: Option<PulledRecords>,
 }
 
-/// An entry with its place in the chain, as it is shown.
+/// An entry with its place in the hash chain, for display.
 #[derive(Debug, Serialize)]
 pub struct Shown {
-    /// In the file, counted from 1.
+    /// Line number in the file, from 1.
     pub line: usize,
-    /// Of the line.
+    /// Hash of the line.
     pub hash: String,
     /// Hashes of the lines that it follows.
     pub parents: Vec<String>,
-    /// False for a line of a build from before there was a chain.
+    /// False for a line from a build before the hash chain existed.
     pub is_chained: bool,
     /// The entry.
     pub entry: LedgerEntry,
@@ -92,65 +93,65 @@ impl Shown {
     }
 }
 
-/// What of a ledger was asked for.
+/// The selected part of a ledger.
 #[derive(Debug, Serialize)]
 pub struct Book {
     /// The ledger.
     pub path: String,
-    /// Entries that it has, and those that were not asked for.
+    /// Number of entries in the ledger, and of those outside the selection.
     pub entries_in_all: usize,
-    /// Those that were asked for.
+    /// The selected entries.
     pub entries: Vec<Shown>,
-    /// Lines that are not as they were written.
+    /// Lines that were changed after they were written.
     pub faulty_lines: Vec<usize>,
 }
 
-/// What verify found.
+/// The result of verify.
 #[derive(Debug, Serialize)]
 pub struct Verified {
     /// The ledger.
     pub path: String,
-    /// Entries that it has.
+    /// Number of entries.
     pub entries: usize,
-    /// Lines of builds from before there was a chain.
+    /// Lines from builds before the hash chain existed.
     pub unchained_lines: Vec<usize>,
-    /// Pieces that killed writers left: their lines and what is there.
+    /// Incomplete lines of killed writers: line number and content.
     pub torn: Vec<(usize, String)>,
-    /// Lines that stand there again, with where they stood first.
+    /// Repeated lines, with the line number of the first one.
     pub repeated: Vec<(usize, usize)>,
-    /// The lines that no line follows yet.
+    /// Lines that no line follows yet.
     pub heads: Vec<(usize, String)>,
-    /// Lines that are not as they were written.
+    /// Lines that were changed after they were written.
     pub faults: Vec<ShownFault>,
-    /// Hashes that must be in it and are not.
+    /// Required hashes that the ledger lacks.
     pub missing_heads: Vec<String>,
-    /// The record files; `None` where nobody asked.
+    /// The record files. `None` unless requested.
     pub records: Option<HeldRecords>,
 }
 
-/// A line that is not as it was written.
+/// A line that was changed after it was written.
 #[derive(Debug, Serialize)]
 pub struct ShownFault {
-    /// In the file, counted from 1.
+    /// Line number in the file, from 1.
     pub line: usize,
-    /// What is wrong, as a word for programs.
+    /// The kind of fault, as a word for programs.
     pub kind: &'static str,
-    /// What that means.
+    /// Its meaning.
     pub means: &'static str,
-    /// The hash that it must have.
+    /// The expected hash.
     pub expected: String,
-    /// The hash that it has.
+    /// The actual hash.
     pub found: String,
 }
 
-/// Record files held against the hashes of the entries.
+/// Record files compared with the hashes of the entries.
 #[derive(Debug, Default, Serialize)]
 pub struct HeldRecords {
-    /// Files with the hash of their entry.
+    /// Files that match the hash of their entry.
     pub as_they_were: usize,
-    /// They are not there any more, which says nothing against the ledger.
+    /// Files that no longer exist, which is no fault of the ledger.
     pub gone: usize,
-    /// With the line of the entry that rests on it.
+    /// Changed files, with the line of the entry that is based on them.
     pub changed: Vec<(usize, String)>,
 }
 
@@ -162,10 +163,10 @@ impl Verified {
     }
 }
 
-/// Digits of a hash that are shown where all of it would be in the way.
+/// Digits of a shortened hash.
 const SHORT: usize = 12;
 
-/// The entries, a paragraph for each. A ledger's texts may be anybody's, so no character reaches a terminal that it would obey.
+/// The entries, one paragraph each. A ledger's texts may come from anywhere, so control characters are replaced.
 pub fn text(book: &Book) -> String {
     let mut out: String = book.entries.iter().map(paragraph).collect();
     let _ = writeln!(
@@ -176,7 +177,11 @@ pub fn text(book: &Book) -> String {
         book.path
     );
     if let Some(line) = book.faulty_lines.first() {
-        let _ = writeln!(out, "Line {line} is not as it was written; see: hone ledger verify {}", book.path);
+        let _ = writeln!(
+            out,
+            "Line {line} was changed after it was written; for details: hone ledger verify {}",
+            book.path
+        );
     }
     out
 }
@@ -184,8 +189,11 @@ pub fn text(book: &Book) -> String {
 fn paragraph(shown: &Shown) -> String {
     let entry = &shown.entry;
     let verdict = entry.verdict.map(|_| entry.verdict_words());
-    let found: Vec<String> =
-        verdict.into_iter().chain([entry.decision.clone()]).filter(|word| !word.is_empty()).collect();
+    let found: Vec<String> = verdict
+        .into_iter()
+        .chain([decision_label(&entry.decision).to_owned()])
+        .filter(|word| !word.is_empty())
+        .collect();
     let mut out = format!(
         "{:>4}  {}  {}  {}\n      {}\n",
         shown.line,
@@ -198,7 +206,7 @@ fn paragraph(shown: &Shown) -> String {
         figures(entry),
         entry.foretold.as_ref().map(foretold),
         Some(entry.why.clone()),
-        entry.undo.as_ref().map(|undo| format!("to take it back: {undo}")),
+        entry.undo.as_ref().map(|undo| format!("to roll it back: {undo}")),
     ];
     for line in lines.into_iter().flatten().filter(|line| !line.is_empty()) {
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -208,7 +216,7 @@ fn paragraph(shown: &Shown) -> String {
     out
 }
 
-/// Metric, values, ratio with its interval.
+/// Metric, values, ratio with its confidence interval.
 fn figures(entry: &LedgerEntry) -> Option<String> {
     let metric = entry.metric?;
     let values = entry.values.map(|[before, after]| {
@@ -229,9 +237,9 @@ fn figures(entry: &LedgerEntry) -> Option<String> {
     ))
 }
 
-/// What was said before beside what came.
+/// The prediction and its result.
 pub fn foretold(foretold: &Foretold) -> String {
-    format!("foretold: {}, {} ({})", foretold.expected, came(foretold), foretold.rule)
+    format!("predicted: {}, {} ({})", foretold.expected, came(foretold), foretold.rule)
 }
 
 /// Whether it came true, in words.
@@ -246,27 +254,27 @@ pub fn came(foretold: &Foretold) -> &'static str {
 fn origin(shown: &Shown) -> String {
     let entry = &shown.entry;
     let hash = shown.hash.get(..SHORT).unwrap_or(&shown.hash);
-    let chain = if shown.is_chained { "" } else { ", from before the chain" };
+    let chain = if shown.is_chained { "" } else { ", older than the hash chain" };
     let who = if entry.who.is_empty() { String::new() } else { format!(", by {}", entry.who) };
     let hone = if entry.hone.is_empty() { String::new() } else { format!(" with hone {}", entry.hone) };
     let run = if entry.run.is_empty() { String::new() } else { format!("{}, ", entry.run) };
     format!("{run}{hash}{chain}{who}{hone}")
 }
 
-/// What verify says.
+/// The result of verify as text.
 pub fn verified(found: &Verified) -> String {
     let mut out = format!("{}: {} entries", found.path, count(found.entries as u64));
     let unchained = found.unchained_lines.len();
     if unchained > 0 {
-        let _ = write!(out, ", {unchained} of them from before the chain");
+        let _ = write!(out, ", {unchained} of them older than the hash chain");
     }
     out.push('\n');
     match found.faults.split_first() {
-        None => out.push_str("Every line is as it was written, and none is missing between them.\n"),
+        None => out.push_str("Every line is as it was written, and no line is missing between them.\n"),
         Some((first, others)) => {
             let _ = writeln!(
                 out,
-                "Line {} is {}: {}\n  expected: {}\n  there is: {}",
+                "Line {} is {}: {}\n  expected: {}\n  found: {}",
                 first.line,
                 first.kind,
                 first.means,
@@ -280,7 +288,8 @@ pub fn verified(found: &Verified) -> String {
                 let _ = writeln!(out, "  and {} more", others.len() - 9);
             }
             out.push_str(
-                "  next: hold it against another copy (git log -p of the file), and put back what was there\n",
+                "  next: compare the file with another copy (git log -p of the file), and restore the \
+                 original lines\n",
             );
         }
     }
@@ -288,25 +297,29 @@ pub fn verified(found: &Verified) -> String {
         let piece = plain(&text.chars().take(60).collect::<String>());
         let _ = writeln!(
             out,
-            "Line {line} is torn: its writer was killed, and its entry did not get in. Nothing else is missing for it. There is: {piece}..."
+            "Line {line} is incomplete: its writer was killed, and its entry is missing. All other entries \
+             are intact. Content: {piece}..."
         );
     }
     for (line, first) in &found.repeated {
-        let _ = writeln!(out, "Line {line} is line {first} again, as merges can make it; it counts once.");
+        let _ = writeln!(out, "Line {line} repeats line {first}, which merges can cause; it counts once.");
     }
     for hash in &found.missing_heads {
-        let _ = writeln!(out, "No line has {hash}: the ledger was cut off, made anew, or is another one.");
+        let _ = writeln!(
+            out,
+            "No line has {hash}: the ledger was truncated, created again, or is a different one."
+        );
     }
     if let Some(records) = &found.records {
         let _ = writeln!(
             out,
-            "Records: {} as they were, {} not there any more, {} changed",
+            "Records: {} unchanged, {} no longer available, {} changed",
             count(records.as_they_were as u64),
             count(records.gone as u64),
             count(records.changed.len() as u64)
         );
         for (line, path) in &records.changed {
-            let _ = writeln!(out, "  line {line} rests on {}, which has another content now", plain(path));
+            let _ = writeln!(out, "  line {line} is based on {}, whose content was changed", plain(path));
         }
     }
     for (line, hash) in &found.heads {
@@ -315,7 +328,7 @@ pub fn verified(found: &Verified) -> String {
     out
 }
 
-/// A column of the tables for other programs.
+/// A column of the CSV table.
 type Column = (&'static str, fn(&Shown) -> String);
 
 fn of<T: ToString>(value: Option<T>) -> String {
@@ -359,7 +372,7 @@ pub fn csv(book: &Book) -> String {
     std::iter::once(head).chain(rows).collect()
 }
 
-/// A table for people: what a reader asks first.
+/// A table for people with the most important columns.
 pub fn markdown(book: &Book) -> String {
     let mut out =
         "| when | change | metric | ratio | verdict | decision | why |\n|---|---|---|---|---|---|---|\n"
@@ -372,7 +385,7 @@ pub fn markdown(book: &Book) -> String {
             of(entry.metric.map(hone_record::Metric::label)),
             of(ratio),
             of(Some(entry.verdict_words()).filter(|words| !words.is_empty())),
-            entry.decision.clone(),
+            decision_label(&entry.decision).to_owned(),
             entry.why.clone(),
         ];
         let _ = writeln!(out, "| {} |", cells.map(|cell| in_a_cell(&cell)).join(" | "));
@@ -380,7 +393,7 @@ pub fn markdown(book: &Book) -> String {
     out
 }
 
-/// A ledger that was pushed.
+/// A pushed ledger.
 pub fn pushed(found: &PushedLedger, place: &str) -> String {
     let place = plain(place);
     let mut out = format!(
@@ -393,7 +406,7 @@ pub fn pushed(found: &PushedLedger, place: &str) -> String {
     if let Some(records) = &found.records {
         let _ = writeln!(
             out,
-            "Records: {} pushed ({}), {} were there already, {} neither here nor there",
+            "Records: {} pushed ({}), {} already there, {} missing in both places",
             count(records.pushed as u64),
             bytes(records.pushed_bytes),
             count(records.were_there as u64),
@@ -404,19 +417,18 @@ pub fn pushed(found: &PushedLedger, place: &str) -> String {
     out
 }
 
-/// So many files one by one; `--json` has all.
+/// Number of files to list; `--json` lists all.
 const MOST_LEFT_OUT: usize = 20;
 
 fn left_out(files: &[(String, String)]) -> String {
-    let one = |(file, why): &(String, String)| {
-        format!("left out: {}\n", wrapped(&plain(&format!("{file}: {why}"))))
-    };
+    let one =
+        |(file, why): &(String, String)| format!("skipped: {}\n", wrapped(&plain(&format!("{file}: {why}"))));
     let more = files.len().saturating_sub(MOST_LEFT_OUT);
     let more = (more > 0).then(|| format!("  and {} more\n", count(more as u64)));
     files.iter().take(MOST_LEFT_OUT).map(one).chain(more).collect()
 }
 
-/// Ledgers that became one.
+/// Merged ledgers.
 pub fn pulled(found: &PulledLedgers) -> String {
     let head = ["host", "entries", "new here"].map(str::to_owned).to_vec();
     let rows = found
@@ -428,7 +440,7 @@ pub fn pulled(found: &PulledLedgers) -> String {
     if let Some(records) = &found.records {
         let _ = writeln!(
             out,
-            "Records: {} taken into {}, {} were there already, {} no host has pushed",
+            "Records: {} pulled to {}, {} already there, {} not pushed by any host",
             count(records.taken as u64),
             plain(&records.folder.display().to_string()),
             count(records.were_there as u64),
@@ -472,16 +484,16 @@ mod tests {
         let text = text(&book());
         for wanted in [
             "p99: 20.0 µs -> 10.0 µs, 0.500 [0.400, 0.600], 95 %, 8 pairs",
-            "foretold: a gain, came true (r)",
+            "predicted: a gain, came true (r)",
             "better, keep",
             "1 of 7 entries",
-            "Line 2 is not as it was written",
+            "Line 2 was changed after it was written",
         ] {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }
     }
 
-    /// A ledger may be somebody else's: a text of it clears no screen and hides no line.
+    /// Ledger texts may come from anyone: they must not clear a screen or hide a line.
     #[test]
     fn no_text_of_a_ledger_moves_the_cursor() {
         let evil = "\u{1b}[2J\u{9b}H\rx".to_owned();

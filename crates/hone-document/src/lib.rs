@@ -1,6 +1,6 @@
-//! Records and results as text: for a terminal, as Markdown, as CSV. Values in, text out; who prints is `hone`.
+//! Records and results as text: for a terminal, as Markdown, as CSV. The functions take values and return text; `hone` prints it.
 //!
-//! A kind of record is a file. What belongs to one job alone stands with that job.
+//! Each kind of record has a file. Code for one job alone is next to that job.
 
 pub mod advice;
 pub mod batch_cost;
@@ -8,6 +8,7 @@ pub mod batch_plan;
 pub mod batch_watch;
 pub mod client_settings;
 pub mod comparison;
+pub mod connection;
 pub mod curve;
 pub mod diagnosis;
 pub mod doctor;

@@ -1,9 +1,9 @@
-//! Lines of an optimisation's steps.
+//! The result lines of optimisation steps.
 
 use hone_binary::linkmap::Coverage;
 use hone_record::Rewriting;
 
-/// What BOLT did, in a line.
+/// The result of BOLT, in a line.
 pub fn rewriting(done: &Rewriting) -> String {
     let mut parts = vec![format!("BOLT {}", done.rung)];
     if !done.profile.is_empty() {
@@ -18,15 +18,15 @@ pub fn rewriting(done: &Rewriting) -> String {
     parts.extend(done.shortfalls());
     if !done.culprits.is_empty() {
         parts.push(format!(
-            "left alone, since it breaks them: {} (found with {} builds)",
+            "left unchanged, because the layout breaks them: {} (found with {} builds)",
             hone_record::demangled_all(&done.culprits),
             done.search_builds
         ));
     } else if !done.skipped.is_empty() {
-        parts.push(format!("{} functions left alone", done.skipped.len()));
+        parts.push(format!("{} functions left unchanged", done.skipped.len()));
     }
     if !done.given_up.is_empty() {
-        parts.push(format!("not taken: {}", done.given_up.join("; ")));
+        parts.push(format!("rejected: {}", done.given_up.join("; ")));
     }
     if let Some(bundle) = &done.bundle {
         parts.push(format!("for a bug report: {bundle}"));
@@ -34,11 +34,11 @@ pub fn rewriting(done: &Rewriting) -> String {
     parts.join(", ")
 }
 
-/// How much of a program's text its flags have reached.
+/// The share of a program's text that its flags affected.
 pub fn coverage(coverage: &Coverage) -> String {
-    let mut told = format!("the flags reached {:.1} % of the text", coverage.share() * 100.0);
+    let mut told = format!("the flags affected {:.1} % of the text", coverage.share() * 100.0);
     if let Some(largest) = coverage.others.first() {
-        told.push_str(&format!(", of the rest most is {} ({})", largest.object, largest.reason));
+        told.push_str(&format!(", most of the rest is {} ({})", largest.object, largest.reason));
     }
     told
 }

@@ -1,4 +1,4 @@
-//! What a pilot promises, as text.
+//! The power prediction of a pilot, as text.
 
 use hone_format::{change_size, duration, exact_percent, percent};
 use hone_record::{Pilot, Promise};
@@ -6,7 +6,7 @@ use hone_record::{Pilot, Promise};
 use crate::table::table;
 use crate::wrapped;
 
-/// An effect that nobody could miss: what is only found beyond it can't be decided with these pairs.
+/// An effect of this size is obvious. If a metric only shows larger effects, these pairs can't decide it.
 const HARDLY: f64 = 1.25;
 
 /// The plan in one paragraph.
@@ -24,17 +24,18 @@ pub fn sentence(pilot: &Pilot) -> String {
         duration(pilot.rest_s)
     );
     if let Some(why) = &pilot.no_promise {
-        text.push_str(&format!(" Nothing is promised: {why}."));
+        text.push_str(&format!(" There is no power prediction: {why}."));
     }
     if let Some(primary) = pilot.metrics.first() {
-        text.push_str(&format!(" {} can show {}.", primary.metric.label(), smallest(primary)));
+        text.push_str(&format!(" {} can detect {}.", primary.metric.label(), smallest(primary)));
         if let (Some(effect), Some(power)) = (pilot.effect_ratio, primary.power_for_effect) {
             let needed = match primary.pairs_needed {
                 Some(pairs) => format!("{pairs} pairs would find it in four of five runs"),
-                None => "no number of pairs would do with this control".to_owned(),
+                None => "no number of pairs would suffice with this control".to_owned(),
             };
             text.push_str(&format!(
-                " An effect of {} will be found with a probability of {:.0} % if the noise stays like the pilot's{}; {needed}.",
+                " The run will find an effect of {} with a probability of {:.0} % if the noise stays like \
+                 the pilot's{}; {needed}.",
                 exact_percent(effect - 1.0),
                 power * 100.0,
                 with_tail(primary)
@@ -54,7 +55,7 @@ pub fn sentence(pilot: &Pilot) -> String {
         let what =
             pilot.effect_ratio.map(|effect| format!(" for an effect of {}", exact_percent(effect - 1.0)));
         text.push_str(&format!(
-            " Can't be decided here{}: {}.",
+            " Not decidable with these pairs{}: {}.",
             what.unwrap_or_default(),
             undecided.join(", ")
         ));
@@ -62,7 +63,7 @@ pub fn sentence(pilot: &Pilot) -> String {
     text
 }
 
-/// The plan with what it promises for every metric.
+/// The plan with the predicted power for every metric.
 pub fn text(pilot: &Pilot, budget_s: f64) -> String {
     let with_effect = pilot.effect_ratio.is_some();
     let mut head = vec!["metric".to_owned(), "spread".to_owned(), "smallest effect found".to_owned()];
@@ -91,9 +92,10 @@ pub fn text(pilot: &Pilot, budget_s: f64) -> String {
     out.push_str(&format!(
         "\n{}\n",
         wrapped(&format!(
-            "From {} A/A pairs in {}, for a budget of {}. Spread: standard deviation of the ratio of the two windows of a pair. \
-             Smallest effect found: with a probability of {:.0} %, by the rule in design.json, control included, if the noise \
-             stays like the pilot's; a disturbance that the pilot did not meet makes it larger.",
+            "From {} A/A pairs in {}, for a budget of {}. Spread: standard deviation of the ratio of the two \
+             windows of a pair. Smallest effect found: with a probability of {:.0} %, by the rule in \
+             design.json, control included, if the noise stays like the pilot's. A disturbance that the \
+             pilot did not meet makes it larger.",
             pilot.pairs,
             duration(pilot.took_s),
             duration(budget_s),
@@ -103,13 +105,13 @@ pub fn text(pilot: &Pilot, budget_s: f64) -> String {
     out
 }
 
-/// A pilot of a few pairs meets a disturbance that comes now and then, or does not.
+/// A pilot of a few pairs may miss an occasional disturbance.
 fn with_tail(promise: &Promise) -> String {
     let said = |power: f64| format!(" ({} if one pair in ten scatters five times as far)", chance(power));
     promise.power_with_tail.map(said).unwrap_or_default()
 }
 
-/// A simulated probability, in whole per cent.
+/// A simulated probability, in whole percent.
 fn chance(share: f64) -> String {
     exact_percent((share * 100.0).round() / 100.0)
 }
@@ -160,14 +162,15 @@ mod tests {
         for part in [
             "14 A/B pairs",
             "2 min 30 s more",
-            "CPU per record can show 8.0 % or more",
-            "Can't be decided here: p99 (77.0 % or more)",
+            "CPU per record can detect 8.0 % or more",
+            "Not decidable with these pairs: p99 (77.0 % or more)",
         ] {
             assert!(said.contains(part), "{said}");
         }
         let said = unwrapped(&headline(&pilot(Some(1.05))));
         for part in [
-            "An effect of 5 % will be found with a probability of 62 % if the noise stays like the pilot's",
+            "The run will find an effect of 5 % with a probability of 62 % if the noise stays like the \
+             pilot's",
             "(41 % if one pair in ten scatters five times as far); 21 pairs would",
             "p50 (7.0 % or more), p99 (77.0 % or more)",
         ] {
@@ -179,8 +182,8 @@ mod tests {
     fn where_nothing_is_promised_the_reason_is_told_and_no_table() {
         let why = Some("the pilot's pairs share a build".to_owned());
         let said = unwrapped(&text(&Pilot { metrics: vec![], no_promise: why, ..pilot(Some(1.05)) }, 300.0));
-        assert!(said.contains("Nothing is promised: the pilot's pairs share a build."), "{said}");
-        assert!(!said.contains("chance to find") && !said.contains("can show"), "{said}");
+        assert!(said.contains("There is no power prediction: the pilot's pairs share a build."), "{said}");
+        assert!(!said.contains("chance to find") && !said.contains("can detect"), "{said}");
     }
 
     #[test]
@@ -192,7 +195,7 @@ mod tests {
             "77.0 %",
             "p99.9: a p99.9 needs 10000 requests",
             "budget of 5 min",
-            "a disturbance that the pilot did not meet",
+            "A disturbance that the pilot did not meet",
         ] {
             assert!(said.contains(part), "{said}");
         }

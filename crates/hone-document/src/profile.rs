@@ -1,4 +1,4 @@
-//! Kept profiles as text. Names come from foreign files: what a terminal would obey is not shown.
+//! Stored profiles as text. Names come from foreign files, so control characters are replaced.
 
 use std::path::Path;
 
@@ -10,22 +10,22 @@ use serde::Serialize;
 use crate::table::table;
 use crate::{plain, wrapped};
 
-/// What a check has found, with its judgement.
+/// The result of a check, with its judgement.
 #[derive(Debug, Serialize)]
 pub struct Judged {
-    /// The most that may be lost, 0 to 1.
+    /// The largest tolerated loss, 0 to 1.
     pub budget: f64,
-    /// Whether no more is lost.
+    /// Whether the loss is within the limit.
     pub within_budget: bool,
-    /// What a check has found.
+    /// The result of a check.
     #[serde(flatten)]
     pub check: hone_binary::profile_store::Check,
 }
 
-/// Longer names are cut in the middle: both ends tell more.
+/// Longer names are cut in the middle, because both ends carry information.
 const NAME_CHARACTERS: usize = 80;
 
-/// So many parts of a merge one by one; `--json` has all.
+/// Number of parts of a merge to list; `--json` lists all.
 const MOST_INPUTS: usize = 20;
 
 /// A profile.
@@ -33,18 +33,18 @@ pub fn shown(found: &Shown) -> String {
     let mut out = format!("{}\n", path(&found.file));
     out.push_str(&head(&found.profile));
     if let Some((functions, from)) = found.hot {
-        let rule = format!("{} hot functions; a counter from {} on is hot", count(functions), count(from));
+        let rule = format!("{} hot functions; a counter is hot from {} on", count(functions), count(from));
         out.push_str(&format!("{rule}\n"));
     }
     match &found.lock {
         Some(lock) => out.push_str(&lock_lines(lock)),
-        None => out.push_str("no lock: nothing says what it was taken from\n"),
+        None => out.push_str("no lock: its origin is unknown\n"),
     }
     for hot in &found.tables {
         out.push_str(&hot_table(hot));
     }
     if !found.findings.is_empty() {
-        out.push_str("\nWhat stands out\n");
+        out.push_str("\nFindings\n");
         for finding in &found.findings {
             out.push_str(&format!("  - {}\n", wrapped(&plain(&finding.to_string()))));
         }
@@ -66,7 +66,7 @@ fn head(profile: &LockedProfile) -> String {
 }
 
 fn lock_lines(lock: &Lock) -> String {
-    let mut out = "lock: it is of this profile\n".to_owned();
+    let mut out = "lock: it matches this profile\n".to_owned();
     for program in &lock.programs {
         out.push_str(&format!("  taken from {}\n", program_words(program)));
     }
@@ -80,7 +80,7 @@ fn program_words(program: &LockedProgram) -> String {
     let mut words = vec![if program.name.is_empty() { "a program".to_owned() } else { plain(&program.name) }];
     words.extend(program.build_id.as_ref().map(|id| format!("build-id {}", plain(id))));
     words.extend(program.commit.as_ref().map(|commit| {
-        let changed = if commit.changed { ", with changes that were not committed" } else { "" };
+        let changed = if commit.changed { ", with uncommitted changes" } else { "" };
         format!("commit {}{changed}", plain(commit.id.get(..12).unwrap_or(&commit.id)))
     }));
     words.extend(program.tools.iter().map(|tool| plain(&tool.version)));
@@ -127,7 +127,7 @@ pub fn check(judged: &Judged, top: usize) -> String {
     let check = &judged.check;
     let verdict = if judged.within_budget { "fits" } else { "DOES NOT FIT" };
     let mut out = format!(
-        "{} {verdict} {}: {} of its weight is lost, {} may be\n",
+        "{} {verdict} {}: {} of its weight is lost, limit {}\n",
         path(&check.profile),
         path(&check.program),
         percent(check.lost_share),
@@ -142,7 +142,7 @@ pub fn check(judged: &Judged, top: usize) -> String {
         check.compared
     ));
     match check.same_build {
-        Some(true) => out.push_str("it was taken from this very program\n"),
+        Some(true) => out.push_str("it was taken from this exact program\n"),
         Some(false) => out.push_str("it was taken from another build\n"),
         None => {}
     }
@@ -154,7 +154,7 @@ pub fn check(judged: &Judged, top: usize) -> String {
     }
     out.push_str(&lost(check, top));
     if !judged.within_budget {
-        out.push_str("next: take the profile again from the present source, and commit it with its lock\n");
+        out.push_str("next: take a new profile from the current source, and commit it with its lock\n");
     }
     out
 }
@@ -176,11 +176,12 @@ fn lost(check: &Check, top: usize) -> String {
     format!("\n{}{more}", table(&std::iter::once(head).chain(rows).collect::<Vec<_>>()))
 }
 
-/// Two profiles against each other.
+/// Two profiles compared.
 pub fn difference(found: &Difference, top: usize) -> String {
     let [both, gone, new] = found.functions.map(count);
     let mut out = format!(
-        "{} → {}\n{}: {} of the weight is where it was; {both} functions in both, {gone} only before, {new} only after\n",
+        "{} → {}\n{}: {} of the weight is unchanged; {both} functions in both, {gone} only before, {new} \
+         only after\n",
         path(&found.before),
         path(&found.after),
         found.kind,
@@ -189,7 +190,7 @@ pub fn difference(found: &Difference, top: usize) -> String {
     out.push_str(&moved("hotter", &found.hotter, top));
     out.push_str(&moved("cooler", &found.cooler, top));
     if found.hotter.is_empty() && found.cooler.is_empty() {
-        out.push_str("nothing moved\n");
+        out.push_str("nothing changed\n");
     }
     out
 }
@@ -292,10 +293,10 @@ mod tests {
     fn a_check_says_what_is_lost_and_what_follows() {
         let text = check(&judged(0.12, 0.1), 2);
         assert!(
-            text.starts_with("p.profdata DOES NOT FIT server: 12.0 % of its weight is lost, 10 % may be\n")
+            text.starts_with("p.profdata DOES NOT FIT server: 12.0 % of its weight is lost, limit 10 %\n")
         );
         assert!(text.contains("  server::parse   12.0 %       12   changed\n"), "{text}");
-        assert!(text.contains("  and 1 more\n") && text.contains("next: take the profile again"), "{text}");
+        assert!(text.contains("  and 1 more\n") && text.contains("next: take a new profile"), "{text}");
         let text = check(&judged(0.12, 0.2), 2);
         assert!(text.starts_with("p.profdata fits server") && !text.contains("next:"), "{text}");
     }
@@ -315,7 +316,7 @@ mod tests {
             cooler: vec![moved("old", 0.5, 0.25)],
         };
         let text = difference(&found, 10);
-        assert!(text.contains("75.0 % of the weight is where it was; 7 functions in both"), "{text}");
+        assert!(text.contains("75.0 % of the weight is unchanged; 7 functions in both"), "{text}");
         assert!(text.contains("  new           -   25.0 %   +25.00 points\n"), "{text}");
         assert!(text.contains("  old      50.0 %   25.0 %   -25.00 points\n"), "{text}");
     }

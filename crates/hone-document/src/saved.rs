@@ -1,4 +1,4 @@
-//! Saved windows held against each other, as text.
+//! Saved windows compared with each other, as text.
 
 use hone_format::{exact_percent, ratio};
 use hone_record::{SavedComparison, SavedEstimate, SavedFinding};
@@ -6,7 +6,7 @@ use hone_record::{SavedComparison, SavedEstimate, SavedFinding};
 use crate::table::table;
 use crate::{metric_value, wrapped};
 
-/// What they say, and what they can't.
+/// The results, and their limits.
 pub fn text(found: &SavedComparison) -> String {
     let head = ["metric", "A", "B", "ratio", "interval and its level", "says"].map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(found.estimates.iter().map(row)).collect();
@@ -18,9 +18,12 @@ pub fn text(found: &SavedComparison) -> String {
             found.a.windows,
             found.b.source,
             found.b.windows,
-            found.no_finding.as_ref().map_or("Welch's intervals over windows, unpaired.".to_owned(), |why| {
-                format!("Nothing is said of the ratios: {why}.")
-            })
+            found
+                .no_finding
+                .as_ref()
+                .map_or("Welch's confidence intervals over windows, unpaired.".to_owned(), |why| {
+                    format!("There is no ratio: {why}.")
+                })
         )),
         table(&rows)
     );
@@ -30,11 +33,11 @@ pub fn text(found: &SavedComparison) -> String {
             lines.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
         }
     };
-    list("They differ in:", &found.differences);
-    list("Windows of A that do not count:", &found.a.left_out);
-    list("Windows of B that do not count:", &found.b.left_out);
-    list("What windows measured at other times can't show:", &found.cannot_show);
-    out.push_str("For an answer: hone compare A B, with both targets at hand.\n");
+    list("Differences:", &found.differences);
+    list("Excluded windows of A:", &found.a.left_out);
+    list("Excluded windows of B:", &found.b.left_out);
+    list("Limits of windows measured at different times:", &found.cannot_show);
+    out.push_str("For a verdict, measure both targets: hone compare A B\n");
     out
 }
 

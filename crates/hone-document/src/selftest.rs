@@ -1,10 +1,10 @@
-//! What the self-test found, as text.
+//! The result of the self-test, as text.
 
 use hone_record::{SelfCheck, SelfTest};
 
 use crate::table::table;
 
-/// A line for each thing looked at, and the sum.
+/// A line for each check, and the sum.
 pub fn text(found: &SelfTest) -> String {
     let mut rows = vec![["", "truth", "seen", ""].map(str::to_owned).to_vec()];
     let mut planted = "";
@@ -17,10 +17,10 @@ pub fn text(found: &SelfTest) -> String {
     }
     let missed = found.checks.iter().filter(|check| !check.holds()).count();
     let sum = match missed {
-        0 => "Everything that was planted is seen at its true size.".to_owned(),
+        0 => "Hone measured every planted effect at its true size.".to_owned(),
         _ => format!(
-            "{missed} of {} are not seen at their true size: do not trust a load from this machine before you know why \
-             (a busy machine is the usual reason: run it again).",
+            "Hone missed the true size of {missed} of {} effects. Do not trust a load from this machine \
+             before you know the cause. Usually the machine is busy: run the test again.",
             found.checks.len()
         ),
     };

@@ -1,16 +1,17 @@
-//! A story in a few lines for a pull request.
+//! A run summary in a few lines for a pull request.
 
 use std::fmt::Write as _;
 
 use hone_format::{change, time_us};
 use hone_record::{Chapter, Fate, Fates, LedgerEntry, Metric, STORY_QUANTILES, Story};
+use hone_report::verdict::decision_label;
 
 use crate::table::in_a_cell;
 
-/// Rows of a comment: a reviewer reads it between two other things.
+/// Maximum rows of a comment, because a reviewer has little time.
 const MOST_ROWS: usize = 15;
 
-/// What a reviewer wants to know, and where the rest is.
+/// The result for a reviewer, and where to find the rest.
 pub fn comment(story: &Story) -> String {
     let fates = story.fates();
     let kept = fates.changes_of(Fate::Kept).len();
@@ -39,7 +40,8 @@ pub fn comment(story: &Story) -> String {
     });
     let _ = write!(
         out,
-        "\n<sub>Ratios with their intervals over pairs of windows, after against before{machine}; measured by hone.</sub>\n"
+        "\n<sub>Ratios with their confidence intervals over pairs of windows, after against before{machine}; \
+         measured by hone.</sub>\n"
     );
     out
 }
@@ -58,16 +60,16 @@ fn tried(story: &Story, fates: &Fates<'_>, skipped: usize) -> String {
             in_a_cell(&format!("{}{under}", entry.change)),
             entry.metric.map_or("-", hone_record::Metric::label),
             entry.verdict.map_or("-".to_owned(), |_| entry.verdict_words()),
-            fates.outcome_of(entry)
+            decision_label(fates.outcome_of(entry))
         );
     }
     out
 }
 
-/// The tail before the first change and after the last one that was kept: what a review asks for beside the verdict.
+/// The tail before the first change and after the last kept one, which a review needs besides the verdict.
 fn tail(fates: &Fates<'_>, group: &[&Chapter]) -> Option<String> {
     let first = group.first().filter(|first| first.entry.metric != Some(Metric::Capacity))?;
-    // What was kept at first may have been put back since.
+    // A change that was kept at first may have been rolled back since.
     let is_kept = |entry: &LedgerEntry| entry.fate() == Fate::Kept && fates.stays(entry);
     let last = group.iter().rev().find(|chapter| is_kept(&chapter.entry))?;
     let told: Vec<String> = STORY_QUANTILES
@@ -121,7 +123,7 @@ mod tests {
         Story { title: "broker".to_owned(), chapters: vec![chapter; 20], ..Story::default() }
     }
 
-    /// In no two windows of a climb was the load the same.
+    /// No two windows of a climb had the same load.
     #[test]
     fn of_capacities_no_percentiles_are_told() {
         let mut told = story();
@@ -130,7 +132,7 @@ mod tests {
         assert!(!comment(&told).contains("p50"), "{}", comment(&told));
     }
 
-    /// Of a change that was put back later the tail is nobody's.
+    /// The tail of a change that was rolled back later does not count.
     #[test]
     fn the_tail_is_that_of_what_stays() {
         let mut told = story();

@@ -2,8 +2,8 @@
 
 use hone_report::{aligned, plain};
 
-/// Rows of equal length become aligned lines: the first column to the left, the others to the right. Cells can hold foreign names: what a
-/// terminal would obey is not shown.
+/// Rows of equal length become aligned lines: the first column to the left, the others to the right. Cells can hold foreign
+/// names, so control characters are replaced.
 pub fn table(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();

@@ -1,4 +1,4 @@
-//! What threads did, as a table.
+//! The activity of threads, as a table.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use hone_record::{CodeSplit, Diagnosis, Watched, WatchedThread};
 
 use crate::table::table;
 
-/// Names of functions are cut behind so many characters.
+/// Longer names of functions are cut to this many characters.
 const MOST_CHARACTERS: usize = 70;
 
-/// Threads, functions, pages, and what follows.
+/// Threads, functions, pages, and the verdict.
 pub(super) fn text(watched: &Watched, diagnosis: &Diagnosis) -> String {
     let mut out = format!("\n{}", table(&threads(watched)));
     if !watched.functions.is_empty() {
@@ -29,9 +29,9 @@ pub(super) fn text(watched: &Watched, diagnosis: &Diagnosis) -> String {
     }
     if let Some(calls) = watched.reads_and_writes {
         let rate = calls as f64 / watched.window_s.max(1e-9);
-        let _ = write!(out, "\n  Calls that read or write: {} a second\n", hone_format::measured(rate));
+        let _ = write!(out, "\n  Calls that read or write: {} per second\n", hone_format::measured(rate));
     }
-    // Slots have verdicts of their own.
+    // Pipeline slots have verdicts of their own.
     if diagnosis.parts.is_empty() {
         out.push_str(&verdict(watched, diagnosis));
     }
@@ -41,23 +41,23 @@ pub(super) fn text(watched: &Watched, diagnosis: &Diagnosis) -> String {
 fn verdict(watched: &Watched, diagnosis: &Diagnosis) -> String {
     let ceiling = match diagnosis.user_share {
         Some(user) => format!(
-            "below {:.0} % of the CPU, which is all that is the program's own code; how much of that is the frontend's, samples do not \
-             say",
+            "below {:.0} % of the CPU, the program's own code; samples do not show the frontend's share",
             100.0 * user
         ),
-        None => "not known: that needs samples of the program and of the kernel".to_owned(),
+        None => "unknown: this needs samples of the program and of the kernel".to_owned(),
     };
     let kernel = match watched.samples.and_then(|split| split.share(split.kernel?)) {
         Some(kernel) => format!("  kernel   {} of the samples\n", hone_format::percent(kernel)),
         None => String::new(),
     };
     format!(
-        "\n  Will a better layout help?  no verdict: samples say where time goes, and not why\n{kernel}  ceiling  {ceiling}\n  next     {}\n",
+        "\n  Will a better layout help?  no verdict: samples show where time goes, not why\n\
+         {kernel}  ceiling  {ceiling}\n  next     {}\n",
         watched.next
     )
 }
 
-/// A column: its title, and what it says of a thread.
+/// A column: its title, and its value for a thread.
 type Told<'a> = (&'a str, Box<dyn Fn(&WatchedThread) -> Option<String> + 'a>);
 
 fn threads(watched: &Watched) -> Vec<Vec<String>> {
@@ -91,7 +91,7 @@ fn threads(watched: &Watched) -> Vec<Vec<String>> {
             Box::new(move |thread| Some(hone_format::measured(thread.page_faults? as f64 / window_s))),
         ),
     ];
-    // What nothing is known of is no column.
+    // A column without any value is omitted.
     let columns: Vec<Told<'_>> = columns
         .into_iter()
         .filter(|(_, of)| watched.threads.iter().any(|thread| of(thread).is_some()))
@@ -109,7 +109,7 @@ fn threads(watched: &Watched) -> Vec<Vec<String>> {
     rows
 }
 
-/// Of next to nothing there is no share.
+/// A tiny amount has no share.
 fn part(part: f64, of: f64) -> Option<f64> {
     (of >= 0.05).then(|| (part / of).min(1.0))
 }

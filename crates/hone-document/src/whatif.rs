@@ -1,4 +1,4 @@
-//! What a setting would make of a topic's batches, as text.
+//! The predicted effect of a setting on a topic's batches, as text.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use hone_record::{BatchFigures, CheapestSetting, ClientSettings, Foreseen, Repla
 use crate::table::table;
 use crate::wrapped;
 
-/// Producers that are listed.
+/// Number of producers in the list.
 const MOST_LISTED: usize = 8;
 
-/// Today, today replayed, and what is foreseen, side by side; then how today is explained, and what would do.
+/// The current state, its replay and the prediction in columns. Then the explanation of the current state, and the advice.
 pub fn text(found: &WhatIf) -> String {
     let mut out = format!(
         "{}: {} records in {} partitions over {} s\n\n",
@@ -23,7 +23,7 @@ pub fn text(found: &WhatIf) -> String {
     out.push_str(&table(&figures(found)));
     out.push_str(&producers(found));
     if let Some(refused) = &found.refused {
-        let _ = write!(out, "\n{}\n", wrapped(&format!("nothing is foreseen: {refused}")));
+        let _ = write!(out, "\n{}\n", wrapped(&format!("there is no prediction: {refused}")));
     }
     out.push_str(&cheapest(&found.cheapest));
     if let Some(advice) = &found.advice {
@@ -36,7 +36,7 @@ pub fn text(found: &WhatIf) -> String {
     out
 }
 
-/// What a figure is called, and where it comes from.
+/// The name of a figure, and its source.
 type Row<'a> = (&'a str, &'a dyn Fn(&BatchFigures) -> String, Option<Foreseen>, fn(f64) -> String);
 
 fn figures(found: &WhatIf) -> Vec<Vec<String>> {
@@ -79,7 +79,7 @@ fn figures(found: &WhatIf) -> Vec<Vec<String>> {
         ("  p50", &|each| optional(each.wait_ms_p50), foreseen.map(|each| each.wait_ms_p50), measured),
         ("  p99", &|each| optional(each.wait_ms_p99), foreseen.map(|each| each.wait_ms_p99), measured),
         ("headers, %", &|each| measured(100.0 * each.header_share), None, measured),
-        ("bytes on disk a byte, at most", &|each| measured(each.write_amplification_most), None, measured),
+        ("bytes on disk per byte, at most", &|each| measured(each.write_amplification_most), None, measured),
     ];
     let mut all = vec![head];
     for (name, of, range, shown) in rows {
@@ -119,7 +119,7 @@ fn memory(found: &WhatIf) -> Vec<String> {
         (Some(most), _) if most > 0 => bytes(most),
         _ => "-".to_owned(),
     };
-    row("memory of a producer", found, &most)
+    row("memory per producer", found, &most)
 }
 
 fn row(name: &str, found: &WhatIf, of: &dyn Fn(&BatchFigures) -> String) -> Vec<String> {
@@ -149,7 +149,8 @@ fn told(producer: &ReplayedProducer) -> String {
     {
         let settings = settings_of(settings);
         return format!(
-            "{wrote}, too few to tell; replayed with the settings of a larger producer: {settings}"
+            "{wrote}, too few to infer the settings; replayed with the settings of a larger producer: \
+             {settings}"
         );
     }
     let Some(settings) = &producer.settings else {
@@ -167,10 +168,14 @@ fn told(producer: &ReplayedProducer) -> String {
     let others = match producer.others_as_good.as_slice() {
         [] => String::new(),
         others => {
-            format!("; as well by {}", others.iter().map(settings_of).collect::<Vec<_>>().join(" or by "))
+            format!(
+                "; equally well by {}",
+                others.iter().map(settings_of).collect::<Vec<_>>().join(" or by ")
+            )
         }
     };
-    let whose = if producer.lent { "explained by those of a larger producer: " } else { "explained by " };
+    let whose =
+        if producer.lent { "explained by the settings of a larger producer: " } else { "explained by " };
     format!("{wrote}, {whose}{}{off}{others}", settings_of(settings))
 }
 
@@ -181,7 +186,7 @@ fn settings_of(settings: &ClientSettings) -> String {
         String::new()
     };
     let records =
-        settings.batch_records.map_or(String::new(), |records| format!(", {records} records a batch"));
+        settings.batch_records.map_or(String::new(), |records| format!(", {records} records per batch"));
     format!(
         "{} with linger {} ms{late}, batch size {}{records}, codec {}",
         settings.client,
@@ -199,16 +204,18 @@ fn cheapest(all: &[CheapestSetting]) -> String {
             Some(linger_ms) => {
                 let cap =
                     setting.batch_bytes.map_or(String::new(), |bytes| format!(" and batch size {bytes}"));
-                let memory = if setting.would_wait { "; memory does not suffice for it" } else { "" };
+                let memory = if setting.would_wait { "; memory is too small for it" } else { "" };
                 format!(
-                    "{size} a batch: linger {} ms{cap} give {} bytes, and records wait {} ms in the mean{memory}",
+                    "{size} per batch: linger {} ms{cap} gives {} bytes, and records wait {} ms on \
+                     average{memory}",
                     exact(linger_ms),
                     measured(setting.batch_bytes_mean),
                     measured(setting.wait_ms_mean)
                 )
             }
             None => format!(
-                "{size} a batch: no linger up to a second reaches it; the most is {} bytes. Fewer producers or partitions would do more",
+                "{size} per batch: no linger up to a second reaches it; the maximum is {} bytes. Fewer \
+                 producers or partitions would help more",
                 measured(setting.batch_bytes_mean)
             ),
         };

@@ -1,4 +1,4 @@
-//! An X-ray of batches as text: a table of topics, and each of them with its reasons.
+//! An X-ray of batches as text: a table of topics, and the reasons of each.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use hone_record::{BatchCap, BatchXray, ProducerXray, Spread, TopicXray};
 use crate::table::table;
 use crate::wrapped;
 
-/// Producers and partitions that are listed.
+/// Number of producers and partitions in the lists.
 const MOST_LISTED: usize = 8;
 
-/// The table; with `detailed` everything that was found of each topic.
+/// The table. With `detailed`, all findings about each topic.
 pub fn text(found: &BatchXray, is_detailed: bool) -> String {
     let mut out = String::new();
     if found.topics.len() > 1 || !is_detailed {
@@ -50,7 +50,7 @@ fn topics(found: &BatchXray) -> String {
     table(&rows)
 }
 
-/// What to do first, where not everything is told.
+/// The most expensive topic, if the output is not detailed.
 fn worst(found: &BatchXray) -> String {
     let Some(topic) = found.topics.first().filter(|topic| topic.findings.len() > 1) else {
         return String::new();
@@ -103,7 +103,7 @@ fn read(topic: &TopicXray) -> String {
     let share = hone_format::percent(topic.read.share);
     match topic.read.slots {
         Some(slots) => {
-            format!("a sample: {slots} stretches, {share}{span}, {} read", bytes(topic.read.bytes))
+            format!("a sample: {slots} periods, {share}{span}, {} read", bytes(topic.read.bytes))
         }
         None => format!("{share}{span}, {} read", bytes(topic.read.bytes)),
     }
@@ -124,9 +124,9 @@ fn sizes(topic: &TopicXray) -> Vec<Vec<String>> {
         let cells = [spread.least, spread.p10, spread.p50, spread.p90, spread.p99, spread.most];
         rows.push([title.to_owned(), mean].into_iter().chain(cells.map(count)).collect());
     };
-    row("bytes of a batch", mean(topic.mean_bytes), topic.size_bytes);
-    row("  where a byte lies", String::new(), topic.size_bytes_by_bytes);
-    row("records of a batch", mean(topic.mean_records), topic.records_per_batch);
+    row("bytes per batch", mean(topic.mean_bytes), topic.size_bytes);
+    row("  weighted by bytes", String::new(), topic.size_bytes_by_bytes);
+    row("records per batch", mean(topic.mean_records), topic.records_per_batch);
     row("ms from first to last", String::new(), topic.span_ms);
     rows
 }
@@ -161,7 +161,7 @@ fn facts(topic: &TopicXray) -> String {
                 format!("keys in {:.0} %, {}{more} of them", 100.0 * share, count(keys.distinct))
             }
         });
-        facts.push(format!("{} bytes a record before compression", measured(keys.record_bytes)));
+        facts.push(format!("{} bytes per record before compression", measured(keys.record_bytes)));
     }
     if topic.transactional > 0 {
         facts.push(format!(
@@ -211,7 +211,7 @@ fn row(producer: &ProducerXray, topic: &TopicXray) -> Vec<String> {
     ]
 }
 
-/// Only where they differ: one that is far hotter than the others.
+/// Only if they differ: one that is far hotter than the others.
 fn partitions(topic: &TopicXray) -> String {
     let all = &topic.by_partition;
     let (Some(hottest), Some(coldest)) = (all.first(), all.last()) else { return String::new() };

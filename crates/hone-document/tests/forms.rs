@@ -30,7 +30,7 @@ fn documents_of_every_kind() -> Vec<(&'static str, Document)> {
         ("proof", documents::proof(&proof, &tuned, Some(&story))),
         ("proof with predictions", documents::proof(&replicated(), &BTreeMap::new(), None)),
         ("tuning", documents::tuning(&tuning, &tuned, Some(&story))),
-        ("tuning with a change put back", documents::tuning(&self::tuning(), &BTreeMap::new(), None)),
+        ("tuning with a rolled back change", documents::tuning(&self::tuning(), &BTreeMap::new(), None)),
         ("tuning of a capacity", documents::tuning(&climbing(), &BTreeMap::new(), None)),
         ("host trial", documents::host_trial(&hone_experiment::fixture::trial(true), &windows, None)),
         ("host trial of one class", documents::host_trial(&fixture::trial(false), &BTreeMap::new(), None)),
@@ -162,13 +162,16 @@ fn a_tail_comes_with_what_its_pairs_may_never_have_met() {
     let mut whole = comparison(Some(Verdict::NotShown));
     whole.judgements[1].estimate.pairs = 14;
     let shown = terminal(&whole, Detail::Everything);
-    assert!(shown.contains("none of 14 with a probability of 4 %, in one of 10 with 23 %"), "{shown}");
+    assert!(
+        shown.contains("missing from all of 14 with a probability of 4 %, one in 10 windows with 23 %"),
+        "{shown}"
+    );
     assert!(!terminal(&whole, Detail::Result).contains("probability"));
     whole.design.rule.guards.clear();
     assert!(!terminal(&whole, Detail::Everything).contains("probability"), "the verdict hangs on no tail");
 }
 
-/// A comparison under a load of operations, as it is judged: what no such window can tell is refused.
+/// A comparison under a load of operations, as it is judged: metrics that such windows lack are refused.
 fn of_operations(b: &str, workload: &str) -> hone_record::Comparison {
     let mut whole = comparison(Some(Verdict::NotShown));
     let engine = hone_record::Engine::Exits { arguments: Vec::new(), operations: 9 };
@@ -204,10 +207,10 @@ fn operations_are_no_records_and_each_reason_stands_once() {
 #[test]
 fn primary_and_guard_are_marked_and_missing_rows_say_what_they_need() {
     let shown = terminal(&comparison(Some(Verdict::NotShown)), Detail::Result);
-    assert!(shown.contains("CPU per record (primary)") && shown.contains("p99 (guard rail)"), "{shown}");
+    assert!(shown.contains("CPU per record (primary)") && shown.contains("p99 (guard metric)"), "{shown}");
     assert!(shown.contains("(−10.0 %)"), "{shown}");
     let shown = terminal(&comparison(None), Detail::Result);
-    assert!(shown.contains("only 0 of the pairs (a p99 needs 1,000 requests a window)"), "{shown}");
+    assert!(shown.contains("only 0 of the pairs (a p99 needs 1,000 requests per window)"), "{shown}");
 }
 
 #[test]
@@ -224,7 +227,7 @@ fn what_profiles_take_is_told_beside_the_builds() {
         all.into_iter().zip([1.0, 60.0, 20.5, 4.0, 1.0, 10.0]).map(|(name, s)| step(name, s)).collect();
     let text =
         documents::optimization(&found, &windows, None).terminal(Detail::Everything).replace("\n  ", " ");
-    let wanted = "Making the profiles took 94.5 s beside these builds: build-instrumented 60.0 s, train 20.5 s, prove-profile 4.0 s, train-bolt 10.0 s";
+    let wanted = "Making the profiles took 94.5 s in addition to these builds: build-instrumented 60.0 s, train 20.5 s, prove-profile 4.0 s, train-bolt 10.0 s";
     assert!(text.contains(wanted), "{text}");
 }
 
@@ -238,7 +241,7 @@ fn a_decision_comes_first_with_its_reason_and_the_best() {
     };
     found.variants = vec![
         variant("baseline", None, "", ""),
-        variant("pgo", Some("baseline"), "drop", "not shown beside baseline under reading"),
+        variant("pgo", Some("baseline"), "drop", "inconclusive compared with baseline under reading"),
     ];
     found.best = None;
     let text = |found: &hone_record::Optimization| {
@@ -246,15 +249,15 @@ fn a_decision_comes_first_with_its_reason_and_the_best() {
     };
     let shown = text(&found);
     assert!(shown.starts_with("Decision: keep the baseline; no variant is kept.\n"), "{shown}");
-    assert!(shown.contains("\n  drop pgo: not shown beside baseline under reading\n"), "{shown}");
+    assert!(shown.contains("\n  drop pgo: inconclusive compared with baseline under reading\n"), "{shown}");
     found.variants.push(variant("bolt", Some("baseline"), "keep", "better than baseline under reading"));
     found.best = Some("bolt".to_owned());
     let shown = text(&found);
-    assert!(shown.starts_with("Decision: keep bolt, the best by measurement.\n"), "{shown}");
+    assert!(shown.starts_with("Decision: keep bolt, the best variant by measurement.\n"), "{shown}");
     assert!(shown.find("Decision") < shown.find("CPU per record"), "{shown}");
 }
 
-/// A proof of a replica that is not like its topic.
+/// A proof of a replica that differs from its topic.
 fn replicated() -> Proof {
     Proof { replica: Some(sample::replica()), ..fixture::proof() }
 }
@@ -266,19 +269,19 @@ fn proven(proof: &Proof, detail: Detail) -> String {
 #[test]
 fn a_proof_begins_with_its_verdict_and_has_a_column_for_each_step() {
     let shown = proven(&fixture::proof(), Detail::Result);
-    assert!(shown.starts_with("Accepted: linger=5ms. Not shown: acks=0.\n"), "{shown}");
+    assert!(shown.starts_with("Accepted: linger=5ms. Inconclusive: acks=0.\n"), "{shown}");
     let row = |name: &str| {
         let row = shown.lines().find(|line| line.trim_start().starts_with(name));
         on_one_line(row.unwrap_or_else(|| panic!("{name}: {shown}")))
     };
     assert_eq!(row("all windows"), "all windows of a state original linger=5ms acks=0");
-    assert_eq!(row("outcome"), "outcome – accepted not shown");
+    assert_eq!(row("outcome"), "outcome – accepted inconclusive");
     assert_eq!(row("p50"), "p50 25.0 ms 4.00 ms 5.00 ms");
     assert_eq!(row("p99.999"), "p99.999 too few samples 4.00 ms too few samples");
     assert_eq!(row("CPU, cores"), "CPU, cores 0.500 0.500 0.500");
-    assert_eq!(row("bytes a batch"), "bytes a batch 1,000 1,000 1,000");
+    assert_eq!(row("bytes per batch"), "bytes per batch 1,000 1,000 1,000");
     assert_eq!(row("CPU per record"), "CPU per record, ratio – 0.900 0.900");
-    assert_eq!(row("its interval"), "its interval – [0.850, 0.950] [0.850, 0.950]");
+    assert_eq!(row("confidence interval"), "confidence interval – [0.850, 0.950] [0.850, 0.950]");
     let shown = on_one_line(&shown);
     assert!(shown.contains("To keep linger=5ms: hone batch settings prints"), "{shown}");
     assert!(!shown.contains("a limit") && !shown.contains("predicted"), "{shown}");
@@ -290,8 +293,8 @@ fn a_proof_explains_predictions_and_what_it_rests_on() {
     let markdown = on_one_line(&documents::proof(&fixture::proof(), &BTreeMap::new(), None).markdown());
     for text in [&whole, &markdown] {
         for wanted in [
-            "bytes a batch: predicted 900 (800 to 950), measured 1,000 (+11.1 %), did not come true (whatif)",
-            "Not known of any state: network sent a second, backlog, records (median), consumer lag",
+            "bytes per batch: predicted 900 (800 to 950), measured 1,000 (+11.1 %), did not come true (whatif)",
+            "Unknown for all states: network sent per second, backlog, records (median), consumer lag",
             "a limit",
             "a rule",
             "Original settings: partitions=",
@@ -371,9 +374,9 @@ fn tuned(tuning: &Tuning, detail: Detail) -> String {
 fn a_tuning_begins_with_what_is_kept_and_says_how_to_keep_it() {
     let shown = tuned(&tuning(), Detail::Result);
     for wanted in [
-        "Kept 1 of 3 changes: codec=zstd. The CPU per record is 0.900 [0.850, 0.950] of what it was.",
+        "Kept 1 of 3 changes: codec=zstd. The CPU per record is 0.900 [0.850, 0.950] times the first value.",
         "Saved at this load: ",
-        "Not shown again with the other changes in place: codec=zstd. Put back at the end: linger=20ms.",
+        "Not reconfirmed with the other changes in place: codec=zstd. Rolled back at the end: linger=20ms.",
         "The run ended because nothing is left that is expected to help.",
         "To make the changes permanent Hone restored all settings when the run ended. codec=zstd: set it",
     ] {
@@ -391,9 +394,9 @@ fn a_tuning_explains_each_change_and_what_all_are_worth_together() {
             "tried because batches are small; expected gain 25",
             "next in line: codec=lz4",
             "with the others in place is 0.500",
-            "linger=20ms: put back.",
+            "linger=20ms: rolled back.",
             "it breaks p99",
-            "codec=zstd: kept, not shown again.",
+            "codec=zstd: kept, not reconfirmed.",
         ] {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }
@@ -421,12 +424,12 @@ fn climbing() -> Tuning {
 #[test]
 fn of_a_load_that_climbs_only_the_capacity_is_reported() {
     let shown = tuned(&tuning(), Detail::Everything);
-    assert!(shown.contains("CPU a record") && shown.contains("p99.9 "), "{shown}");
+    assert!(shown.contains("CPU time per record") && shown.contains("p99.9 "), "{shown}");
     let found = climbing();
     assert_eq!(found.saving(), None);
     let shown = tuned(&found, Detail::Result);
     assert!(shown.contains("capacity, requests/s") && shown.contains("windows"), "{shown}");
-    for other in ["CPU a record", "CPU, cores", "p99.9 ", "batches a second", "Saved at this load"] {
+    for other in ["CPU time per record", "CPU, cores", "p99.9 ", "batches per second", "Saved at this load"] {
         assert!(!shown.contains(other), "{other}: {shown}");
     }
 }
@@ -436,9 +439,9 @@ fn of_a_load_that_climbs_only_the_capacity_is_reported() {
 fn what_the_product_means_hangs_on_which_way_the_objective_counts() {
     let said = |found: Tuning| found.together.unwrap().sentence().unwrap();
     let cost = said(tuning());
-    assert!(cost.contains("larger where changes share a gain, smaller where they help"), "{cost}");
+    assert!(cost.contains("larger if changes share a gain, and smaller if they help"), "{cost}");
     let capacity = said(climbing());
-    assert!(capacity.contains("smaller where changes share a gain, larger where they help"), "{capacity}");
+    assert!(capacity.contains("smaller if changes share a gain, and larger if they help"), "{capacity}");
 }
 
 #[test]
@@ -458,10 +461,10 @@ fn a_tuning_that_kept_nothing_says_so() {
 fn the_verdict_of_a_tuning_has_no_other_figure_than_that_of_all_together() {
     let mut found = tuning();
     found.together = found.together.map(|together| Together { all: None, ..together });
-    assert!(!found.verdict().contains("of what it was"), "{}", found.verdict());
+    assert!(!found.verdict().contains("times the first value"), "{}", found.verdict());
     assert!(found.remarks().unwrap().contains("the budget did not reach that far"));
     found.together = None;
-    assert!(found.verdict().contains("of what it was"), "{}", found.verdict());
+    assert!(found.verdict().contains("times the first value"), "{}", found.verdict());
 }
 
 fn tried(trial: &hone_record::HostTrial, detail: Detail) -> String {
@@ -471,14 +474,17 @@ fn tried(trial: &hone_record::HostTrial, detail: Detail) -> String {
 #[test]
 fn a_tail_that_rests_on_one_stall_says_so() {
     let whole = tried(&fixture::trial(false), Detail::Everything);
-    let tail = "as it is: 75.0 % of the requests beyond p99 and 100 % of the requests beyond p99.9 waited in 1 stall of 0.975 s together";
+    let tail = "as it is: 75.0 % of the requests beyond p99 and 100 % of the requests beyond p99.9 waited in 1 stall of 0.975 s in total";
     assert!(whole.contains(tail) && !whole.contains("with it: "), "{whole}");
     assert!(whole.contains("vm.swappiness: 60 → 1: can't matter here"), "{whole}");
-    assert!(whole.contains("that is no gain") && whole.contains("at most 31 ms"), "{whole}");
+    assert!(whole.contains("the speed is no gain") && whole.contains("at most 31 ms"), "{whole}");
     let shown = tried(&fixture::trial(false), Detail::Result);
-    assert!(shown.starts_with("Worse: field-guide. Not shown: field-guide."), "{shown}");
+    assert!(shown.starts_with("Worse: field-guide. Inconclusive: field-guide."), "{shown}");
     assert!(shown.contains("field-guide 20 → 80 worse 10.0 µs 9.00 µs 0.900 [0.850, 0.950]"), "{shown}");
-    assert!(shown.contains("Not tried: vm.swappiness.") && !shown.contains("that is no gain"), "{shown}");
+    assert!(
+        shown.contains("Not tried: vm.swappiness.") && !shown.contains("the speed is no gain"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -495,10 +501,12 @@ fn a_factorial_has_a_row_for_each_class_below_its_own_host() {
 fn settings_that_were_left_in_force_come_with_the_command_that_keeps_them() {
     let mut trial = fixture::trial(false);
     trial.together = trial.tried.first().cloned();
-    assert!(tried(&trial, Detail::Result).contains("Together they are not shown, so nothing was kept."));
+    assert!(
+        tried(&trial, Detail::Result).contains("Together they are inconclusive, so Hone kept none of them.")
+    );
     trial.left_in_force = Some("change-7".to_owned());
     let shown = tried(&trial, Detail::Result);
-    assert!(shown.contains("in force as change change-7. hone host confirm keeps them"), "{shown}");
+    assert!(shown.contains("active as change change-7. hone host confirm keeps them"), "{shown}");
 }
 
 fn gate_of_one(optimization: &Optimization) -> CommitGate {
@@ -516,23 +524,23 @@ fn a_gate_begins_with_what_follows_and_its_figures() {
         (
             GateOutcome::Worse,
             GateState::Worse,
-            "Failed: bbbbbbbbbb is worse than aaaaaaaaaa. CPU per record under judge: +31.0 % [+25.0 %, +38.0 %], and the limit is 3 %.",
+            "Failed: bbbbbbbbbb has a regression compared with aaaaaaaaaa. CPU per record under judge: +31.0 % [+25.0 %, +38.0 %], limit 3 %.",
         ),
         (
             GateOutcome::Passed,
             GateState::Held,
-            "Passed: bbbbbbbbbb is not shown to be worse than aaaaaaaaaa.",
+            "Passed: bbbbbbbbbb shows no regression compared with aaaaaaaaaa.",
         ),
-        (GateOutcome::Passed, GateState::NotShown, "would have shown is 5.2 % (limit 3 %)"),
+        (GateOutcome::Passed, GateState::NotShown, "would have found is 5.2 % (limit 3 %)"),
         (
             GateOutcome::TooLittlePower,
             GateState::NotShown,
-            "Could not tell whether bbbbbbbbbb is worse than aaaaaaaaaa.",
+            "Inconclusive: bbbbbbbbbb may be worse than aaaaaaaaaa.",
         ),
         (
             GateOutcome::NotSeen,
             GateState::NotSeen,
-            "is worse than aaaaaaaaaa. CPU per record under judge: the 95 % interval",
+            "may be worse than aaaaaaaaaa. CPU per record under judge: the 95 % interval",
         ),
         (GateOutcome::SameProgram, GateState::Held, "byte for byte"),
     ] {
@@ -550,11 +558,11 @@ fn a_head_that_broke_down_is_not_told_by_the_figures_of_what_is_left() {
     let finding = &mut found.findings[0];
     finding.ratio = Some([1.0, 0.99, 1.01]);
     (finding.verdict, finding.by_troubles) = (Some(Verdict::NotShown), true);
-    finding.why = "the head broke down where the base stood: ended by signal 11".to_owned();
+    finding.why = "the head failed under a load that the base sustained: ended by signal 11".to_owned();
     let sentence = hone_report::gate::sentence(&found);
     let expected =
-        "the head broke down where the base stood: ended by signal 11 (what is left of the pairs: 0.0 % [";
-    assert!(sentence.contains(expected) && !sentence.contains("the limit is"), "{sentence}");
+        "the head failed under a load that the base sustained: ended by signal 11 (remaining pairs: 0.0 % [";
+    assert!(sentence.contains(expected) && !sentence.contains(", limit"), "{sentence}");
     assert!(documents::gate_comment(&found).markdown().contains("ended by signal 11"));
 }
 

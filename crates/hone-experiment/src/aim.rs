@@ -1,4 +1,4 @@
-//! One window against a broker that runs, with everything around it: the view, the target's CPU, the machine.
+//! One window against a running broker, with its surroundings: the display, the target's CPU, the machine.
 
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -15,35 +15,35 @@ use crate::progress::Progress;
 use crate::targets::Targets;
 use crate::warmth::Looker;
 
-/// Where loads go.
+/// The target of loads.
 #[derive(Debug, Clone)]
 pub struct Aim {
     /// Address, topic and security of the load.
     pub settings: Settings,
-    /// Whose CPU counts; whoever is behind the brokers of the cluster, unless named.
+    /// The processes whose CPU counts; without it, those of the cluster's brokers.
     pub pid: Option<u32>,
-    /// How long the idle target is looked at before the window opens, where that is wanted.
+    /// How long the idle target is sampled before the window, if that is requested.
     pub idle: Option<Duration>,
-    /// Where the target's own counters are.
+    /// The target's own metrics pages.
     pub metrics: Metrics,
 }
 
-/// What the warm-up left behind is done by then.
+/// Time for the effects of the warm-up to end.
 const SETTLED: Duration = Duration::from_millis(500);
-/// Between two looks at whether the user still wants to wait.
+/// Time between two checks for an interruption.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What is written while a window is open.
+/// Outputs of an open window.
 #[derive(Debug, Default)]
 pub struct Beside {
     /// Receives the figures of each second.
     pub series: Option<Sender<SeriesPoint>>,
-    /// The file that gets every request's times.
+    /// The file for the times of every request.
     pub raw: Option<RawFile>,
 }
 
 impl Aim {
-    /// Measures a window. `start` is asked when everything is warm.
+    /// Measures a window. `start` is called when everything is warm.
     pub fn window(
         &self,
         workload: Workload,
@@ -76,7 +76,7 @@ impl Aim {
     }
 }
 
-/// Cores that a warm target takes while nothing is sent; `None` where its CPU can't be read.
+/// Cores that a warm, idle target uses; `None` if its CPU can't be read.
 fn idle_cores(
     probe: &mut TargetProbe,
     length: Duration,

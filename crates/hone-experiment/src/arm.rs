@@ -1,4 +1,4 @@
-//! What stands behind an arm of a comparison: a broker that runs already, or a command that is started for each window.
+//! The target of an arm: a running broker, or a command that Hone starts for each window.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,53 +17,53 @@ use crate::meter::{Meter, Metrics};
 use crate::ready::{Ready, ReadyCheck};
 use crate::targets::{self, Targets};
 
-/// How a started program is asked for what a signal can't say. Commands are carried out in `folder`, and hold placeholders.
+/// The target's own commands and signals. Commands run in `folder` and have placeholders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ways {
-    /// Where commands are carried out, and from where programs with a `/` in their names are meant.
+    /// The working directory of commands. Program paths with a `/` are relative to it.
     pub folder: PathBuf,
-    /// What must be true before it is loaded.
+    /// The sign that it is ready.
     pub ready: Ready,
-    /// Its own way to stop; SIGTERM without one, and behind one that did not help.
+    /// Its own way to stop. SIGTERM follows if it has none, or if that fails.
     pub stop: Option<Vec<String>>,
-    /// Makes it write its profile.
+    /// Command by which it writes its profile.
     pub dump: Option<Vec<String>>,
-    /// Makes it write its profile, as a signal that it knows.
+    /// Signal by which it writes its profile.
     pub dump_signal: Option<i32>,
-    /// Sets its counters to 0.
+    /// Command that resets its counters.
     pub reset: Option<Vec<String>>,
 }
 
-/// A program and how it is started.
+/// A program, and how to start it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
     /// The program.
     pub path: PathBuf,
     /// With placeholders.
     pub args: Vec<String>,
-    /// Set in its environment, over what this process has.
+    /// Environment variables on top of this process' environment.
     pub env: BTreeMap<String, OsString>,
     /// With placeholders.
     pub address: String,
-    /// It failed to start when it is not ready after this.
+    /// Time limit for its start, until it is ready.
     pub ready_timeout: Duration,
-    /// It is killed when it has not ended after this.
+    /// Time limit for its stop; then it is killed.
     pub stop_timeout: Duration,
-    /// How it is checked, stopped and made to write its counters.
+    /// Its commands for checks, for stopping and for its counters.
     pub ways: Box<Ways>,
 }
 
-/// Where an arm's load goes.
+/// The target of an arm's load.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Place {
-    /// A broker that runs already.
+    /// A running broker.
     Address(String),
     /// A program that Hone starts and stops.
     Program(Program),
 }
 
-/// Metrics by which two loads of targets can't be compared, with the reason: what the loads don't have in common, and what a target that
-/// lives on between its windows keeps.
+/// Metrics for which two loads can't be compared, with the reason: the loads do not share them, or a target that stays alive
+/// between its windows distorts them.
 pub fn refused(workloads: &[Workload; 2], are_started: bool) -> BTreeMap<Metric, String> {
     let mut refused = hone_record::refused_for_loads(workloads);
     if !are_started {
@@ -75,39 +75,39 @@ pub fn refused(workloads: &[Workload; 2], are_started: bool) -> BTreeMap<Metric,
 /// One side of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arm {
-    /// As comparisons and files call it.
+    /// Its name in comparisons and files.
     pub name: String,
-    /// Where it runs, and who starts it.
+    /// Its address or its program.
     pub place: Place,
     /// TLS and login.
     pub security: Security,
-    /// Where its own counters are.
+    /// Its own metrics pages.
     pub metrics: Metrics,
 }
 
-/// How the counters of an instrumented program are set to 0.
+/// How to reset the counters of an instrumented program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reset {
-    /// They are not.
+    /// It can't reset them.
     #[default]
     Not,
     /// By the target's own command.
     Own,
-    /// By the signal of the dump object that it was linked with.
+    /// By the signal of the linked dump object.
     Signal,
 }
 
-/// An arm that is up and answers.
+/// A running arm that answers.
 #[derive(Debug)]
 pub struct Running {
-    /// `host:port` of a target that somebody else started.
+    /// `host:port` of a target that Hone did not start.
     pub address: String,
-    /// Where its own counters are, with its ports.
+    /// Its own metrics pages, with its ports.
     metrics: Metrics,
     started: Option<Started>,
 }
 
-/// A program that Hone started. What is declared first is dropped first: the process goes before its data.
+/// A program that Hone started. Fields are dropped in their order, so the process ends before its data is deleted.
 #[derive(Debug)]
 struct Started {
     session: Session,
@@ -119,31 +119,29 @@ struct Started {
     _data: DataFolder,
 }
 
-/// Whose the port of a started program is.
+/// The owner of a started program's port.
 #[derive(Debug)]
 enum Whose {
-    /// Of the program, or of a process below it.
+    /// The program, or a process below it.
     Program,
-    /// Of a process that the program put into the background.
+    /// A process that the program put into the background.
     Daemon(Daemon),
-    /// It can't be known, or it is somebody else's: why.
+    /// The owner is unknown or a foreign process, with the reason.
     Unknown(String),
 }
 
 impl Whose {
-    /// Who listens on the address of a program that is ready.
+    /// Finds the process that listens on the address of a ready program.
     fn listens_on(address: &str, session: &Session, step: &str) -> Self {
-        // Where nobody is seen, the server has another port, or has given up its rights: the tree is still what was started.
+        // Without a visible owner, the server uses another port, or dropped its privileges. The process tree
+        // is still the started one.
         let Some((pid, program)) = targets::listens_on(address) else { return Self::Program };
         if is_of(session, pid) {
             return Self::Program;
         }
-        let stranger = || {
-            format!(
-                "{address} is served by {program} (process {pid}), which is none of the processes that the command has started"
-            )
-        };
-        // Hone is the parent of what its children leave behind.
+        let stranger =
+            || format!("{address} belongs to {program} (process {pid}), which the command did not start");
+        // Hone adopts the orphans of its children.
         let daemon = is_below(std::process::id(), pid).then(|| Daemon::adopt(pid, step)).flatten();
         daemon.map_or_else(|| Self::Unknown(stranger()), Self::Daemon)
     }
@@ -157,7 +155,7 @@ fn is_of(session: &Session, pid: u32) -> bool {
     is_below(session.pid(), pid) || session.processes().contains(&pid)
 }
 
-/// A folder that goes when nobody needs it any more.
+/// A folder that is deleted after use.
 #[derive(Debug)]
 pub struct DataFolder(PathBuf);
 
@@ -167,16 +165,16 @@ impl Drop for DataFolder {
     }
 }
 
-/// Time that a broker which is said to run already has to answer.
+/// Time limit for the answer of a running broker.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Whether a text names a command, and no broker that runs.
+/// Whether a text is a command, and not a running broker.
 pub fn is_command(text: &str) -> bool {
     !is_address(text)
 }
 
 impl Place {
-    /// `host:port` is an address, anything else a command line, split as a shell would and never given to one.
+    /// `host:port` is an address. Anything else is a command line, which is split like a shell, but no shell runs it.
     pub fn parse(text: &str, ready_timeout: Duration, stop_timeout: Duration) -> Result<Self> {
         if is_address(text) {
             return Ok(Self::Address(text.to_owned()));
@@ -184,24 +182,24 @@ impl Place {
         let words = shlex::split(text).ok_or_else(|| Usage(format!("`{text}` has an unclosed quote")))?;
         let Some((path, args)) = words.split_first() else {
             bail!(Usage(
-                "an arm is empty: name host:port of a running broker, or a command that starts one"
+                "an arm is empty; name host:port of a running broker, or a command that starts one"
                     .to_owned()
             ));
         };
         if let Some(word) = args.iter().find_map(|arg| unknown_placeholder(arg)) {
             let known = PLACEHOLDERS.map(|word| format!("{{{word}}}")).join(", ");
-            bail!(Usage(format!("unknown placeholder {{{word}}} in `{text}`; there are {known}")));
+            bail!(Usage(format!("unknown placeholder {{{word}}} in `{text}`; use one of: {known}")));
         }
         if args.is_empty() && path.ends_with(".json") {
-            bail!(Usage(format!(
-                "there is no record {path}; two records are compared by their files, and brokers by host:port or by commands"
-            )));
+            bail!(
+                "there is no record {path}\n  next: name two record files, or brokers by HOST:PORT or by commands"
+            );
         }
         if !args.iter().any(|arg| arg.contains("{port}")) {
             bail!(Usage(format!(
-                "`{text}` is no host:port of a running broker, and as a command it has no {{port}}: Hone picks a free port \
-                 for each start; write for example `{path} --listen 127.0.0.1:{{port}}` ({{data}} is a fresh folder, \
-                 {{port2}} a second port)"
+                "`{text}` is not host:port of a running broker, and as a command it needs {{port}}: Hone \
+                 picks a free port for each start; write for example `{path} --listen 127.0.0.1:{{port}}` \
+                 ({{data}} is a fresh folder, {{port2}} a second port)"
             )));
         }
         Ok(Self::Program(Program {
@@ -216,7 +214,7 @@ impl Place {
     }
 }
 
-/// Whether it is `host:port`, and no command.
+/// Whether it is `host:port`, and not a command.
 pub fn is_address(text: &str) -> bool {
     let port = text.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then_some(port));
     !text.contains(char::is_whitespace)
@@ -224,17 +222,17 @@ pub fn is_address(text: &str) -> bool {
         && port.is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
-/// A program by path or by name in PATH, found before anything is measured.
+/// Finds a program by path or by name in PATH, before anything is measured.
 pub fn find_program(name: &str) -> Result<PathBuf> {
     let path = Path::new(name);
     if name.contains('/') {
-        return path.canonicalize().with_context(|| format!("there is no program {name}"));
+        return path.canonicalize().with_context(|| format!("the program {name} does not exist"));
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&folders)
         .map(|folder| folder.join(name))
         .find(|candidate| candidate.is_file())
-        .with_context(|| format!("there is no program `{name}` in PATH, and `{name}` is no host:port either"))
+        .with_context(|| format!("there is no program `{name}` in PATH, and `{name}` is not host:port"))
 }
 
 /// The command of this program's own broker, with a fresh data folder for every window.
@@ -242,13 +240,13 @@ pub fn embedded() -> Result<String> {
     let own = std::env::current_exe().context("the path of this program is not known")?;
     let own = own
         .to_str()
-        .context("the path of this program is no text; name the broker's command as the target")?;
+        .context("the path of this program is not valid UTF-8; name the broker's command as the target")?;
     let own = shlex::try_quote(own).context("the path of this program can't be quoted")?;
-    Ok(format!("{own} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}"))
+    Ok(format!("{own} broker --listen 127.0.0.1:{{port}} --metrics-listen off --data {{data}}"))
 }
 
 impl Arm {
-    /// Starts the arm if it is a program, and waits until it is ready. `scratch` is where a data folder may be made.
+    /// Starts the arm if it is a program, and waits until it is ready. Its data folder is made in `scratch`.
     pub fn start(&self, runner: &dyn Runner, scratch: &Path) -> Result<Running> {
         match &self.place {
             Place::Address(address) => {
@@ -261,8 +259,7 @@ impl Arm {
         }
     }
 
-    /// Ports are free until somebody else takes them. A program that lost its own to another one is no worse for it, and is started once
-    /// more with others.
+    /// Another process may take a free port before the program does. Such a program is started once more with other ports.
     fn start_program(&self, program: &Program, runner: &dyn Runner, scratch: &Path) -> Result<Running> {
         match self.start_once(program, runner, scratch) {
             Err(error) if lost_its_port(&error) => self.start_once(program, runner, scratch),
@@ -301,7 +298,7 @@ impl Arm {
 }
 
 impl Program {
-    /// The call that starts it in a fresh data folder, with `more` arguments behind its own.
+    /// The call that starts it in a fresh data folder, with `more` arguments after its own.
     pub fn made_ready(
         &self,
         name: &str,
@@ -313,7 +310,7 @@ impl Program {
         let mut call = Call::new(format!("start-{name}"), &self.path, &data.0)
             .args(self.args.iter().chain(more).map(|arg| filling.fill(arg)));
         for (name, value) in &self.env {
-            // A port may stand there, too. What is no text has no placeholders.
+            // A value may contain a port, too. A value that is not UTF-8 has no placeholders.
             let value = value.to_str().map_or_else(|| value.clone(), |value| filling.fill(value).into());
             call = call.env(name, value);
         }
@@ -327,7 +324,7 @@ impl Ways {
         let Some((program, arguments)) = words.split_first() else {
             bail!(Usage(format!("the command `{step}` is empty")));
         };
-        let here = std::env::current_dir().context("there is no current folder")?;
+        let here = std::env::current_dir().context("the working directory does not exist any more")?;
         let folder = here.join(&self.folder);
         let program = filling.fill(program);
         let program = if program.contains('/') { folder.join(program) } else { PathBuf::from(program) };
@@ -339,27 +336,27 @@ impl Running {
     /// Reads its own counters, right before a window.
     ///
     /// # Errors
-    /// When they can't be asked for at all.
+    /// When they can't be read.
     pub fn meter(&self) -> Result<Option<Meter>> {
         self.metrics.begin()
     }
 
-    /// The process that was started for this arm.
+    /// The process that Hone started for this arm.
     pub fn child(&self) -> Option<u32> {
         self.started.as_ref().map(|started| started.session.pid())
     }
 
-    /// It and those that it has started.
+    /// This process and those that it started.
     pub fn processes(&self) -> Vec<u32> {
         self.started.as_ref().map(|started| started.session.processes()).unwrap_or_default()
     }
 
-    /// From the start until it was ready; `None` where it ran before.
+    /// Time from the start until it was ready; `None` for a running broker.
     pub fn start_up(&self) -> Option<Duration> {
         self.started.as_ref().map(|started| started.start_up)
     }
 
-    /// The processes whose CPU counts when the load goes to a cluster of these brokers.
+    /// The processes whose CPU counts if the load goes to a cluster of these brokers.
     pub fn targets(&self, brokers: &BTreeMap<i32, String>) -> Targets {
         let Some(started) = &self.started else { return Targets::behind(brokers) };
         let pid = started.session.pid();
@@ -373,12 +370,12 @@ impl Running {
         }
     }
 
-    /// Fails when the program behind the arm has ended.
+    /// Fails if the program of the arm has exited.
     pub fn check_alive(&mut self) -> Result<()> {
         match &mut self.started {
             Some(Started { whose: Whose::Daemon(daemon), .. }) if !daemon.is_alive() => {
                 bail!(
-                    "the server that the command put into the background (process {}) has ended",
+                    "the server that the command put into the background (process {}) has exited",
                     daemon.pid()
                 )
             }
@@ -387,7 +384,7 @@ impl Running {
         }
     }
 
-    /// A command about this arm, with its placeholders and those of `more` filled in.
+    /// A command for this arm, with its placeholders and those of `more` filled in.
     pub fn call(&self, step: &str, words: &[String], more: &[(&'static str, String)]) -> Result<Call> {
         let started =
             self.started.as_ref().context("only a program that Hone starts has a port to fill in")?;
@@ -400,7 +397,7 @@ impl Running {
         self.started.as_ref().map_or_else(|| text.to_owned(), |started| started.filling.fill(text))
     }
 
-    /// Sets the counters of an instrumented program to 0.
+    /// Resets the counters of an instrumented program.
     pub fn reset(&mut self, runner: &dyn Runner, by: Reset) -> Result<()> {
         let Some(started) = &mut self.started else { return Ok(()) };
         match (by, &started.ways.reset) {
@@ -415,17 +412,17 @@ impl Running {
         Ok(())
     }
 
-    /// Whether it has a handler of its own for one of these signals.
+    /// Whether it handles one of these signals itself.
     pub fn handles(&self, signals: &[i32]) -> bool {
         self.started.as_ref().is_some_and(|started| started.session.handles(signals))
     }
 
-    /// Stops what was started and removes its data. What ran before goes on running.
+    /// Stops a program that Hone started, and removes its data. A running broker keeps running.
     pub fn stop(self, runner: &dyn Runner) -> Result<Option<Stopped>> {
         let Some(mut started) = self.started else { return Ok(None) };
         if let Some(call) = started.stop_call()? {
             match runner.run(&call) {
-                // A server that ends at once may well cut off the connection by which it was told to.
+                // A server that exits at once may close the connection over which it was stopped.
                 Ok(_) | Err(ToolError::Failed { .. } | ToolError::TimedOut { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -438,14 +435,15 @@ impl Running {
         Ok(Some(stopped))
     }
 
-    /// Stops an instrumented program so that its profile gets onto disk. `dump` is how it is had from a program that still
-    /// runs, unless the target has a way of its own.
+    /// Stops an instrumented program so that it writes its profile. `dump` gets the profile of a running program, unless the
+    /// target has its own way.
     ///
     /// # Errors
-    /// When no profile was written, with the remedy.
+    /// When there is no profile, with the remedy.
     pub fn stop_with_profile(self, runner: &dyn Runner, files: ProfileFiles, dump: Dump) -> Result<Stop> {
-        let started =
-            self.started.context("a broker that ran before is not instrumented, and not stopped")?;
+        let started = self
+            .started
+            .context("Hone did not start this broker, so it is not instrumented and not stopped")?;
         let ways = &started.ways;
         let dump = match (&ways.dump, ways.dump_signal) {
             (Some(words), _) => {
@@ -460,7 +458,7 @@ impl Running {
 }
 
 impl Started {
-    /// A command may answer on its port with the addresses of brokers that it has not started: the load goes there, and passes it by.
+    /// A command may answer on its port with addresses of brokers that it did not start. The load then goes to them.
     fn sends_elsewhere(&self, brokers: &BTreeMap<i32, String>) -> Option<String> {
         let is_own = |pid: u32| {
             let of_daemon = matches!(&self.whose, Whose::Daemon(daemon) if is_below(daemon.pid(), pid));
@@ -469,8 +467,8 @@ impl Started {
         brokers.iter().find_map(|(id, address)| {
             let (pid, program) = targets::listens_on(address).filter(|(pid, _)| !is_own(*pid))?;
             Some(format!(
-                "the load goes to broker {id} at {address}, which is {program} (process {pid}), none of the processes that the command has \
-                 started"
+                "the load goes to broker {id} at {address}, which is {program} (process {pid}); the command \
+                 did not start that process"
             ))
         })
     }
@@ -481,14 +479,15 @@ impl Started {
     }
 }
 
-/// Whether a program ended before it was ready, and says that all is well.
+/// Whether a program exited successfully before it was ready.
 fn ended_well(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(ToolError::Died { status, .. }) if status.success())
 }
 
-/// What a program that has ended means if it left a server behind, which is ended: Hone could neither measure nor stop it safely.
+/// The error of a program that exited and left a server behind. Hone ends that server, since it can neither measure nor stop it
+/// safely.
 fn in_the_background(address: &str, session: &Session, error: anyhow::Error) -> anyhow::Error {
-    /// What a daemon may take until it listens.
+    /// Time that a daemon may take until it listens.
     const LISTENS_WITHIN: Duration = Duration::from_secs(10);
     let deadline = std::time::Instant::now() + LISTENS_WITHIN;
     while std::time::Instant::now() < deadline {
@@ -496,8 +495,9 @@ fn in_the_background(address: &str, session: &Session, error: anyhow::Error) -> 
             let program = hone_host::ports::program_of(daemon.pid()).unwrap_or_default();
             daemon.stop(LISTENS_WITHIN);
             return Usage(format!(
-                "{}: the command has ended, and left {program} listening on {address} in the background; Hone has ended that\n  \
-                 next: start the server in the foreground, for example without --daemon or with daemonize off",
+                "{}: the command has exited and left {program} listening on {address} in the background; \
+                 Hone has ended that process\n  next: start the server in the foreground, for example \
+                 without --daemon or with daemonize off",
                 session.call().step()
             ))
             .into();
@@ -507,9 +507,9 @@ fn in_the_background(address: &str, session: &Session, error: anyhow::Error) -> 
     error
 }
 
-/// Whether a program ended before it was ready, saying that somebody else has its port.
+/// Whether a program exited before it was ready, because another process has its port.
 fn lost_its_port(error: &anyhow::Error) -> bool {
-    /// As the system's libraries, Java's, Rust's and Go's say it.
+    /// The messages of the C library, Java, Rust and Go.
     const WORDS: [&str; 3] = ["address already in use", "address in use", "eaddrinuse"];
     let Some(ToolError::Died { scene, .. }) = error.downcast_ref() else { return false };
     let said = scene.stderr.join("\n").to_lowercase();
@@ -524,20 +524,23 @@ fn fresh_folder(scratch: &Path, name: &str) -> Result<PathBuf> {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => {
                 return Err(error)
-                    .with_context(|| format!("the data folder {} can't be made", folder.display()));
+                    .with_context(|| format!("the data folder {} can't be created", folder.display()));
             }
         }
     }
-    bail!(NotItsOwn(format!("{} is full of data folders of earlier runs; remove it", scratch.display())))
+    bail!(NotItsOwn(format!(
+        "{} is full of data folders of earlier runs\n  next: remove it",
+        scratch.display()
+    )))
 }
 
 /// The placeholders of a program's arguments.
 const PLACEHOLDERS: [&str; 3] = ["port", "port2", "data"];
 
-/// Those of a load's commands beside them.
+/// The additional placeholders of a load's commands.
 pub const OF_A_LOAD: [&str; 2] = ["operations", "seed"];
 
-/// A `{word}` that nobody will fill.
+/// A `{word}` that is not a placeholder.
 pub fn unknown_placeholder(text: &str) -> Option<&str> {
     words_in_braces(text).find(|word| !PLACEHOLDERS.contains(word))
 }
@@ -552,7 +555,7 @@ fn words_in_braces(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric()))
 }
 
-/// What stands for placeholders.
+/// The values of placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filling {
     words: Vec<(&'static str, String)>,
@@ -574,7 +577,7 @@ impl Filling {
     }
 }
 
-/// Two ports that were free a moment ago. Both are held at once, so that they differ.
+/// Two ports that were free a moment ago. Both are bound at the same time, so that they differ.
 fn free_ports() -> Result<[u16; 2]> {
     let held: Vec<TcpListener> = (0..2)
         .map(|_| TcpListener::bind(("127.0.0.1", 0)))
@@ -643,11 +646,11 @@ mod tests {
     fn arms_that_can_be_neither_are_refused() {
         for (text, expected) in [
             ("no-such-program {port}", "no program `no-such-program` in PATH"),
-            ("sh -c true", "has no {port}"),
+            ("sh -c true", "needs {port}"),
             ("sh {prt} {port}", "unknown placeholder {prt}"),
             ("sh 'x", "unclosed quote"),
             ("", "an arm is empty"),
-            ("./no/such {port}", "there is no program ./no/such"),
+            ("./no/such {port}", "the program ./no/such does not exist"),
         ] {
             let message = format!("{:#}", parse(text).unwrap_err());
             assert!(message.contains(expected), "{text}: {message}");

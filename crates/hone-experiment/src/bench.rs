@@ -1,4 +1,4 @@
-//! A target under a load, whatever the load is: started, filled with data, warmed, measured once or often, stopped.
+//! A target under any load: started, filled with data, warmed up, measured once or several times, stopped.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,75 +22,77 @@ use crate::probe::TargetProbe;
 use crate::progress::Progress;
 use crate::warmth::Looker;
 
-/// Where targets are loaded.
+/// Starts and loads targets.
 pub struct Bench<'a> {
     /// Starts programs.
     pub runner: &'a dyn Runner,
-    /// Where data folders are made.
+    /// Parent of data folders.
     pub scratch: PathBuf,
-    /// What targets do before they acknowledge, for the record.
+    /// The targets' durability before an acknowledgement, for the record.
     pub storage: String,
-    /// A window in which the median request was sent later than this is refused.
+    /// Hone excludes a window whose median request was sent later than this.
     pub lateness_limit_us: f64,
-    /// Where it tells what it does.
+    /// The progress display.
     pub progress: &'a Progress,
 }
 
 /// An arm that can be loaded.
 pub struct Subject {
     arm: Arm,
-    /// `None` where each window starts the program.
+    /// `None` if each window starts the program.
     running: Option<Running>,
-    /// Whether it has had its warm-up.
+    /// Whether the warm-up is done.
     is_warm: bool,
-    /// What the last one that ended held at most.
+    /// Peak memory of the last process that exited.
     held_bytes: Option<u64>,
 }
 
-/// An arm that somebody looked at while it was loaded.
+/// An arm that was observed while it was loaded.
 pub struct Watched {
     /// Its first burst.
     pub first: Window,
     /// Of all windows.
     pub acked: u64,
-    /// From the first burst to the last.
+    /// Time from the first burst to the last.
     pub length: Duration,
 }
 
-/// How a profile is had of an instrumented arm.
+/// How to get the profile of an instrumented arm.
 pub struct Training {
-    /// Where it will be.
+    /// The profile's path.
     pub files: ProfileFiles,
-    /// How it is had from a program that runs, where the target has no way of its own.
+    /// How to get it from a running program, if the target has no way of its own.
     pub dump: Dump,
-    /// How its counters are set to 0 after the warm-up.
+    /// How its counters are reset after the warm-up.
     pub reset: Reset,
 }
 
-/// Of an arm that never got to its load.
+/// The outcome of an arm that never got to its load.
 pub const DID_NOT_START: &str = "did not start";
 
-/// Below this a user share from ticks says nothing (as in `hone_host::cpu`).
+/// Below this CPU time, a user share from ticks is meaningless (as in `hone_host::cpu`).
 const SHARE_NEEDS_S: f64 = 0.1;
-/// A target that has its warm-up behind it, and stood still since, gets so much of it before the next window: connections
-/// are new, and caches were the others'.
+/// Warm-up requests before each later window of a warm target: connections are new, and other variants have used the caches.
 const WARM_AGAIN: u64 = 10;
 
-/// Checks a load of counted operations in itself; any other is checked by the room that sends it.
+/// Checks a load of counted operations. The sending crate checks any other load.
 ///
 /// # Errors
-/// With what makes no sense, or with the program that is not there.
+/// With the invalid value, or the missing program.
 pub fn check(workload: &Workload) -> Result<()> {
     let name = &workload.name;
     let Some(operations) = workload.engine.operations() else {
         return hone_load::check(workload).with_context(|| format!("workload `{name}`"));
     };
     if operations == 0 {
-        bail!(Usage(format!("workload `{name}`: operations must be above 0: CPU is told by operation")));
+        bail!(Usage(format!(
+            "workload `{name}`: operations must be above 0, because Hone prints the CPU per \
+             operation"
+        )));
     }
     if !(workload.timeout_s > 0.0 && workload.timeout_s <= 86_400.0) {
         bail!(Usage(format!(
-            "workload `{name}`: timeout_s must lie between 0 and 86400, got {}",
+            "workload `{name}`: invalid timeout_s {}: use a number from 0 to 86400",
             workload.timeout_s
         )));
     }
@@ -106,8 +108,8 @@ pub fn check(workload: &Workload) -> Result<()> {
     for (what, words) in commands {
         if let Some(word) = words.iter().find_map(|word| unknown_in_a_load(word)) {
             bail!(Usage(format!(
-                "workload `{name}`: unknown placeholder {{{word}}} in its {what}; there are {{port}}, {{port2}}, {{data}}, \
-                 {{operations}}, {{seed}}"
+                "workload `{name}`: unknown placeholder {{{word}}} in its {what}; use {{port}}, {{port2}}, \
+                 {{data}}, {{operations}} or {{seed}}"
             )));
         }
         if matches!(workload.engine, Engine::Exits { .. }) {
@@ -115,12 +117,12 @@ pub fn check(workload: &Workload) -> Result<()> {
         }
         let empty = || Usage(format!("workload `{name}`: its {what} is empty"));
         let program = words.first().ok_or_else(empty)?;
-        // One with a `/` is meant from the target's folder, which only the arm knows.
+        // A path with a `/` is relative to the target's folder, which only the arm knows.
         if !program.contains(['/', '{']) {
             find_program(program).ok().with_context(|| {
                 format!(
-                    "the {what} of workload `{name}`: there is no program `{program}` in PATH\n  next: install it, or name \
-                     another one"
+                    "the {what} of workload `{name}`: there is no program `{program}` in PATH\n  next: \
+                     install it, or name another one"
                 )
             })?;
         }
@@ -129,7 +131,7 @@ pub fn check(workload: &Workload) -> Result<()> {
 }
 
 impl Bench<'_> {
-    /// Makes an arm ready for a load: starts it and fills it with data, unless the load starts it itself.
+    /// Prepares an arm for a load: starts it and fills it with data, unless the load starts it itself.
     pub fn subject(&self, arm: &Arm, workload: &Workload) -> Result<Subject> {
         if matches!(workload.engine, Engine::Exits { .. }) {
             return Ok(Subject { arm: arm.clone(), running: None, is_warm: true, held_bytes: None });
@@ -144,13 +146,13 @@ impl Bench<'_> {
         Ok(subject)
     }
 
-    /// One window. The first one of a subject has the whole warm-up before it.
+    /// One window. The first one of a subject has the complete warm-up before it.
     pub fn window(&self, subject: &mut Subject, workload: &Workload) -> Result<Window> {
         self.measured(subject, workload, |_| Ok(()))
     }
 
-    /// One window, with the most memory that the target's processes held: of those that are there from the end of the warm-up to the end
-    /// of the load. One that is forked for a snapshot begins with the peak of its parent, and is there by chance.
+    /// One window, with the peak memory of the target's processes that exist from the end of the warm-up to the end of the load.
+    /// A process forked for a snapshot starts with the peak of its parent, and exists by chance.
     pub fn window_with_memory(
         &self,
         subject: &mut Subject,
@@ -179,7 +181,7 @@ impl Bench<'_> {
         self.alone_to_the_end(arm, workload).map(|(window, _)| window)
     }
 
-    /// As [`Self::alone`], with how it ended.
+    /// As [`Self::alone`], with its end.
     pub fn alone_to_the_end(&self, arm: &Arm, workload: &Workload) -> Result<(Window, Option<Stopped>)> {
         let mut subject = self.subject(arm, workload)?;
         let window = self.window(&mut subject, workload)?;
@@ -187,8 +189,8 @@ impl Bench<'_> {
         Ok((of_use(window)?, stopped))
     }
 
-    /// One window of an instrumented arm, which is stopped so that its profile gets onto disk. Where the counters can be reset
-    /// they are, after the start-up, the filling and the warm-up.
+    /// One window of an instrumented arm, which is stopped so that it writes its profile. Its counters are reset after the
+    /// start-up, the filling and the warm-up, if that is possible.
     ///
     /// # Errors
     /// Also when the window failed, or no profile was written.
@@ -204,9 +206,9 @@ impl Bench<'_> {
         Ok((window, stop))
     }
 
-    /// Windows of an arm, one after the other, while somebody looks at it for so long at least: `watch` begins to when the filling and
-    /// the warm-up are done, and `end` is told when the load is, with the arm's processes, before the arm is stopped. Gives the first window,
-    /// how many requests were acknowledged in all, and for how long it was looked at.
+    /// Windows of an arm in sequence, while it is observed for at least this time. `watch` starts after the filling and the
+    /// warm-up. `end` gets the arm's processes after the load, before the arm is stopped. Returns the first window, the number of
+    /// acknowledged requests, and the observed time.
     ///
     /// # Errors
     /// Also when a window failed.
@@ -236,7 +238,7 @@ impl Bench<'_> {
         Ok(Watched { first, acked, length })
     }
 
-    /// A window with a step of the caller's between the warm-up and the measuring.
+    /// A window with a step of the caller between the warm-up and the measurement.
     fn measured(
         &self,
         subject: &mut Subject,
@@ -264,16 +266,14 @@ impl Bench<'_> {
         .with_context(|| format!("{name} under workload `{}`", workload.name))
     }
 
-    /// A command that is carried out once for each start of a target.
+    /// A command that runs once per start of a target.
     fn once(&self, subject: &mut Subject, step: &str, words: &[String], workload: &Workload) -> Result<()> {
         let name = subject.arm.name.clone();
         let running = subject.running()?;
         let call = self.call(running, &format!("{step}-{name}"), words, workload)?;
         self.progress.detail(&format!("{step} {name}"));
         let ran = self.runner.run(&call).map_err(refused_as_usage);
-        running
-            .check_alive()
-            .with_context(|| format!("{name}, at the {step} of workload `{}`", workload.name))?;
+        running.check_alive().with_context(|| format!("{name}, {step} of workload `{}`", workload.name))?;
         ran.with_context(|| format!("the {step} of workload `{}` for {name}", workload.name))?;
         Ok(())
     }
@@ -284,7 +284,7 @@ impl Bench<'_> {
         Ok(running.call(step, words, &more)?.limit(Duration::from_secs_f64(workload.timeout_s)))
     }
 
-    /// A window of exactly the time that the command takes.
+    /// A window of exactly the command's duration.
     fn of_tool(
         &self,
         name: &str,
@@ -293,13 +293,13 @@ impl Bench<'_> {
         command: &[String],
         operations: u64,
     ) -> Result<Window> {
-        running.child().context("its load is a command, and only a program that Hone starts has one")?;
+        running.child().context("its load is a command, which needs a program that Hone starts")?;
         let call = self.call(running, &format!("load-{name}"), command, workload)?;
         self.progress.detail(&format!("loading {name}"));
         let targets = running.targets(&BTreeMap::new());
         if let Some(why) = targets.missing.as_ref().filter(|_| targets.pids.is_empty()) {
             bail!(Usage(format!(
-                "{name}: {why}, so its CPU can't be measured\n  next: start the server itself, in the foreground"
+                "can't measure the CPU of {name}: {why}\n  next: start the server itself, in the foreground"
             )));
         }
         let mut probe = TargetProbe::new(targets, &[]).beside(running.meter()?);
@@ -307,7 +307,7 @@ impl Bench<'_> {
         probe.start();
         let ran = self.runner.run(&call);
         let seen = probe.stop();
-        // One that has ended is the reason why its command failed.
+        // If it exited, that is the reason why its command failed.
         running.check_alive()?;
         if let Err(error @ ToolError::Refused { .. }) = ran {
             return Err(refused_as_usage(error));
@@ -318,14 +318,14 @@ impl Bench<'_> {
         window.address.clone_from(&running.address);
         window.facts.generator_cpu = cpu_of(done.used);
         if matches!(window.outcome, Outcome::Steady) && is_idle {
-            let reason = "it used no CPU while its load ran: the load did not reach it".to_owned();
+            let reason = "it used no CPU during its load, so the load did not reach it".to_owned();
             window.outcome = Outcome::Failed { reason };
         }
         probe.describe_machine(&mut window);
         Ok(window)
     }
 
-    /// A window of the life of a program. The kernel tells its CPU when it is reaped.
+    /// A window over the life of a program. The kernel reports its CPU when it is reaped.
     fn of_program(
         &self,
         subject: &mut Subject,
@@ -412,7 +412,7 @@ impl Bench<'_> {
         }
     }
 
-    /// A window of requests that are due at their times.
+    /// A window of requests at scheduled times.
     fn of_requests(
         &self,
         subject: &mut Subject,
@@ -441,7 +441,7 @@ impl Bench<'_> {
         subject.is_warm = true;
         let running = subject.running()?;
         between(running)?;
-        // One that ran before is no child, and its CPU is not that of others all the same.
+        // A running broker is not a child, but its CPU still does not belong to the others.
         let foreign = if running.child().is_some() { Vec::new() } else { targets.pids.clone() };
         let mut probe = TargetProbe::new(targets, &foreign).beside(running.meter()?);
         let mut window = whole(prepared.run(Instant::now(), &mut probe, &mut self.progress.load())?)?;
@@ -457,9 +457,9 @@ impl Subject {
         self.running.as_ref().map_or_else(|| text.to_owned(), |running| running.fill(text))
     }
 
-    /// The most memory that those of its processes held at a time that were there `before`, each for itself and added up: what they
-    /// share counts in each. Of a program that exits, the last time; the kernel counts it from its fork on, so that one smaller
-    /// than Hone is told as large as Hone.
+    /// The peak memory of its processes that existed `before`, each measured alone and added up: shared memory counts in each.
+    /// For a program that exits, the last run. The kernel counts from its fork on, so a program smaller than Hone appears as
+    /// large as Hone.
     fn peak_rss_bytes(&self, before: &[u32]) -> Option<u64> {
         let alive = self.running.as_ref().map(Running::processes).unwrap_or_default();
         let lasting = alive.into_iter().filter(|process| before.contains(process));
@@ -467,22 +467,22 @@ impl Subject {
         self.held_bytes.or_else(|| (!peaks.is_empty()).then(|| peaks.iter().sum()))
     }
 
-    /// The target, which must not have died.
+    /// The target, which must still run.
     pub fn running(&mut self) -> Result<&mut Running> {
-        self.running.as_mut().context("this load needs a target that goes on running, and this one exits")
+        self.running.as_mut().context("this load needs a target that keeps running, but this one exits")
     }
 
     fn program(&self) -> Result<&Program> {
         match &self.arm.place {
             Place::Program(program) => Ok(program),
             Place::Address(address) => {
-                bail!("{address} runs already; a load that starts its target needs a program")
+                bail!("{address} runs already, but a load that starts its target needs a program")
             }
         }
     }
 }
 
-/// How the command of a window ended.
+/// The end of a window's command.
 struct Done {
     took: Duration,
     used: Used,
@@ -491,7 +491,7 @@ struct Done {
 }
 
 impl Done {
-    /// A command that fails is a result; one that could not be started or was interrupted is none.
+    /// A command that fails is a result. A command that could not be started, or was interrupted, is not.
     fn of(ran: Result<Finished, ToolError>, who: &str) -> Result<Self> {
         let failed =
             |failure: String| Self { took: Duration::ZERO, used: Used::default(), failure: Some(failure) };
@@ -499,19 +499,20 @@ impl Done {
             Ok(finished) => Ok(Self { took: finished.took, used: finished.usage, failure: None }),
             Err(_) if interrupt::requested() => bail!("interrupted"),
             Err(ToolError::Failed { scene, status }) => {
-                let said = scene.stderr.last().map(|line| format!(", saying \"{line}\"")).unwrap_or_default();
+                let said =
+                    scene.stderr.last().map(|line| format!(", last line: \"{line}\"")).unwrap_or_default();
                 let log = scene.log.map(|log| format!("; log: {}", log.display())).unwrap_or_default();
                 Ok(failed(format!("{who} ended ({}){said}{log}", HowEnded::from(status))))
             }
             Err(ToolError::TimedOut { limit, .. }) => {
-                Ok(failed(format!("{who} had not ended after {} s", limit.as_secs_f64())))
+                Ok(failed(format!("{who} did not end within {} s", limit.as_secs_f64())))
             }
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// A command of the load's that can't be started is a setting, and no fault of the target.
+/// A command of the load that can't be started is a wrong setting, and no fault of the target.
 fn refused_as_usage(error: ToolError) -> anyhow::Error {
     match error {
         ToolError::Refused { .. } => Usage(error.to_string()).into(),
@@ -525,7 +526,7 @@ fn cpu_of(used: Used) -> CpuSeconds {
     CpuSeconds { total_s, user_share }
 }
 
-/// As `wait4` tells it: the largest of the program and of what it waited for.
+/// From `wait4`: the largest of the program and of its children that it waited for.
 fn memory_of(used: Used) -> TargetMemory {
     TargetMemory {
         peak_bytes: used.max_rss_bytes,
@@ -535,7 +536,7 @@ fn memory_of(used: Used) -> TargetMemory {
     }
 }
 
-/// A window that failed is no use to whoever needs this very one.
+/// The error for a failed window that can't be replaced by another one.
 pub fn of_use(window: Window) -> Result<Window> {
     match &window.outcome {
         Outcome::Failed { reason } => {
@@ -545,7 +546,7 @@ pub fn of_use(window: Window) -> Result<Window> {
     }
 }
 
-/// What a program that ended by itself left of its profile.
+/// The profile files of a program that exited.
 fn of_one_that_exits(files: &ProfileFiles, before: &capture::Snapshot) -> Result<Stop> {
     let after = files.snapshot()?;
     let ended = HowEnded::Code(0);

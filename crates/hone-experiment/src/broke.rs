@@ -1,11 +1,12 @@
-//! How B broke down under a load that A stood. Pairs with a window that failed do not count, so that no interval says anything of it.
+//! Failures of B under a load that A sustained. Pairs with a failed window are excluded, so the confidence interval does not show
+//! them.
 
 use hone_record::{Comparison, Engine, Metric, PairKind};
 
 use crate::bench::DID_NOT_START;
 
-/// How B ended or stopped answering under its load in a pair that A went through. Once is enough: no test of signs is needed to tell
-/// that a program may crash. One that did not start, or whose load failed while it ran on, is left to the verdict.
+/// How B exited or stopped answering under its load in a pair that A completed. Once is enough: no sign test is needed to show
+/// that a program can crash. A B that did not start, or whose load failed while it kept running, is left to the verdict.
 pub fn down_alone(comparison: &Comparison) -> Option<&str> {
     let ends_by_itself = matches!(comparison.workload.engine, Engine::Exits { .. });
     let tests = comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
@@ -21,12 +22,12 @@ pub fn down_alone(comparison: &Comparison) -> Option<&str> {
 pub struct NeverCounted<'a> {
     /// Its number, from 0.
     pub build: u32,
-    /// What happened to B, in words.
+    /// The failure of B, in words.
     pub trouble: &'a str,
 }
 
-/// The first of several builds of B that failed whenever it stood against A: the verdict is of the others, and says nothing of a
-/// layout that is broken.
+/// The first of several builds of B that failed in every pair with a completed A. The verdict is about the other builds, and a
+/// broken layout is not part of it.
 pub fn never_counted(comparison: &Comparison) -> Option<NeverCounted<'_>> {
     let builds = comparison.design.builds[1];
     (0..builds).filter(|_| builds > 1).find_map(|build| {
@@ -36,7 +37,7 @@ pub fn never_counted(comparison: &Comparison) -> Option<NeverCounted<'_>> {
         let mut trouble = None;
         for pair in tests {
             pair.dropped.as_ref()?;
-            // Dropped for neighbours, or since its process was younger: it stood.
+            // Excluded because of neighbours, or because its process was younger: it did not fail.
             let stood = pair.troubles[1].is_empty() && !pair.window_b.is_empty();
             if stood {
                 return None;

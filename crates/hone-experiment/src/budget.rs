@@ -1,4 +1,4 @@
-//! A budget of time: an A/A pilot first, then a plan for the rest of it, and all of it kept by the clock.
+//! A time budget: an A/A pilot first, then a plan for the rest, with a clock as the limit.
 
 use anyhow::{Result, bail};
 use hone_compare::{FEWEST_PAIRS, Layout, Outlook, Plan, Widths, promises};
@@ -7,47 +7,47 @@ use hone_record::{Budget, Design, Metric, PairOutcome, Pilot};
 use crate::drive::{Contest, measure_pairs};
 use crate::progress::Progress;
 
-/// The pilot ends after about this long, if it has enough pairs.
+/// The pilot ends after about this time, if it has enough pairs.
 const PILOT_S: f64 = 60.0;
 /// It ends after this share of the budget, if it has enough pairs ...
 const PILOT_SHARE: f64 = 0.20;
-/// ... and takes no pair that would end beyond this one.
+/// ... and starts no pair that would end after this one.
 const PILOT_SHARE_MOST: f64 = 1.0 / 3.0;
-/// More pairs tell next to nothing more about a spread.
+/// More pairs add almost no information about the scatter.
 const MOST_PILOT_PAIRS: u32 = 40;
-/// One A/A pair for so many slots: the control watches the whole session and not its beginning alone, and an effect must stand
-/// beside it, so that a small control limits what any number of A/B pairs can show.
+/// One A/A pair per this number of slots. The controls cover the whole run, not only its start. An effect must exceed the
+/// controls' scatter, so a small control limits the result of any number of A/B pairs.
 const SLOTS_PER_CONTROL: u32 = 3;
-/// Kept back: pairs do not all take as long as the pilot's.
+/// Margin, because pairs may take longer than in the pilot.
 const RESERVE: f64 = 0.97;
 
-/// What the user asked for beside the plan.
+/// The user's settings for the budget.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// Seconds of the whole run.
+    /// Seconds of the complete run.
     pub total_s: f64,
     /// As a ratio above 1.
     pub effect: Option<f64>,
 }
 
-/// The design of the pilot: as many A/A pairs as it may have at most.
+/// The design of the pilot: the largest number of A/A pairs that it may have.
 ///
 /// # Errors
-/// When the plan makes no sense.
+/// When the plan is invalid.
 pub fn pilot_design(plan: &Plan) -> Result<Design> {
     let most = MOST_PILOT_PAIRS;
     Ok(hone_compare::pilot(&Plan { pilot_pairs: most, control_pairs: most, ..plan.clone() })?)
 }
 
-/// The fewest A/B pairs: each build has its turn.
+/// The fewest A/B pairs: each build needs one.
 fn fewest_tests(plan: &Plan) -> u32 {
     FEWEST_PAIRS.max(plan.builds[0]).max(plan.builds[1])
 }
 
-/// Refuses before anything is started what can't fit: the fewest A/A and A/B pairs of windows alone, each as short as it can be.
+/// Rejects a budget that is too small for the fewest A/A and A/B pairs with the shortest windows, before anything is started.
 ///
 /// # Errors
-/// With the least budget that might do.
+/// With the smallest budget that may be enough.
 pub fn check(wanted: &Wanted, least_windows_s: f64, plan: &Plan) -> Result<()> {
     let least_s = least_windows_s * f64::from(FEWEST_PAIRS + fewest_tests(plan));
     if least_s > wanted.total_s {
@@ -59,23 +59,23 @@ pub fn check(wanted: &Wanted, least_windows_s: f64, plan: &Plan) -> Result<()> {
 fn too_small(total_s: f64, least_s: f64, what: &str, plan: &Plan) -> String {
     let shorter = match plan.primary {
         Metric::Capacity => {
-            "let the climb begin nearer to where the promise breaks (--from), by larger steps (--growth), promise a percentile nearer to the \
-             median (--slo)"
+            "start the climb closer to the capacity (--start-rate), use larger steps (--rate-step) or a \
+             percentile closer to the median (--slo)"
         }
         _ => "shorten the windows (--duration)",
     };
     format!(
-        "--budget {total_s:.0}s is too small: {what} {FEWEST_PAIRS} A/A and {} A/B pairs take about \
-         {:.0} s; give more, {shorter} or shorten the warm-up (--warmup)",
+        "--budget {total_s:.0}s is too small: {what} {FEWEST_PAIRS} A/A and {} A/B pairs take about {:.0} \
+         s\n  next: raise it, {shorter} or shorten the warm-up (--warmup)",
         fewest_tests(plan),
         least_s.ceil()
     )
 }
 
-/// Measures the pilot of a contest whose design is [`pilot_design`].
+/// Measures the pilot of a comparison whose design is [`pilot_design`].
 ///
 /// # Errors
-/// As for [`measure_pairs`], and when the budget would not hold the fewest pairs behind it.
+/// As for [`measure_pairs`], and when the budget is too small for the fewest pairs after it.
 pub fn measure_pilot(
     contest: &Contest<'_>,
     plan: &Plan,
@@ -106,20 +106,21 @@ pub fn measure_pilot(
     Ok(pairs)
 }
 
-/// A pilot of which hardly a pair counts, however long the budget.
+/// The error of a pilot with too few valid pairs. A larger budget would not help.
 fn none_counts(pairs: &[PairOutcome], counted: usize) -> String {
-    let reason = pairs.iter().rev().find_map(|pair| pair.dropped.as_deref()).unwrap_or("no reason is known");
+    let reason = pairs.iter().rev().find_map(|pair| pair.dropped.as_deref()).unwrap_or("unknown");
     format!(
-        "of {} pairs of the pilot {counted} count, and {FEWEST_PAIRS} are needed: more time would not help\n  the last reason: {reason}\n  \
-         next: a quieter machine; --mode duet, where both arms meet the same neighbours; or --keep-disturbed, which counts them all",
+        "of {} pairs of the pilot {counted} are valid, but {FEWEST_PAIRS} are needed; more time would not \
+         help\n  the last reason: {reason}\n  next: use a quieter machine, --mode duet (both arms meet the \
+         same neighbours), or --keep-disturbed (counts all pairs)",
         pairs.len()
     )
 }
 
-/// Lays out what is left of the budget, and says what it can show. Looks at the pilot only.
+/// Plans the rest of the budget, with a prediction from the pilot.
 ///
 /// # Errors
-/// When too little is left, or the pilot can't tell the primary metric.
+/// When too little is left, or the pilot does not have the primary metric.
 pub fn lay_out(plan: &Plan, pilot: &[PairOutcome], left_s: f64, wanted: &Wanted) -> Result<(Design, Pilot)> {
     let took_s: f64 = pilot.iter().map(|pair| pair.took_s).sum();
     let pair_s = took_s / pilot.len().max(1) as f64;
@@ -142,15 +143,18 @@ pub fn lay_out(plan: &Plan, pilot: &[PairOutcome], left_s: f64, wanted: &Wanted)
         pilot_pairs,
         pair_s,
         words: format!(
-            "The run stops before {:.0} s are over, starts and warm-ups counted. The {pilot_pairs} A/A pairs of the pilot count \
-             as control pairs. The number of pairs was fixed from the pilot; only the clock may cut it, never a look at A/B \
-             pairs.",
+            "The run stops before {:.0} s are over, including starts and warm-ups. The {pilot_pairs} A/A \
+             pairs of the pilot count as control pairs. The pilot fixed the number of pairs; only the clock \
+             may reduce it, never the results of A/B pairs.",
             wanted.total_s
         ),
     });
     let promised = promises(&design, pilot, layout, wanted.effect);
     if let Some(reason) = promised.not_planned.get(&plan.primary) {
-        bail!("the pilot can't tell {}: {reason}; name another --primary", plan.primary.label());
+        bail!(
+            "the pilot gives no value for {}: {reason}\n  next: use another --primary",
+            plan.primary.label()
+        );
     }
     let told = Pilot {
         pairs: pilot.iter().filter(|pair| pair.dropped.is_none()).count() as u32,
@@ -167,7 +171,7 @@ pub fn lay_out(plan: &Plan, pilot: &[PairOutcome], left_s: f64, wanted: &Wanted)
     Ok((design, told))
 }
 
-/// All slots, or as many as the effect needs, if it needs fewer. What an effect needs of several builds no pilot can tell.
+/// All slots, or as many as the effect needs, if that is less. A pilot can't predict the need of several builds.
 fn fitting(plan: &Plan, pilot: &[PairOutcome], slots: u32, wanted: &Wanted) -> Layout {
     let blocks = plan.builds[0].max(plan.builds[1]);
     let of = |slots: u32| {
@@ -234,7 +238,7 @@ mod tests {
         assert!(told.metrics[0].detectable_ratio.unwrap() > 1.005);
     }
 
-    /// The pilot's pairs share a build, and the interval rests on builds.
+    /// The pilot's pairs share a build, but the confidence interval is based on builds.
     #[test]
     fn nothing_is_promised_of_several_builds_and_all_of_the_budget_is_used() {
         let wanted = Wanted { total_s: 424.0, effect: Some(1.30) };
@@ -246,7 +250,7 @@ mod tests {
         assert!(several.pairs > 3 * one.pairs, "{} and {}", several.pairs, one.pairs);
         let error =
             lay_out(&Plan { builds: [3, 3], ..plan() }, &pilot(0.05)[..4], 400.0, &wanted).unwrap_err();
-        assert!(error.to_string().contains("the pilot can't tell"), "{error}");
+        assert!(error.to_string().contains("the pilot gives no value for"), "{error}");
     }
 
     #[test]
@@ -259,8 +263,11 @@ mod tests {
         assert!(check(&wanted, 2.0, &plan()).is_ok());
         let told =
             check(&wanted, 10.0, &Plan { primary: Metric::Capacity, ..plan() }).unwrap_err().to_string();
-        assert!(told.contains("--from") && !told.contains("--duration"), "a climb has no length: {told}");
-        // Each build has its turn, so 20 of an arm take 25 windows of 2 s.
+        assert!(
+            told.contains("--start-rate") && !told.contains("--duration"),
+            "a climb has no length: {told}"
+        );
+        // Each build needs a pair, so 20 builds per arm take 25 windows of 2 s.
         let many = Plan { builds: [20, 20], ..plan() };
         let told = check(&wanted, 2.0, &many).unwrap_err().to_string();
         assert!(told.contains("5 A/A and 20 A/B pairs take about 50 s"), "{told}");

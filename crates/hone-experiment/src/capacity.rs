@@ -1,30 +1,31 @@
-//! The search for the highest rate at which a promise holds. Pure: what was measured goes in, the next rate comes out.
+//! The search for the highest rate that meets an SLO. Pure: takes measurements, and returns the next rate.
 //!
-//! Up by a factor until the promise breaks, then the geometric middle until both sides are near each other, then both ends are
-//! confirmed: the lower one must hold in all of its windows, the upper one must fail in all of its windows. A rate that does
-//! both belongs to neither: the end moves away from it, so noise makes the interval wider and not wrong.
+//! It raises the rate by a factor until the SLO breaks. Then it bisects with the geometric mean until both bounds are close. Then
+//! it confirms both: the lower bound must meet the SLO in all of its windows, and the upper one must break it in all of its
+//! windows. A rate with both results belongs to neither: its bound moves away from it. So noise makes the interval wider, but not
+//! wrong.
 
 use std::collections::BTreeMap;
 
 use hone_record::{CapacityDesign, CapacityEnd};
 
-/// What a window said to the promise.
+/// The result of a window for the SLO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Said {
     Held,
     Broke,
-    /// The generator was late, so the window says nothing of the target.
+    /// The generator fell behind, so the window has no result about the target.
     Late,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Next {
     Measure(f64),
     Done(Knee),
 }
 
-/// Where the promise breaks.
+/// The capacity, where the SLO breaks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Knee {
     pub held: Option<f64>,
@@ -40,13 +41,13 @@ struct Tally {
     late: u32,
 }
 
-/// A generator that was late twice at a rate is late at that rate.
+/// If the generator fell behind twice at a rate, it can't sustain that rate.
 const LATE_IS_LATE: u32 = 2;
 
-/// Windows that have to break the promise before half of the rates are given up for it.
+/// Windows that must break the SLO before the search gives up half of the rates.
 const SECOND_LOOK: u32 = 2;
 
-/// Rates of a search, in thousandths, so that they can be found again.
+/// Rates of a search, in thousandths, so that they compare exactly.
 type Tallies = BTreeMap<u64, Tally>;
 
 fn key(requests_per_s: f64) -> u64 {
@@ -57,7 +58,7 @@ fn rate(key: u64) -> f64 {
     key as f64 / 1e3
 }
 
-/// Four digits are finer than any precision that can be asked for, and can be read.
+/// Four digits are finer than any allowed precision, and readable.
 fn rounded(requests_per_s: f64) -> f64 {
     let unit = 10f64.powf(requests_per_s.log10().floor() - 3.0);
     (requests_per_s / unit).round() * unit
@@ -95,24 +96,24 @@ impl Search<'_> {
         if self.tallies.is_empty() {
             return self.measure(design.start_requests_per_s);
         }
-        // By majority, so that one disturbed window does not lead the search astray.
+        // By majority, so that one disturbed window does not mislead the search.
         let lower = self.highest(|tally| tally.held > tally.broke);
         let Some(lower) = lower else { return self.below() };
         let upper =
             self.tallies.range(lower + 1..).find(|(_, tally)| tally.broke > 0 && tally.broke >= tally.held);
         let Some((&upper, tally)) = upper else { return self.above(lower) };
         let apart = rate(upper) / rate(lower);
-        // Where much hangs on it, one disturbed window must not send the search the wrong way.
+        // In important places, one disturbed window must not mislead the search.
         if apart > design.growth.sqrt() && (tally.broke < SECOND_LOOK || tally.broke == tally.held) {
             return self.measure(rate(upper));
         }
         if apart > design.precision {
             let middle = rounded((rate(lower) * rate(upper)).sqrt());
-            // Nearer to the knee it is the generator that can't follow, whatever it can above.
+            // Close to the capacity the generator may fail, whatever it sustains above it.
             if self.is_late(key(middle)) {
                 return self.confirm(lower, Some(upper), CapacityEnd::GeneratorLate);
             }
-            // Rounding must not bring back an end.
+            // Rounding must not return a bound again.
             if key(middle) > lower && key(middle) < upper {
                 return self.measure(middle);
             }
@@ -132,7 +133,7 @@ impl Search<'_> {
         self.tallies.get(&at).is_some_and(|tally| tally.late >= LATE_IS_LATE)
     }
 
-    /// Nothing holds so far.
+    /// No rate meets the SLO so far.
     fn below(&self) -> Next {
         let design = self.design;
         let Some((&lowest, tally)) = self.tallies.first_key_value() else {
@@ -154,11 +155,11 @@ impl Search<'_> {
         self.measure(rounded(rate(lowest) / design.growth))
     }
 
-    /// Everything holds from here on.
+    /// Every rate above meets the SLO so far.
     fn above(&self, lower: u64) -> Next {
         let design = self.design;
         if let Some((&late, tally)) = self.tallies.range(lower + 1..).find(|(_, tally)| tally.late > 0) {
-            // A neighbour can make a generator late once.
+            // A neighbour can delay a generator once.
             return match tally.late < LATE_IS_LATE {
                 true => self.measure(rate(late)),
                 false => self.confirm(lower, None, CapacityEnd::GeneratorLate),
@@ -170,7 +171,7 @@ impl Search<'_> {
         self.measure(rounded(rate(lower) * design.growth))
     }
 
-    /// Measures the ends again until each has said the same in all of its windows, moving them apart where they don't.
+    /// Repeats the bounds until all windows of each agree, and moves them apart if they do not.
     fn confirm(&self, lower: u64, upper: Option<u64>, end: CapacityEnd) -> Next {
         let Ok(held) = self.confirmed_end(lower, Said::Held) else {
             return Next::Done(self.confirmed(CapacityEnd::NothingHeld));
@@ -189,7 +190,7 @@ impl Search<'_> {
         }
     }
 
-    /// Walks from an end away from the knee, to the first rate without a contradiction.
+    /// Moves from a bound away from the capacity, to the first rate without a contradiction.
     fn confirmed_end(&self, from: u64, wanted: Said) -> Result<Settled, BeyondReach> {
         let (mut at, mut step) = (from, self.design.precision);
         loop {
@@ -213,12 +214,12 @@ impl Search<'_> {
                 return Err(BeyondReach);
             }
             at = key(rounded(away));
-            // Noise that reaches past one step reaches past the next one, too.
+            // Noise that exceeds one step also exceeds the next.
             step *= step.sqrt();
         }
     }
 
-    /// What stands confirmed, however the search ends.
+    /// The confirmed bounds, whatever ends the search.
     fn confirmed(&self, end: CapacityEnd) -> Knee {
         let enough = self.design.confirmations;
         let held = self.highest(|tally| tally.broke == 0 && tally.held >= enough);
@@ -230,13 +231,13 @@ impl Search<'_> {
 }
 
 enum Settled {
-    /// So many windows said the same.
+    /// This many windows agree.
     Closed,
-    /// Not enough windows yet at this rate.
+    /// This rate needs more windows.
     Open(f64),
 }
 
-/// The rates that may be tried end before one was found.
+/// The allowed rates end before a bound was found.
 struct BeyondReach;
 
 #[cfg(test)]
@@ -256,7 +257,7 @@ mod tests {
         }
     }
 
-    /// Runs a search against a target; answers the knee and the windows it took.
+    /// Runs a search against a simulated target; returns the capacity and the number of windows.
     fn search(design: &CapacityDesign, mut target: impl FnMut(f64) -> Said) -> (Knee, usize) {
         let mut measured = Vec::new();
         loop {
@@ -301,11 +302,12 @@ mod tests {
         }
     }
 
-    /// A queue: its p99 grows as 1/(1 - load), and a window measures it with log-normal noise. Every hundredth window or so
-    /// is disturbed by a neighbour and fails at any rate.
+    /// A queue: its p99 grows as 1/(1 - load), and a window measures it with log-normal noise. About every hundredth window is
+    /// disturbed by a neighbour and fails at any rate.
     fn noisy(capacity: f64, noise: f64, disturbed: f64, seed: u64) -> impl FnMut(f64) -> Said {
         let mut numbers = Numbers(seed);
-        // p99 at the capacity is the promise by construction; the queue itself would break down a quarter above it.
+        // The p99 at the capacity equals the SLO by construction; the queue itself would break down a quarter
+        // above it.
         let breakdown = capacity * 1.25;
         let p99 = move |at: f64| if at < breakdown { 1.0 / (1.0 - at / breakdown) } else { f64::INFINITY };
         move |at| {
@@ -315,7 +317,7 @@ mod tests {
         }
     }
 
-    /// The promise of the documentation: nine in ten intervals hold the truth, however noisy the windows are.
+    /// The statement of the documentation: nine in ten intervals contain the truth, however noisy the windows are.
     #[test]
     fn the_interval_of_a_noisy_target_holds_the_truth() {
         const SEARCHES: u64 = 400;
@@ -373,7 +375,7 @@ mod tests {
         assert_eq!(knee.end, CapacityEnd::Found, "late once is no limit");
     }
 
-    /// The ends are far apart then, and that is not the precision that was asked for.
+    /// The bounds are far apart then, which is not the requested precision.
     #[test]
     fn a_generator_that_is_late_between_the_ends_is_told() {
         let (knee, _) = search(&design(), |at| match at {

@@ -1,4 +1,4 @@
-//! `KIND.NAME=VALUE`: the one thing in which B differs from A, where both are the same target.
+//! `KIND.NAME=VALUE`: the single difference between A and B when both use the same target.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ const KINDS: [(&str, &str); 7] = [
     ("arg", "arg.--threads=1"),
 ];
 
-/// Properties of the load that may differ. What fixes the arrivals (rate, schedule, length, seed, warm-up) is not among
-/// them: both arms replay the same ones.
+/// Properties of the load that may differ. The ones that determine the arrivals (rate, schedule, length, seed, warm-up) are not
+/// included: both arms replay the same arrivals.
 pub const LOAD: [&str; 10] = [
     "acks",
     "compression",
@@ -39,7 +39,7 @@ pub const LOAD: [&str; 10] = [
 /// Reads a change. `NAME=OLD,NEW` sets both sides; a comma inside a value is written `\,`.
 ///
 /// # Errors
-/// When it is no change that Hone knows.
+/// When Hone does not know such a change.
 pub fn parse(text: &str) -> Result<Change> {
     let examples = || KINDS.map(|(_, example)| example).join(", ");
     let Some((place, value)) = text.split_once('=') else {
@@ -51,7 +51,7 @@ pub fn parse(text: &str) -> Result<Change> {
     let kind_and_name = place.split_once('.').filter(|(kind, name)| !name.is_empty() && is_kind(kind));
     let Some((kind, name)) = kind_and_name else {
         bail!(Usage(format!(
-            "--change `{text}` names nothing that can be changed; there are {}",
+            "--change `{text}` has no known kind and name; write for example {}",
             examples()
         )));
     };
@@ -59,16 +59,17 @@ pub fn parse(text: &str) -> Result<Change> {
         [to] => (None, to.clone()),
         [from, to] => (Some(from.clone()), to.clone()),
         _ => bail!(Usage(format!(
-            "--change `{text}` has more than one comma: NAME=OLD,NEW sets both sides; write `\\,` for a comma inside a value"
+            "--change `{text}` has more than one comma: NAME=OLD,NEW sets both sides; write `\\,` for a \
+             comma inside a value"
         ))),
     };
     if from.as_ref() == Some(&to) {
-        bail!(Usage(format!("--change `{text}` sets both sides to `{to}`: nothing would differ")));
+        bail!(Usage(format!("--change `{text}` sets both sides to `{to}`: there would be no difference")));
     }
     Ok(Change { kind: kind.to_owned(), name: name.to_owned(), from, to, was: None })
 }
 
-/// Parts between commas; one behind a backslash belongs to its part.
+/// Parts between commas. A comma after a backslash belongs to its part.
 fn split(value: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut letters = value.chars().peekable();
@@ -85,12 +86,12 @@ fn split(value: &str) -> Vec<String> {
     parts
 }
 
-/// The words that say what is changed.
+/// The kinds of changes.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|(kind, _)| *kind)
 }
 
-/// Whether something is changed that is called so.
+/// Whether a kind of change has this name.
 pub fn is_kind(kind: &str) -> bool {
     kinds().any(|known| known == kind)
 }
@@ -98,7 +99,7 @@ pub fn is_kind(kind: &str) -> bool {
 /// The loads of both arms.
 ///
 /// # Errors
-/// When the change names a property of the load that is not there, or a value that is none.
+/// When the load has no such property, or the value is invalid.
 pub fn workloads(change: &Change, workload: &Workload) -> Result<[Workload; 2]> {
     let with = |value: &str| {
         let mut changed = workload.clone();
@@ -117,20 +118,20 @@ pub fn workloads(change: &Change, workload: &Workload) -> Result<[Workload; 2]> 
     let mut a = change.from.as_deref().map_or_else(|| Ok(workload.clone()), with)?;
     let b = with(&change.to)?;
     if change.kind == "client" {
-        // A client setting asks about a client: the other side has one too, with its own default.
+        // The question is about a client, so the other side also uses it, with the default of this setting.
         client_settings(&mut a, &change.name)?;
     }
     if matches!(change.kind.as_str(), "topic" | "client" | "load") && a == b {
         bail!(Usage(format!(
-            "--change: {}.{} is `{}` without the change already: nothing would differ",
+            "--change: {}.{} is `{}` without the change, too: there would be no difference",
             change.kind, change.name, change.to
         )));
     }
     Ok([a, b])
 }
 
-/// The settings of the load's client; a load without one gets librdkafka, unless that would drop what was asked of the wire
-/// engine. `name` is the setting's, for the refusal.
+/// The settings of the load's client. A load without one gets librdkafka, unless that would drop settings of the wire engine.
+/// `name` is the setting's name, for the error.
 fn client_settings<'a>(workload: &'a mut Workload, name: &str) -> Result<&'a mut BTreeMap<String, String>> {
     if workload.engine == Engine::Wire {
         if workload.in_flight != DEFAULT_IN_FLIGHT {
@@ -154,7 +155,8 @@ fn client_settings<'a>(workload: &'a mut Workload, name: &str) -> Result<&'a mut
 fn with_property(workload: &Workload, name: &str, value: &str) -> Result<Workload> {
     if !LOAD.contains(&name) {
         bail!(Usage(format!(
-            "--change load.{name}: there are {}; what fixes the arrivals stays the same for both arms",
+            "--change load.{name}: unknown property; the properties are {}; both arms replay the same \
+             arrivals",
             LOAD.join(", ")
         )));
     }
@@ -165,9 +167,7 @@ fn with_property(workload: &Workload, name: &str, value: &str) -> Result<Workloa
         bail!(Usage(format!("--change load.record_bytes: {LINES_HAVE_THEIR_SIZES}")));
     }
     if name == "record_bytes" && workload.recording.is_some() {
-        bail!(Usage(
-            "--change load.record_bytes: the records of a recording have sizes of their own".to_owned()
-        ));
+        bail!(Usage("--change load.record_bytes: a recording sets the sizes of its records".to_owned()));
     }
     let mut fields = serde_json::to_value(workload)?;
     let value = match name {
@@ -180,31 +180,31 @@ fn with_property(workload: &Workload, name: &str, value: &str) -> Result<Workloa
         .map_err(|error| Usage(format!("--change load.{name}={value}: {error}")).into())
 }
 
-/// Both arms' places; an environment variable or an argument differs in B, or on both sides.
+/// The places of both arms. An environment variable or an argument differs in B, or on both sides.
 ///
 /// # Errors
-/// When the arms are no commands, or the command says so already.
+/// When the arms are not commands, or the command has the value already.
 pub fn places(change: &Change, place: &Place) -> Result<[Place; 2]> {
     let with = |value: &str| placed(change, value, place);
     let a = change.from.as_deref().map_or_else(|| Ok(place.clone()), with)?;
     let b = with(&change.to)?;
     if matches!(change.kind.as_str(), "env" | "arg") && a == b {
         bail!(Usage(format!(
-            "--change: {}.{} is `{}` without the change already: nothing would differ",
+            "--change: {}.{} is `{}` without the change, too: there would be no difference",
             change.kind, change.name, change.to
         )));
     }
     Ok([a, b])
 }
 
-/// Refuses a change to the value that is in force already.
+/// Rejects a change to the value that is in force already.
 ///
 /// # Errors
 /// With that value.
 pub fn differs_from_what_was(change: &Change) -> Result<()> {
     match &change.was {
         Some(was) if change.from.is_none() && *was == change.to => bail!(Usage(format!(
-            "--change: {}.{} is `{was}` already: nothing would differ\n  next: {}",
+            "--change: {}.{} is `{was}` already: there would be no difference\n  next: {}",
             change.kind,
             change.name,
             another_value(change)
@@ -213,7 +213,7 @@ pub fn differs_from_what_was(change: &Change) -> Result<()> {
     }
 }
 
-/// Refuses a change of a topic's property to the value that A's topic has by itself. `in_force` is what A's broker says.
+/// Rejects a change of a topic's property to the value that A's topic has by default. `in_force` comes from A's broker.
 ///
 /// # Errors
 /// With that value.
@@ -222,23 +222,24 @@ pub fn differs_from_default(change: &Change, in_force: Option<&str>) -> Result<(
         return Ok(());
     }
     bail!(Usage(format!(
-        "--change: topic.{} is `{}` in A's topic without the change, too: nothing would differ\n  next: {}",
+        "--change: topic.{} is `{}` in A's topic without the change, too: there would be no \
+         difference\n  next: {}",
         change.name,
         change.to,
         another_value(change)
     )))
 }
 
-/// What to do about a change that changes nothing.
+/// The next step for a change without effect.
 fn another_value(change: &Change) -> String {
     match change.from {
-        Some(_) => "name two other values".to_owned(),
+        Some(_) => "name two different values".to_owned(),
         None => format!("name another value, or both sides as {}.{}=OLD,NEW", change.kind, change.name),
     }
 }
 
-/// Refuses a change of the client's settings with which the client sends by the same settings as without it: the value is its default, or
-/// another setting overrules it. `a` and `b` are what the client said in the first A/B pair.
+/// Rejects a change of the client's settings that leaves its effective settings the same: the value is its default, or another
+/// setting overrides it. `a` and `b` are the client's reports from the first A/B pair.
 ///
 /// # Errors
 /// With the value that is in force in both arms.
@@ -248,16 +249,21 @@ pub fn differs_in_force(change: &Change, a: &ClientFacts, b: &ClientFacts) -> Re
     }
     let name = &change.name;
     let value = a.settings.get(name).map_or_else(
-        || format!("{} lists the same settings in force with and without {name}={}", a.software, change.to),
+        || {
+            format!(
+                "{} reports the same effective settings with and without {name}={}",
+                a.software, change.to
+            )
+        },
         |value| format!("{name} is `{value}` in {} without the change, too", a.software),
     );
-    bail!(Usage(format!("--change: {value}: nothing differs\n  next: {}", another_value(change))))
+    bail!(Usage(format!("--change: {value}: there is no difference\n  next: {}", another_value(change))))
 }
 
 /// A place with this value of the change.
 ///
 /// # Errors
-/// When it is no command.
+/// When it is not a command.
 pub fn placed(change: &Change, value: &str, place: &Place) -> Result<Place> {
     let mut changed = place.clone();
     match (&mut changed, change.kind.as_str()) {
@@ -268,7 +274,7 @@ pub fn placed(change: &Change, value: &str, place: &Place) -> Result<Place> {
             program.args = with_argument(&program.args, &change.name, value);
         }
         (Place::Address(address), kind @ ("env" | "arg")) => bail!(Usage(format!(
-            "--change {kind}.{}: {address} runs already, so its {} is what it was started with; give the command that \
+            "--change {kind}.{}: {address} runs already, so its {} can't change; name the command that \
              starts it",
             change.name,
             if kind == "env" { "environment" } else { "command line" }
@@ -278,7 +284,7 @@ pub fn placed(change: &Change, value: &str, place: &Place) -> Result<Place> {
     Ok(changed)
 }
 
-/// Replaces the value behind a flag (`--flag VALUE` or `--flag=VALUE`), or puts it there; a flag that is not there comes at the end with it. A flag
+/// Replaces the value of a flag (`--flag VALUE` or `--flag=VALUE`), or adds it. A new flag goes to the end with its value. A flag
 /// without a value is added alone.
 fn with_argument(args: &[String], flag: &str, value: &str) -> Vec<String> {
     let mut args = args.to_vec();
@@ -298,7 +304,7 @@ fn with_argument(args: &[String], flag: &str, value: &str) -> Vec<String> {
     args
 }
 
-/// Whether a word behind a flag is its value, and not the next flag. Below zero is a number.
+/// Whether the word after a flag is its value and not the next flag. A negative number is a value.
 fn is_value(word: &str) -> bool {
     !word.starts_with('-') || word.parse::<f64>().is_ok()
 }
@@ -327,10 +333,10 @@ mod tests {
         check("arg.--threads=1,2", "arg", "--threads", Some("1"), "2");
         check("arg.--listen=x=y", "arg", "--listen", None, "x=y");
         for (text, expected) in [
-            ("linger.ms=5", "names nothing that can be changed"),
+            ("linger.ms=5", "has no known kind and name"),
             ("client.linger.ms", "has no `=`"),
-            ("topic.=1", "names nothing"),
-            ("load.acks=1,1", "nothing would differ"),
+            ("topic.=1", "has no known kind and name"),
+            ("load.acks=1,1", "there would be no difference"),
             ("env.LIST=a,b,c", "more than one comma"),
         ] {
             let message = parse(text).unwrap_err().to_string();
@@ -350,9 +356,9 @@ mod tests {
         let [a, b] = of("topic.flush.messages=1").unwrap();
         assert_eq!((a.topic_config.len(), &*b.topic_config["flush.messages"]), (0, "1"));
         for (text, expected) in [
-            ("load.acks=all", "nothing would differ"),
+            ("load.acks=all", "there would be no difference"),
             ("load.acks=2", "0, 1 or all"),
-            ("load.requests_per_s=5", "what fixes the arrivals"),
+            ("load.requests_per_s=5", "both arms replay the same arrivals"),
             ("load.records_per_batch=many", "invalid type"),
         ] {
             let message = format!("{:#}", of(text).unwrap_err());
@@ -377,7 +383,7 @@ mod tests {
         let file = WorkloadFile { payload: "file:docs".to_owned(), ..WorkloadFile::default() };
         let load = file.named("w").unwrap();
         let message = workloads(&parse("load.record_bytes=2000").unwrap(), &load).unwrap_err().to_string();
-        assert!(message.contains("which have sizes of their own"), "{message}");
+        assert!(message.contains("which have their own sizes"), "{message}");
         let asked = WorkloadFile { record_bytes: Some(2_000), ..file };
         assert_eq!(asked.named("w"), Err(LINES_HAVE_THEIR_SIZES.to_owned()));
     }
@@ -413,10 +419,13 @@ mod tests {
             let differs = text.ends_with("\\,");
             assert_eq!(found.is_ok(), differs, "{text}");
             let told = found.err().map(|error| error.to_string()).unwrap_or_default();
-            assert!(differs || told.contains("without the change already: nothing would differ"), "{told}");
+            assert!(
+                differs || told.contains("without the change, too: there would be no difference"),
+                "{told}"
+            );
         }
         let running = Place::Address("127.0.0.1:9092".to_owned());
         let message = places(&parse("env.A=1").unwrap(), &running).unwrap_err().to_string();
-        assert!(message.contains("give the command that starts it"), "{message}");
+        assert!(message.contains("name the command that starts it"), "{message}");
     }
 }

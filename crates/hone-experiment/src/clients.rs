@@ -1,4 +1,4 @@
-//! Client programs that send a load: started through the door, watched, and ended with the load.
+//! Client programs that send a load: Hone starts them, watches them, and ends them with the load.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -10,36 +10,36 @@ use hone_load::{Launched, Launcher, Watch};
 use hone_record::{CpuSeconds, Engine};
 use hone_tool::{Call, Conversation, Runner, Session, System};
 
-/// Starts client programs, each with a folder of its own.
+/// Starts client programs, each with its own folder.
 pub struct Clients<'a> {
-    /// Whose logs the programs' are among; without one their logs go with them.
+    /// The runner whose logs include the programs' logs. Without one they are deleted with the folder.
     runner: Option<&'a dyn Runner>,
     scratch: PathBuf,
 }
 
-/// Numbers for folders; the arms of a duet have one each.
+/// Numbers for folders, since each arm of a duet needs one.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl<'a> Clients<'a> {
-    /// For a run that keeps logs and has a place for what is passing.
+    /// For a run that keeps logs and has a folder for temporary files.
     pub fn within(runner: &'a dyn Runner, scratch: PathBuf) -> Self {
         Self { runner: Some(runner), scratch }
     }
 
-    /// For a load that keeps nothing.
+    /// For a load that keeps no logs.
     pub fn apart() -> Self {
         Self { runner: None, scratch: std::env::temp_dir() }
     }
 
     fn folder(&self) -> Result<Folder, String> {
         let words = |path: &Path, error: &std::io::Error| {
-            format!("its folder {} can't be made: {error}", path.display())
+            format!("its folder {} can't be created: {error}", path.display())
         };
         std::fs::create_dir_all(&self.scratch).map_err(|error| words(&self.scratch, &error))?;
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = self.scratch.join(format!("hone-client-{}-{number}", std::process::id()));
-            // One that is there is somebody's: what is written into it could lead elsewhere.
+            // An existing folder belongs to another process: writes into it could lead elsewhere.
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Folder(path)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -52,8 +52,13 @@ impl<'a> Clients<'a> {
 impl Launcher for Clients<'_> {
     fn launch(&self, command: &[String]) -> Result<Launched, String> {
         let (program, arguments) = command.split_first().ok_or("it is empty")?;
-        // Relative paths in its arguments are the user's.
-        let here = std::env::current_dir().map_err(|error| format!("there is no current folder: {error}"))?;
+        // Relative paths in its arguments are relative to the user's directory.
+        let here = std::env::current_dir().map_err(|error| {
+            format!(
+                "the working directory does not exist any \
+             more: {error}"
+            )
+        })?;
         let program = if program.contains('/') { here.join(program) } else { PathBuf::from(program) };
         let folder = self.folder()?;
         let call = Call::new("client", program, here).args(arguments);
@@ -69,7 +74,7 @@ impl Launcher for Clients<'_> {
     }
 }
 
-/// A program that was started. Its session ends it before its folder goes.
+/// A started program. Its session ends it before its folder is deleted.
 #[derive(Debug)]
 struct Watched {
     session: Session,
@@ -95,7 +100,7 @@ impl Watch for Watched {
     }
 }
 
-/// A folder that goes when nobody needs it any more.
+/// A folder that is deleted after use.
 #[derive(Debug)]
 struct Folder(PathBuf);
 
@@ -105,13 +110,13 @@ impl Drop for Folder {
     }
 }
 
-/// The engine of a name or of a command line, which is split as a shell would and never given to one.
+/// The engine for a name or a command line. The line is split like a shell, but no shell runs it.
 pub fn engine(client: &str, settings: BTreeMap<String, String>) -> Result<Engine, String> {
     match client {
         "wire" if settings.is_empty() => Ok(Engine::Wire),
         "wire" => {
-            Err("the wire engine has no client settings; its requests are described by the workload's own \
-                       (records, connections, in-flight ...). Settings are for `librdkafka` or a command"
+            Err("the wire engine has no client settings; the workload's own keys describe its requests \
+                 (records, connections, in_flight). Settings are for `librdkafka` or a command"
                 .to_owned())
         }
         "librdkafka" => Ok(Engine::Librdkafka { settings }),
@@ -119,7 +124,7 @@ pub fn engine(client: &str, settings: BTreeMap<String, String>) -> Result<Engine
             let command =
                 shlex::split(line).ok_or_else(|| format!("the client `{line}` has an unclosed quote"))?;
             if command.is_empty() {
-                return Err("the client is empty; there are `wire`, `librdkafka`, or a command".to_owned());
+                return Err("the client is empty; use `wire`, `librdkafka`, or a command".to_owned());
             }
             Ok(Engine::Command { command, settings })
         }

@@ -1,4 +1,4 @@
-//! A load that climbs until a promise breaks, made of what a user says: whose rate is where it begins, how far it may go.
+//! A load that climbs until an SLO breaks, from the user's settings. The workload's rate is its start.
 
 use anyhow::{Result, bail};
 use hone_load::LONGEST_WINDOW_S;
@@ -7,41 +7,42 @@ use hone_record::{Climb, Engine, Metric, Outcome, Schedule, Slo, Window, Workloa
 use crate::ending::{BeyondReach, Usage};
 use crate::require::promise;
 
-/// What is asked for beside the load, in words as they were written.
+/// The settings of a climb, as text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wanted {
-    /// The promise, as `p99=10ms`.
+    /// The SLO, as `p99=10ms`.
     pub slo: Option<String>,
-    /// Where the climb ends at the latest.
+    /// The highest rate.
     pub to_requests_per_s: Option<f64>,
-    /// Each step by the one before.
+    /// Ratio of one step's rate to the previous one.
     pub growth: Option<f64>,
 }
 
-/// A climb ends by itself where the promise breaks, so it may be asked to go far.
+/// A climb stops where the SLO breaks, so its highest rate may be far above.
 const FAR: f64 = 32.0;
 const GROWTH: f64 = 1.05;
-/// Shorter steps are over before a queue has grown.
+/// In a shorter step a queue does not have enough time to grow.
 const LEAST_STEP_S: f64 = 0.5;
-/// A queue that grows to the promise within a step makes the capacity look larger, by the promise over the step's length: by 5 % at most.
+/// If a queue reaches the SLO's latency within a step, the capacity looks larger by the ratio of the latency to the step's
+/// length: at most 5 %.
 const STEP_BY_PROMISE: f64 = 20.0;
 const LEAST_REST_S: f64 = 0.1;
-/// Behind a step at the edge nothing is left after as long as the promise; this is twice.
+/// After a step at the limit, the queue is empty after the SLO's latency. This is twice as long.
 const REST_BY_PROMISE: f64 = 2.0;
 const SLO_MISSING: &str =
-    "a capacity is the highest rate at which a promise holds: say which one, as in slo p99=10ms";
+    "the capacity needs an SLO, the latency goal that must hold: for example slo p99=10ms";
 
 impl Wanted {
-    /// The load with this climb in place of its schedule, where the metric is the capacity; the load itself for any other metric.
+    /// The load with this climb instead of its schedule, if the metric is the capacity; the unchanged load for any other metric.
     ///
     /// # Errors
-    /// When one is asked for without the other, or the load can't climb so.
+    /// When one is given without the other, or the load can't climb.
     pub fn of(&self, workload: Workload, primary: Metric) -> Result<Workload> {
         if primary != Metric::Capacity {
             return match *self == Self::default() {
                 true => Ok(workload),
                 false => bail!(Usage(format!(
-                    "slo, and how far to climb for it, belong to the capacity, and here {} decides",
+                    "slo and the settings of the climb are for the capacity, but {} decides here",
                     primary.label()
                 ))),
             };
@@ -57,11 +58,12 @@ impl Wanted {
             rest_s: (slo.latency_us / 1e6 * REST_BY_PROMISE).max(LEAST_REST_S),
         };
         if !(climb.growth >= 1.005 && climb.growth <= 2.0) {
-            bail!(Usage(format!("each step must be 1.005 to 2 times the one before, not {}", climb.growth)));
+            bail!(Usage(format!("invalid rate step {}: use a ratio from 1.005 to 2", climb.growth)));
         }
         if !(climb.to_requests_per_s > from && climb.to_requests_per_s.is_finite()) {
             bail!(Usage(format!(
-                "the climb begins at the load's own rate, {from} requests/s, and has to end above it, not at {}",
+                "the climb starts at the load's own rate, {from} requests/s, so its highest rate must be \
+                 above that, not {}",
                 climb.to_requests_per_s
             )));
         }
@@ -79,27 +81,28 @@ impl Wanted {
 
 fn check_load(workload: &Workload) -> Result<()> {
     if workload.engine.operations().is_some() {
-        bail!(Usage("a load of operations keeps its own pace: nobody can let it climb".to_owned()));
+        bail!(Usage("a load of operations sets its own pace, so it can't climb".to_owned()));
     }
     if workload.schedule != Schedule::Poisson {
-        bail!(Usage("a load that climbs has a schedule of its own: leave out `schedule`".to_owned()));
+        bail!(Usage("a load that climbs has its own schedule; remove `schedule`".to_owned()));
     }
     if workload.acks == 0 {
         bail!(Usage(
-            "with acks=0 nothing is answered, so no latency breaks a promise: ask for acks 1 or all"
-                .to_owned()
+            "with acks=0 there are no answers, so no latency can break the SLO; use acks 1 or all".to_owned()
         ));
     }
     Ok(())
 }
 
-/// The length of a climb is nobody's setting, so what makes it too long is told by what does.
+/// The length of a climb is not a setting, so the error names the settings that determine it.
 fn check_length(climbing: &Workload, climb: Climb) -> Result<()> {
     let from = climbing.requests_per_s;
     if climbing.duration_s > LONGEST_WINDOW_S {
         bail!(Usage(format!(
-            "a climb from {from} to {} requests/s for {} has {} steps of {} s, and all of them must fit in a window of a day: begin higher (--from, in a file \
-             requests_per_s), end lower (--to, climb_to), take larger steps (--growth, climb_growth), or promise a percentile nearer to the median (slo)",
+            "a climb from {from} to {} requests/s for {} has {} steps of {} s, which exceeds the limit of a \
+             day for a window\n  next: start higher (--start-rate, in a file requests_per_s), end lower \
+             (--max-rate, climb_to), take larger steps (--rate-step, climb_growth), or use a percentile \
+             closer to the median (slo)",
             climb.to_requests_per_s,
             climb.slo.label(),
             climb.rates(from).len(),
@@ -117,21 +120,21 @@ fn step_s(slo: Slo, from_requests_per_s: f64) -> f64 {
     (tenths - 1e-9).ceil() / 10.0
 }
 
-/// The highest rate of a climb throughout which the target kept the promise. `None` for any other window.
+/// The highest rate of a climb that met the SLO to its end. `None` for any other window.
 pub fn held_throughout(window: &Window) -> Option<f64> {
     let climb = window.workload.climb().filter(|_| window.outcome == Outcome::Steady)?;
     climb.held_throughout(&window.facts.steps)
 }
 
-/// Why a window's capacity lies beyond what was asked. `None` where it is known, or the target itself is the reason.
+/// Why a window's capacity is outside of the climb. `None` if it is known, or if the target itself is the reason.
 pub fn beyond_reach(window: &Window) -> Option<BeyondReach> {
     let climb = window.workload.climb()?;
     let name = &window.variant;
     match &window.outcome {
         Outcome::Steady if window.value(Metric::Capacity).is_none() => Some(BeyondReach {
             why: format!(
-                "{name} held {} at every rate up to {} requests/s, so its capacity lies above; begin a new run that climbs further \
-                 (--to, in a file climb_to)",
+                "{name} met {} at every rate up to {} requests/s, so its capacity is higher; begin a new run \
+                 that climbs further (--max-rate, in a file climb_to)",
                 climb.slo.label(),
                 hone_format::exact(climb.to_requests_per_s)
             ),
@@ -139,8 +142,8 @@ pub fn beyond_reach(window: &Window) -> Option<BeyondReach> {
         }),
         Outcome::GeneratorLate { lateness_us_p99, .. } => Some(BeyondReach {
             why: format!(
-                "before {name} broke {}, the generator itself was later than that ({}): a load that costs less to send ({}) gets further; \
-                 if a neighbour did it, go on with --resume",
+                "before {name} broke {}, the generator itself fell behind by more than that ({}); use a load \
+                 that costs less to send ({}), or continue with --resume if a neighbour was the cause",
                 climb.slo.label(),
                 hone_format::time_us(*lateness_us_p99),
                 cheaper(&window.workload.engine)
@@ -151,10 +154,10 @@ pub fn beyond_reach(window: &Window) -> Option<BeyondReach> {
     }
 }
 
-/// What makes a load cost its generator less. Clients make their batches themselves.
+/// Ways to reduce the generator's cost. Clients form their batches themselves.
 fn cheaper(engine: &Engine) -> &'static str {
     match engine {
-        Engine::Wire => "fewer connections, more records a batch",
+        Engine::Wire => "fewer connections, more records per batch",
         _ => "fewer connections, smaller records",
     }
 }
@@ -193,32 +196,44 @@ mod tests {
             |wanted: &Wanted, load: Workload, primary| format!("{:#}", wanted.of(load, primary).unwrap_err());
         let good = wanted("p99=10ms");
         for (wanted, primary, message) in [
-            (Wanted::default(), Metric::Capacity, "say which one, as in slo p99=10ms"),
-            (good.clone(), Metric::LatencyP50, "belong to the capacity, and here p50 decides"),
-            (wanted("throughput>5"), Metric::Capacity, "hangs on one percentile of the latency"),
-            (wanted("p99>10ms"), Metric::Capacity, "hangs on one percentile of the latency"),
+            (
+                Wanted::default(),
+                Metric::Capacity,
+                "the capacity needs an SLO, the latency goal that must hold: for example slo p99=10ms",
+            ),
+            (good.clone(), Metric::LatencyP50, "are for the capacity, but p50 decides here"),
+            (wanted("throughput>5"), Metric::Capacity, "the SLO of a capacity is one latency percentile"),
+            (wanted("p99>10ms"), Metric::Capacity, "the SLO of a capacity is one latency percentile"),
             (wanted("p99"), Metric::Capacity, "slo: "),
             (
                 Wanted { to_requests_per_s: Some(900.0), ..good.clone() },
                 Metric::Capacity,
-                "has to end above it",
+                "its highest rate must be above that",
             ),
-            (Wanted { growth: Some(1.0), ..good.clone() }, Metric::Capacity, "1.005 to 2 times"),
+            (Wanted { growth: Some(1.0), ..good.clone() }, Metric::Capacity, "use a ratio from 1.005 to 2"),
         ] {
             let found = refused(&wanted, load(1_000.0), primary);
             assert!(found.contains(message), "{wanted:?}: {found}");
         }
         let long = refused(&wanted("p99.9=10ms"), load(1.0), Metric::Capacity);
-        for way in ["--from", "requests_per_s", "--to", "climb_to", "--growth", "slo", "a window of a day"] {
+        for way in [
+            "--start-rate",
+            "requests_per_s",
+            "--max-rate",
+            "climb_to",
+            "--rate-step",
+            "slo",
+            "a day for a window",
+        ] {
             assert!(long.contains(way) && !long.contains("duration_s"), "{way}: {long}");
         }
         let ramp = Workload { schedule: Schedule::Uniform, ..load(1_000.0) };
-        assert!(refused(&good, ramp, Metric::Capacity).contains("leave out `schedule`"));
+        assert!(refused(&good, ramp, Metric::Capacity).contains("remove `schedule`"));
         let silent = Workload { acks: 0, ..load(1_000.0) };
         assert!(refused(&good, silent, Metric::Capacity).contains("acks 1 or all"));
     }
 
-    /// A pair without the arm that was too good for the climb would flatter the other one.
+    /// Without that pair, the arm that was too good for the climb would be missing, and the other one would look better.
     #[test]
     fn a_capacity_beyond_reach_ends_the_run_and_one_below_is_the_arms_own() {
         let step = |requests_per_s, latency_us| hone_record::ClimbStep {
@@ -232,7 +247,7 @@ mod tests {
         window.workload = wanted("p99=10ms").of(load(1_000.0), Metric::Capacity).unwrap();
         window.facts.steps = vec![step(1_000.0, 500.0), step(1_050.0, 600.0)];
         let BeyondReach { why, may_go_on } = beyond_reach(&window).unwrap();
-        assert!(why.contains("p99 <= 10 ms at every rate up to 32") && why.contains("--to"), "{why}");
+        assert!(why.contains("p99 <= 10 ms at every rate up to 32") && why.contains("--max-rate"), "{why}");
         assert!(!may_go_on && !why.contains("--resume"), "it would hold again: {why}");
         assert!(crate::drive::troubles(&window).is_empty(), "nothing is known against the arm");
         window.facts.steps.push(step(1_102.5, 900_000.0));
@@ -244,9 +259,9 @@ mod tests {
         assert_eq!(crate::drive::troubles(&window).len(), 1);
         window.outcome = Outcome::GeneratorLate { lateness_us_p99: 2e4, limit_us: 1e4 };
         let BeyondReach { why, may_go_on } = beyond_reach(&window).unwrap();
-        assert!(may_go_on && why.contains("the generator itself was later"), "{why}");
-        assert!(why.contains("more records a batch"), "{why}");
-        // A client refuses to be told how many records make a batch.
+        assert!(may_go_on && why.contains("the generator itself fell behind"), "{why}");
+        assert!(why.contains("more records per batch"), "{why}");
+        // A client does not accept a number of records per batch.
         window.workload.engine = Engine::Librdkafka { settings: Default::default() };
         let why = beyond_reach(&window).unwrap().why;
         assert!(!why.contains("a batch") && why.contains("fewer connections"), "{why}");

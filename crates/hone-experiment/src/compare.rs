@@ -1,4 +1,4 @@
-//! A comparison of two brokers: what is asked for, what then stands on its sides, and the run from its first look to its record.
+//! A comparison of two brokers: its settings, its sides, and the run from the first check to the record.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,65 +25,65 @@ use crate::standing::Standing;
 use crate::topics::{self, Topics, all_looked_after};
 use crate::{budget, change, left, targets};
 
-/// All that was asked for, as it is kept for the next attempt.
+/// All settings of the run, stored for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CompareSettings {
     /// The builds of A.
     pub a: Vec<String>,
-    /// Those of B; none when a change makes B.
+    /// Those of B; none if a change turns A into B.
     pub b: Vec<String>,
-    /// What makes B of A.
+    /// The change that turns A into B.
     pub change: Option<Change>,
-    /// Where the machine's files are.
+    /// Root of the machine's files.
     pub host_root: PathBuf,
-    /// Where commands and their relative paths were meant.
+    /// The working directory for commands and their relative paths.
     pub working_folder: PathBuf,
-    /// Both arms at once or one after the other, where that is said.
+    /// Concurrent pairs (duet) or sequential ones (solo), if given.
     pub mode: Option<Mode>,
-    /// Leave the arms of a duet where the scheduler puts them.
+    /// Leave the placement of a duet's arms to the scheduler.
     pub free: bool,
     /// A/B pairs.
     pub pairs: u32,
     /// A/A pairs.
     pub control_pairs: u32,
-    /// Most excluded pairs of each kind to measure again.
+    /// Limit of excluded pairs of each kind that are measured again.
     pub reserve: Option<u32>,
-    /// What the verdict hangs on.
+    /// The metric that decides.
     pub primary: Metric,
     /// The load.
     pub workload: Workload,
-    /// All the time that the run may take.
+    /// Time limit of the complete run.
     pub budget_s: Option<f64>,
     /// As a ratio above 1.
     pub effect: Option<f64>,
-    /// End behind the pilot.
+    /// Stop after the pilot.
     pub plan_only: bool,
-    /// Where metrics are read; of A alone where B has its own.
+    /// Metrics pages; of A only if B has its own.
     #[serde(default)]
     pub metrics: Metrics,
-    /// Of B, where they are not those of A.
+    /// Metrics pages of B, if they differ from A's.
     #[serde(default)]
     pub b_metrics: Vec<String>,
-    /// What the run stands on; filled before the first window.
+    /// The basis of the run, filled before the first window.
     #[serde(default)]
     pub standing: Option<Standing>,
-    /// How pairs are judged, which of them count, and how long starts may take.
+    /// How pairs are judged, which ones are excluded, and time limits for starts.
     #[serde(flatten)]
     pub comparison: ComparisonSettings,
 }
 
 impl CompareSettings {
-    /// What a budget has to show.
+    /// The requirements of a budget.
     pub fn wanted(&self) -> Option<budget::Wanted> {
         Some(budget::Wanted { total_s: self.budget_s?, effect: self.effect })
     }
 
-    /// What the windows of a pair take by themselves at least: a climb ends where the promise breaks.
+    /// The shortest duration of a pair's windows. A climb ends where the SLO breaks.
     pub fn least_windows_s(&self, mode: Mode) -> f64 {
         self.workload.least_s() * if mode == Mode::Solo { 2.0 } else { 1.0 }
     }
 
-    /// What stands on the two sides.
+    /// The two sides.
     pub fn sides(&self, security: &Security) -> Result<Sides> {
         let place = |text: &String| self.comparison.place(text);
         let mut of_b = self.metrics.clone();
@@ -110,7 +110,8 @@ impl CompareSettings {
             let b = self.b.iter().map(place).collect::<Result<Vec<_>>>()?;
             if a.iter().any(|place| matches!(place, Place::Address(_)) && b.contains(place)) {
                 bail!(Usage(format!(
-                    "A and B are the same broker, {}; for an A/A test start two, for a change of it see --change",
+                    "A and B are the same broker, {}\n  next: for an A/A test start two brokers; to test a \
+                     change of it use --change",
                     self.a[0]
                 )));
             }
@@ -138,18 +139,19 @@ impl CompareSettings {
         if mode == Mode::Duet && (on_host || (self.change.is_some() && !programs)) {
             let shared = if on_host { "machine" } else { "broker" };
             bail!(Usage(format!(
-                "both arms share one {shared}, which can't be as it is and changed at the same time: use --mode solo"
+                "both arms share one {shared}, whose setting can't have two values at once\n  next: use \
+                 --mode solo"
             )));
         }
         if mode == Mode::Duet && !programs && self.control_pairs > 0 {
             bail!(Usage(
-                "in a duet, a broker that runs already has no twin for the A/A control: use --mode solo, give both arms as \
-                 commands, or go without a control (--control-pairs 0)"
+                "in a duet, a running broker has no twin for the A/A control\n  next: use --mode solo, give \
+                 both arms as commands, or drop the control (--control-pairs 0)"
                     .to_owned()
             ));
         }
         let builds = [0, 1].map(|side: usize| sides.builds[side].len() as u32);
-        // A budget's pairs come out of the pilot.
+        // With a budget, the pilot determines the pairs.
         let pairs =
             if self.budget_s.is_some() { builds.into_iter().fold(self.pairs, u32::max) } else { self.pairs };
         Ok(Plan {
@@ -165,13 +167,13 @@ impl CompareSettings {
         })
     }
 
-    /// What a number of pairs has to be able to show. A budget has a plan of its own.
+    /// The difference that the pairs must be able to detect. A budget has its own plan.
     fn effect_of_pairs(&self) -> Option<f64> {
         self.budget_s.is_none().then(|| self.effect.unwrap_or(hone_compare::USUAL_EFFECT))
     }
 }
 
-/// What stands on the two sides.
+/// The two sides.
 pub struct Sides {
     builds: [Vec<Arm>; 2],
     workloads: [Workload; 2],
@@ -179,13 +181,13 @@ pub struct Sides {
 }
 
 impl Sides {
-    /// Whether nothing differs but chance.
+    /// Whether both sides are equal.
     fn are_alike(&self) -> bool {
         let places = |side: usize| self.builds[side].iter().map(|arm| &arm.place);
         self.workloads[0] == self.workloads[1] && self.lever.is_none() && places(0).eq(places(1))
     }
 
-    /// Brokers that run already, each once.
+    /// Running brokers, without duplicates.
     fn addresses(&self) -> Vec<&str> {
         let places = self.builds.iter().flatten().filter_map(|arm| match &arm.place {
             Place::Address(address) => Some(address.as_str()),
@@ -194,14 +196,14 @@ impl Sides {
         places.collect::<BTreeSet<&str>>().into_iter().collect()
     }
 
-    /// Where this run makes topics that no broker takes with it when it ends.
+    /// The clusters on which this run's topics would remain after its end.
     fn topics(&self) -> Vec<Topics> {
         let prefix = topics::prefix("compare");
         let topics = |address: &str| Topics { address: address.to_owned(), prefix: prefix.clone() };
         self.addresses().into_iter().map(topics).collect()
     }
 
-    /// What the change sets outside of the arms, for each of them.
+    /// The external settings of the change, for each arm.
     fn sets(&self, change: Option<&Change>) -> [Vec<Set>; 2] {
         let Some((lever, change)) = self.lever.as_ref().zip(change) else { return Default::default() };
         [change.from.as_ref(), Some(&change.to)].map(|value| {
@@ -214,7 +216,7 @@ impl Sides {
 
 const ASKED: &str = "asked.json";
 
-/// A comparison that was begun, or goes on.
+/// A comparison that was started or resumed.
 pub struct CompareRun {
     asked: CompareSettings,
     sides: Sides,
@@ -223,17 +225,17 @@ pub struct CompareRun {
     pub folder: RunFolder,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub enum Compared {
-    /// What the budget of these seconds could show: only a plan was asked for.
+    /// The prediction for a budget of these seconds, if only a plan was requested.
     Planned(Pilot, f64),
     /// All pairs, judged.
     Judged(Box<Comparison>),
 }
 
-/// Looks at both sides, finds what can be refused before the first window, and makes the run's folder under `runs`. `may_change` is asked before a
-/// setting of the machine is changed.
+/// Examines both sides, rejects invalid settings before the first window, and makes the run's folder under `runs`. `may_change`
+/// asks for consent before a setting of the machine is changed.
 pub fn begin(
     mut asked: CompareSettings,
     runs: &Path,
@@ -243,7 +245,7 @@ pub fn begin(
 ) -> Result<CompareRun> {
     let sides = asked.sides(security)?;
     if sides.are_alike() {
-        let line = "A and B are the same command: this A/A test shows how much two equal arms differ";
+        let line = "A and B are the same command: this A/A test shows the difference of two equal arms";
         progress.line(line);
     }
     let plan = asked.plan(&sides)?;
@@ -264,16 +266,16 @@ pub fn begin(
     Ok(CompareRun { asked, sides, plan, folder })
 }
 
-/// Opens a run that goes on after its last pair.
+/// Opens a run that continues after its last pair.
 pub fn resume(folder: &Path, security: &Security, progress: &Progress) -> Result<CompareRun> {
     let folder = RunFolder::open(folder)?;
     lever::put_back_left_over(folder.path(), security, progress)?;
     let asked: CompareSettings = begun_with(&folder, ASKED, "compare")?;
     back_to(&asked.working_folder)?;
-    // One who goes on wants the pairs and not the plan again.
+    // A resumed run measures the pairs and does not repeat the plan.
     let asked = CompareSettings { plan_only: false, ..asked };
     let sides = asked.sides(security)?;
-    // What another run left would be measured on, too.
+    // A setting that another run left behind would be part of the measurement.
     left::tidied(folder.home(), &sides.addresses(), security, progress)?;
     if let Some(then) = &asked.standing {
         then.same_as(&standing(&sides)?, folder.path())?;
@@ -282,11 +284,12 @@ pub fn resume(folder: &Path, security: &Security, progress: &Progress) -> Result
     Ok(CompareRun { asked, sides, plan, folder })
 }
 
-/// Puts back what a run that was killed left set, and deletes the topics that it left.
+/// Restores the settings of a killed run, and deletes the topics that it left.
 pub fn undo(folder: &Path, security: &Security, progress: &Progress) -> Result<()> {
     if !folder.join(ASKED).is_file() && !folder.join(lever::UNDO).is_file() {
         bail!(Usage(format!(
-            "{} is no folder of a run, so nothing was looked at and nothing put back\n  next: name the folder that the run told when it began",
+            "{} is not the folder of a run, so Hone checked and restored nothing\n  next: name the folder \
+             that the run printed when it started",
             folder.display()
         )));
     }
@@ -295,13 +298,13 @@ pub fn undo(folder: &Path, security: &Security, progress: &Progress) -> Result<(
     let _held = run.held()?;
     let had_topics = topics::sweep(&run, security, progress)?;
     if !was_set && !had_topics {
-        progress.line(&format!("{} left nothing set", folder.display()));
+        progress.line(&format!("{} left nothing to roll back", folder.display()));
     }
     Ok(())
 }
 
 impl CompareRun {
-    /// Measures what is not measured yet, judges, and shows it by `show`. `headline` is what a pilot says of the rest of the budget.
+    /// Measures the remaining pairs, judges them, and passes the result to `show`. `headline` is the pilot's prediction in words.
     pub fn finish<T>(
         self,
         headline: fn(&Pilot) -> String,
@@ -361,8 +364,8 @@ fn standing(sides: &Sides) -> Result<Standing> {
     Standing::now(sides.builds.iter().flatten(), sides.workloads.iter())
 }
 
-/// With a budget: the design and what it promises, from the folder or from a pilot. Both are on the disk before the first
-/// A/B window.
+/// With a budget: the design and its prediction, from the folder or from a pilot. Both are on the disk before the first A/B
+/// window.
 fn planned(
     asked: &CompareSettings,
     plan: &Plan,
@@ -371,7 +374,7 @@ fn planned(
     progress: &Progress,
 ) -> Result<Option<Pilot>> {
     let (Some(wanted), Some(clock)) = (asked.wanted(), contest.clock) else {
-        // A design that is on the disk is the one that counts.
+        // A stored design has precedence.
         if let Some(design) = contest.folder.read_note("design.json")? {
             contest.design = design;
         }
@@ -384,7 +387,7 @@ fn planned(
         _ => {
             contest.design = budget::pilot_design(plan)?;
             contest.folder.write_note("pilot-design.json", &contest.design)?;
-            progress.line("Pilot: A/A pairs, to find out what the rest of the budget can show");
+            progress.line("running the pilot: A/A pairs that predict what the rest of the budget can detect");
             let measured = budget::measure_pilot(contest, plan, &wanted, progress)?;
             let (design, pilot) = budget::lay_out(plan, &measured, clock.left_s(), &wanted)?;
             contest.folder.write_note("pilot.json", &pilot)?;
@@ -398,7 +401,7 @@ fn planned(
     Ok(Some(pilot))
 }
 
-/// The clock of this attempt; what earlier ones took is on the disk.
+/// The clock of this attempt. The time of earlier ones is on the disk.
 fn clock(total_s: f64, folder: &RunFolder) -> Result<Clock> {
     let mut earlier_s = 0.0;
     for index in 0.. {
@@ -409,11 +412,11 @@ fn clock(total_s: f64, folder: &RunFolder) -> Result<Clock> {
     Ok(Clock { total_s, earlier_s, started: Instant::now(), for_the_reserve: false })
 }
 
-/// A setting is tried for a moment; this is for the case that the process ends in it.
+/// A setting is only tried for a moment. The watchdog acts if the process dies in that moment.
 const GUARD_OF_A_TRIAL: Duration = Duration::from_secs(60);
 
-/// Shows a change of the world outside, asks where it is the machine's, and tries it once: what is refused is refused now,
-/// and not after an hour of control pairs. Answers what is in force now.
+/// Shows a change of an external setting, asks for consent if it belongs to the machine, and tries it once. A rejected value is
+/// then found at once, and not after an hour of control pairs. Returns the current value.
 fn try_lever(
     change: &Change,
     sides: &Sides,
@@ -430,10 +433,13 @@ fn try_lever(
     let now = lever.now(address)?;
     let first = change.from.as_ref().unwrap_or(&now);
     if *first == change.to {
-        bail!(Usage(format!("{}.{} is `{now}` already: nothing would differ", change.kind, change.name)));
+        bail!(Usage(format!(
+            "{}.{} is `{now}` already: there would be no difference",
+            change.kind, change.name
+        )));
     }
     let what = format!(
-        "{}.{}: {first} -> {} for B's windows, and back to {now}",
+        "{}.{}: {first} -> {} for B's windows, then {now} again",
         change.kind, change.name, change.to
     );
     if matches!(lever, Lever::Host { .. }) {
@@ -444,12 +450,12 @@ fn try_lever(
     Ok(Some(now))
 }
 
-/// For each arm that is a broker which runs already: what decides can be read from here.
+/// Checks for each arm that is a running broker that the deciding metric can be read from here.
 fn check_cpu(builds: &[Vec<Arm>; 2], primary: Metric) -> Result<()> {
     builds.iter().flatten().try_for_each(|arm| match &arm.place {
         Place::Address(address) => {
             arm.metrics.check_readable()?;
-            targets::check_cpu(address, &arm.security, primary, "say --primary latency-p50")
+            targets::check_cpu(address, &arm.security, primary, "use --primary latency-p50")
         }
         Place::Program(_) => Ok(()),
     })

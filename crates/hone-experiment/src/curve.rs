@@ -1,4 +1,5 @@
-//! Windows along a line of rates or batch sizes, and the search for a capacity: measures, keeps, and computes nothing.
+//! Measures windows for several rates or batch sizes, and for the search for a capacity. It stores them and computes no
+//! statistics.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -16,38 +17,38 @@ use crate::folder::RunFolder;
 use crate::progress::Progress;
 use crate::require::{Rule, is_the_generators, measured_words};
 
-/// The file of a search's record, and of a sweep's.
+/// The file name of a search's record.
 pub const CAPACITY_FILE: &str = "capacity.json";
 /// The file of a sweep's record.
 pub const CURVE_FILE: &str = "curve.json";
 
-/// A target, a load, and where the windows are kept.
+/// A target, a load, and the folder for the windows.
 pub struct Course<'a> {
     /// The target.
     pub aim: &'a Aim,
     /// The load.
     pub workload: &'a Workload,
-    /// The run's folder, where the windows are kept.
+    /// The run's folder, for the windows.
     pub folder: &'a RunFolder,
     /// The machine of the generator.
     pub machine: Machine,
-    /// Where progress is shown.
+    /// The progress display.
     pub progress: &'a Progress,
     /// Formats a measured window as a line of progress.
     pub point_line: fn(&CurvePoint) -> String,
 }
 
-/// One window to be measured.
+/// One window to measure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stop {
     /// Requests per second.
     pub requests_per_s: f64,
-    /// Records in a batch.
+    /// Records per batch.
     pub records_per_batch: u32,
 }
 
 impl Course<'_> {
-    /// Searches. What was measured is kept also when the target breaks off or the user ends it.
+    /// Runs the search. Measured windows are kept, even if the target fails or the user interrupts.
     pub fn capacity(&self, design: CapacityDesign, promise: &[Rule]) -> Result<Capacity> {
         self.folder.write_note("design.json", &design)?;
         let mut points = Vec::new();
@@ -64,12 +65,12 @@ impl Course<'_> {
                     points.push(point);
                     continue;
                 }
-                Ok((_, true)) => "the user ended it".to_owned(),
-                // Without a single window there is nothing to be kept.
+                Ok((_, true)) => "interrupted".to_owned(),
+                // Without a single window there is no result.
                 Err(error) if points.is_empty() => return Err(error),
                 Err(error) => format!("{error:#}"),
             };
-            // Without another window to come, the search tells what stands confirmed.
+            // With no more windows allowed, the search returns its confirmed bounds.
             let over = CapacityDesign { most_windows: 0, ..design.clone() };
             let Next::Done(knee) = capacity::next(&over, &said) else {
                 anyhow::bail!("the search does not end: {broken_off}");
@@ -89,8 +90,8 @@ impl Course<'_> {
         })
     }
 
-    /// Measures all stops in the given order. What was measured is kept also when the target breaks off or the user ends it, which is
-    /// the second answer.
+    /// Measures all stops in the given order. Measured windows are kept if the target fails or the user interrupts, which is the
+    /// second result.
     pub fn sweep(&self, over: CurveOver, stops: &[Stop]) -> Result<(Curve, Option<anyhow::Error>)> {
         let mut points = Vec::new();
         let mut broken_off = None;
@@ -100,7 +101,7 @@ impl Course<'_> {
                     points.push(point);
                     continue;
                 }
-                Ok((_, true)) => anyhow!("the user ended it"),
+                Ok((_, true)) => anyhow!("interrupted"),
                 Err(error) if points.is_empty() => return Err(error),
                 Err(error) => error,
             };
@@ -119,7 +120,7 @@ impl Course<'_> {
         Ok((curve, broken_off))
     }
 
-    /// One window on a fresh topic with arrivals of its own; and whether the user ended it.
+    /// One window on a fresh topic with its own arrivals, and whether the user interrupted it.
     fn measure(&self, index: usize, stop: Stop, promise: &[Rule]) -> Result<(CurvePoint, bool)> {
         let workload = Workload {
             requests_per_s: stop.requests_per_s,
@@ -133,11 +134,11 @@ impl Course<'_> {
                 .with_context(|| format!("window {}, {} requests/s", index + 1, stop.requests_per_s))?;
         window.requirements = promise.iter().map(|rule| rule.judge(&window)).collect();
         let interrupted = window.events.iter().any(|event| event.kind == EventKind::Interrupted);
-        // Not told is not broken: a search that took it for that would end at nothing, and blame the target.
+        // An undecided SLO is not a broken one: the search would go down to zero and blame the target.
         let steady = matches!(window.outcome, Outcome::Steady) && !interrupted;
         if let Some(rule) = window.requirements.iter().find(|rule| steady && rule.met.is_none()) {
             let why = rule.reason.as_deref().unwrap_or("it is not measured here");
-            bail!("the promise {} can't be told from a window like this: {why}", rule.rule);
+            bail!("this window can't decide the SLO {}: {why}", rule.rule);
         }
         let name = format!("windows/{index:03}.json");
         let point = point_of(&window, name.clone());
@@ -149,7 +150,7 @@ impl Course<'_> {
     }
 }
 
-/// What a window is on a curve.
+/// The point of a window on the curve.
 fn point_of(window: &Window, name: String) -> CurvePoint {
     let facts = &window.facts;
     let per_request = facts.acked_records as f64 / facts.acked_requests.max(1) as f64;
@@ -169,7 +170,7 @@ fn point_of(window: &Window, name: String) -> CurvePoint {
     }
 }
 
-/// Whether the promise held: all of it, in a window that counts.
+/// Whether the SLO held completely, in a valid window.
 fn judged(window: &Window) -> (Option<bool>, Option<String>) {
     if window.requirements.is_empty() {
         return (None, None);
@@ -200,22 +201,22 @@ fn what_it_said(point: &CurvePoint) -> Said {
     }
 }
 
-/// The design of a search, with the rules that have to hold and the fewest requests a second that can tell so.
+/// The design of a search, with the SLO rules and the lowest rate that has enough samples for them.
 pub fn capacity_design(
     mut design: CapacityDesign,
     slo: &[Rule],
     workload: &Workload,
 ) -> Result<CapacityDesign> {
     if !(design.precision > 1.001 && design.precision <= 2.0) {
-        bail!(Usage(format!("--precision must lie between 1.001 and 2, got {}", design.precision)));
+        bail!(Usage(format!("invalid --precision {}: use a ratio from 1.001 to 2", design.precision)));
     }
     let needed = slo.iter().map(Rule::samples_needed).max().unwrap_or(0) as f64;
-    // A Poisson window has fewer than asked for now and then, but not by five standard deviations.
+    // A Poisson window sometimes has fewer requests than planned, but not by five standard deviations.
     let least_requests_per_s = ((needed + 5.0 * needed.sqrt()) / workload.duration_s).max(1.0);
     if workload.requests_per_s < least_requests_per_s {
         bail!(Usage(format!(
-            "the promise needs {needed} requests a window: {} requests/s for {} s are too few; begin with --rate {} or \
-             take a longer --duration",
+            "the SLO needs {needed} requests per window, which {} requests/s for {} s do not give\n  next: \
+             start with --rate {}, or use a longer --duration",
             workload.requests_per_s,
             workload.duration_s,
             least_requests_per_s.ceil()
@@ -223,7 +224,7 @@ pub fn capacity_design(
     }
     if !(design.most_requests_per_s >= workload.requests_per_s && design.most_requests_per_s <= 1e7) {
         bail!(Usage(format!(
-            "--max-rate must lie between --rate and 1e7, got {}",
+            "invalid --max-rate {}: use a rate between --rate and 1e7",
             design.most_requests_per_s
         )));
     }
@@ -256,20 +257,22 @@ pub fn stops(rates: &[f64], sizes: &[u32], repeats: u32, workload: &Workload) ->
     Ok(order)
 }
 
-/// Each window has a rate of its own, which a schedule with rates of its own would not follow: the same load would stand at every
-/// point.
+/// A search sets the rate of each window. A schedule with its own rates would ignore it, so that every point would have the same
+/// load.
 pub fn check_schedule(schedule: &Schedule) -> Result<()> {
     match schedule {
         Schedule::Poisson | Schedule::Uniform | Schedule::Bursts { .. } => Ok(()),
-        Schedule::Ramp { .. } | Schedule::Steps { .. } | Schedule::Climb(_) | Schedule::Replay { .. } => bail!(Usage(
-            "a search and a sweep set the rate of each window, and this load's schedule has rates of its own: leave out --schedule (in a file \
-             `schedule`), or take poisson, uniform or bursts"
-                .to_owned()
-        )),
+        Schedule::Ramp { .. } | Schedule::Steps { .. } | Schedule::Climb(_) | Schedule::Replay { .. } => {
+            bail!(Usage(
+                "a search and a sweep set the rate of each window, but this load's schedule has its own \
+             rates\n  next: remove --schedule (in a file `schedule`), or use poisson, uniform or bursts"
+                    .to_owned()
+            ))
+        }
     }
 }
 
-/// In an order that a slow drift of the machine does not follow (Fisher and Yates, by SplitMix64).
+/// A random order, so that a slow drift of the machine does not look like a trend (Fisher and Yates, by SplitMix64).
 fn shuffled(stops: &[Stop], seed: u64) -> Vec<Stop> {
     let mut state = seed;
     let mut order = stops.to_vec();

@@ -1,4 +1,4 @@
-//! Whether a change is kept: the comparator's verdict, and guard rails that are counts and rules of the user's.
+//! Decides whether a change is kept: by the comparison's verdict, by guard metrics that are counts, and by the user's rules.
 
 use anyhow::{Result, bail};
 use hone_format::percent;
@@ -9,9 +9,9 @@ use crate::ending::Usage;
 use crate::folder::{RunFolder, read_record};
 use crate::require::Rule;
 
-/// More failed requests than before, as a share of all, that no step may bring.
+/// Additional failed requests, as a share of all, from which a step is rejected.
 pub const FAILED_MORE: f64 = hone_record::MORE_FAILURES;
-/// Seconds' worth of records that consumers may lag in any case: less is what a batch or a poll makes.
+/// Consumer lag in seconds of records that is always allowed: a batch or a poll causes less than that.
 pub const LAG_S: f64 = 0.1;
 /// Share of the windows in which a rule of the user must be met.
 const FEWEST_MET: f64 = 0.5;
@@ -19,48 +19,52 @@ const FEWEST_MET: f64 = 0.5;
 /// The rule's text in a run's folder.
 const RULE: &str = "rule.txt";
 
-/// What the rule of a run names.
+/// The parts of a run's rule.
 pub struct Terms<'a> {
     /// The metric that decides.
     pub primary: Metric,
     /// Metrics that must not get worse.
     pub guards: &'a [Metric],
-    /// Rules of the user's.
+    /// The user's rules.
     pub require: &'a [String],
-    /// Pairs of both variants.
+    /// A/B pairs.
     pub pairs: u32,
-    /// Pairs of A with itself.
+    /// A/A pairs.
     pub control_pairs: u32,
 }
 
 impl Terms<'_> {
-    /// By what [`decide`] accepts a change, with the guard rails of [`guards`] and [`required`], in words; `more` are further guard rails.
+    /// The criteria by which [`decide`] accepts a change, with the guard metrics of [`guards`] and [`required`], in words.
+    /// `more` are further ones.
     pub fn words(&self, more: &str) -> String {
         let guards: Vec<&str> = self.guards.iter().map(|guard| guard.label()).collect();
-        let guards = if guards.is_empty() { "none of its own".to_owned() } else { guards.join(", ") };
+        let guards = if guards.is_empty() { "none".to_owned() } else { guards.join(", ") };
         let required = match self.require {
             [] => String::new(),
             rules => format!(
-                " {} must be met in at least {} % of its windows that can tell, and a latency over all of them together.",
+                " {} must be met in at least {} % of the windows with enough samples; a latency rule must \
+                 also be met over all of them together.",
                 rules.join(", "),
                 FEWEST_MET * 100.0
             ),
         };
         if self.primary == Metric::Capacity {
             return format!(
-                "the comparator calls it better by {}, over {} pairs of windows against the state kept so far and {} A/A pairs of that \
-                 state, and no guard rail breaks: with consumers, no larger share of the acknowledged records goes missing than \
-                 before{more}. A step of the climb in which more than 1 % of the requests fail has broken the promise.",
+                "its verdict by {} is better, over {} A/B pairs with the state kept so far and {} A/A pairs \
+                 of that state, and no guard metric breaks: with consumers, no larger share of the \
+                 acknowledged records is missing than before{more}. A step of the climb breaks the SLO if \
+                 more than 1 % of its requests fail.",
                 self.primary.label(),
                 self.pairs,
                 self.control_pairs,
             );
         }
         format!(
-            "the comparator calls it better by {}, over {} pairs of windows against the state kept so far and {} A/A pairs of that state, \
-             and no guard rail breaks: {guards}; not more than {} % of the requests fail beyond those that failed before; with consumers, no \
-             larger share of the acknowledged records goes missing than before, and the lag is not both above twice the one before and above \
-             {LAG_S} s of records{more}.{required}",
+            "its verdict by {} is better, over {} A/B pairs with the state kept so far and {} A/A pairs of \
+             that state, and no guard metric breaks. Guard metrics: {guards}; at most {} % more of the \
+             requests fail than before; with consumers, no larger share of the acknowledged records is \
+             missing than before, and the lag is at most twice the lag before or {LAG_S} s of \
+             records, whichever is larger{more}.{required}",
             self.primary.label(),
             self.pairs,
             self.control_pairs,
@@ -69,24 +73,24 @@ impl Terms<'_> {
     }
 }
 
-/// Puts the rule on the disk before the first window. A run that goes on has to have the one that is there.
+/// Writes the rule before the first window. A resumed run must have the same rule.
 ///
 /// # Errors
-/// With what to do where another one is there.
+/// With the next step, when the stored rule differs.
 pub fn fixed(folder: &RunFolder, rule: &str) -> Result<()> {
     let text = format!("{rule}\n");
     match folder.read_text(RULE)? {
         Some(earlier) if earlier == text => Ok(()),
         Some(_) => bail!(Usage(format!(
-            "{} is another rule than this run has now: what was measured under one is not judged by another\n  next: begin a new run, or go \
-             on with the Hone and the settings that began this one",
+            "{} differs from this run's rule, and a measured window is only judged by its own rule\n  next: \
+             begin a new run, or continue with the version of Hone and the settings that began this one",
             folder.join(RULE).display()
         ))),
         None => folder.write_text(RULE, &text).map(|_| ()),
     }
 }
 
-/// The windows that count, of the state before and of the candidate.
+/// The valid windows, of the state before and of the candidate.
 ///
 /// # Errors
 /// When one can't be read.
@@ -100,7 +104,7 @@ pub fn windows(folder: &RunFolder, comparison: &Comparison) -> Result<[Vec<Windo
     Ok(found)
 }
 
-/// The comparator's verdict first, then what it does not look at.
+/// First the comparison's verdict, then the guard metrics that it does not include.
 pub fn decide(comparison: &Comparison, guards: &[Guard]) -> (Decision, String) {
     let sentence = hone_report::verdict::sentence(comparison);
     let broken: Vec<String> = guards
@@ -110,30 +114,29 @@ pub fn decide(comparison: &Comparison, guards: &[Guard]) -> (Decision, String) {
         .collect();
     match comparison.verdict() {
         Verdict::Better if broken.is_empty() => (Decision::Accepted, sentence),
-        Verdict::Better => (
-            Decision::Rejected,
-            format!("better by the comparator, but a guard rail broke: {}", broken.join("; ")),
-        ),
+        Verdict::Better => {
+            (Decision::Rejected, format!("better, but a guard metric broke: {}", broken.join("; ")))
+        }
         Verdict::Worse | Verdict::Equivalent | Verdict::NotShown => (Decision::Rejected, sentence),
     }
 }
 
-/// Why a change is rejected of which a comparison says that it can't be had, that it alone does not stand the load, or that with it alone the client
-/// falls behind its schedule. `None` where something else ended the comparison, which then says nothing of the change.
+/// The reason to reject a change after an error of its comparison: it can't be applied, it alone does not sustain the load, or
+/// with it alone the client falls behind its schedule. `None` for any other error, which says nothing about the change.
 pub fn not_to_be_had(error: &anyhow::Error) -> Option<String> {
-    // Measured again it would be refused again: that is an answer, too.
+    // A repetition would be rejected again, so this is a result.
     if refused_arm(error) == Some(1) {
-        return Some(format!("it can't be had: {}", in_one_line(error)));
+        return Some(format!("it can't be applied: {}", in_one_line(error)));
     }
     let gave_up = error.downcast_ref::<GaveUp>()?;
     if gave_up.of_b {
         return Some(format!("{error:#}"));
     }
     let is_late = gave_up.late == Some(1);
-    is_late.then(|| format!("with it the client does not keep its schedule: {}", in_one_line(error)))
+    is_late.then(|| format!("with it the client falls behind its schedule: {}", in_one_line(error)))
 }
 
-/// Guard rails that are counts, which the comparator's ratios can't hold.
+/// Guard metrics that are counts, for which the comparison's ratios do not work.
 pub fn guards([before, after]: &[BatchState; 2], records_per_s: f64) -> Vec<Guard> {
     let mut guards = vec![Guard {
         rule: "failed requests".to_owned(),
@@ -157,7 +160,7 @@ pub fn guards([before, after]: &[BatchState; 2], records_per_s: f64) -> Vec<Guar
     guards
 }
 
-/// Of loads that climb to where requests fail and consumers fall behind: what was acknowledged has to come all the same.
+/// For loads that climb until requests fail and consumers fall behind: acknowledged records still have to arrive.
 pub fn guards_of_a_climb([before, after]: &[BatchState; 2]) -> Vec<Guard> {
     before.lag_records.map(|_| missing([before, after])).into_iter().collect()
 }
@@ -176,30 +179,30 @@ fn missing([before, after]: [&BatchState; 2]) -> Guard {
     }
 }
 
-/// Of the acknowledged records: the state before has the windows of the control, too, and so more of all.
+/// As a share of the acknowledged records: the state before also has the windows of the control, and so higher counts.
 fn missing_share(state: &BatchState) -> f64 {
     state.missing_records as f64 / state.acked_records.max(1) as f64
 }
 
-/// A rule of the user's over the candidate's windows.
+/// A rule of the user over the candidate's windows.
 pub fn required(rule: &Rule, windows: &[Window]) -> Guard {
     let told: Vec<(&Window, bool)> =
         windows.iter().filter_map(|window| Some((window, rule.judge(window).met?))).collect();
     let met = told.iter().filter(|(_, met)| *met).count();
-    // Single windows may keep what all of them together, which the table shows, do not.
+    // Single windows may meet a rule that all of them together, which the table shows, do not meet.
     let over_all = rule.latency_over_all(told.iter().map(|(window, _)| *window));
     let together =
         over_all.map_or(String::new(), |(us, _)| format!(", {} over all of them", hone_format::time_us(us)));
     Guard {
         rule: rule.to_string(),
-        seen: format!("met in {met} of {} windows that can tell{together}", told.len()),
+        seen: format!("met in {met} of {} windows with enough samples{together}", told.len()),
         held: !told.is_empty()
             && met as f64 / told.len() as f64 >= FEWEST_MET
             && over_all.is_none_or(|(_, holds)| holds),
     }
 }
 
-/// The same of a change that is taken out of several: a rule that is not met without it either is not broken by it.
+/// The same when a change is removed from several ones: a rule that is also broken without it is not broken by it.
 pub fn broken_by(without: Guard, with: Guard) -> Guard {
     Guard {
         seen: format!("{}; without it {}", with.seen, without.seen),
@@ -212,7 +215,7 @@ pub fn broken_by(without: Guard, with: Guard) -> Guard {
 mod tests {
     use super::*;
 
-    /// Whatever can reject a change is named before the first window.
+    /// The rule names every criterion that can reject a change, before the first window.
     #[test]
     fn the_rule_names_every_guard_rail_and_stays_what_it_is() {
         let require = ["p99<10ms".to_owned()];
@@ -231,9 +234,9 @@ mod tests {
             assert!(told.contains(word), "{} is not in: {told}", guard.rule);
         }
         for part in
-            ["CPU", "p99, ", "p99<10ms must be met in at least 50 %", "half comes.", "8 pairs", "5 A/A"]
+            ["CPU", "p99, ", "p99<10ms must be met in at least 50 %", "half comes.", "8 A/B pairs", "5 A/A"]
         {
-            let part = if part == "p99, " { "breaks: p99;" } else { part };
+            let part = if part == "p99, " { "Guard metrics: p99;" } else { part };
             assert!(told.contains(part), "{part}: {told}");
         }
         let parent = tempfile::tempdir().unwrap();
@@ -241,7 +244,10 @@ mod tests {
         fixed(&folder, &told).unwrap();
         fixed(&folder, &told).unwrap();
         let refused = fixed(&folder, "another").unwrap_err();
-        assert!(refused.is::<Usage>() && refused.to_string().contains("another rule"), "{refused:#}");
+        assert!(
+            refused.is::<Usage>() && refused.to_string().contains("differs from this run's rule"),
+            "{refused:#}"
+        );
         assert!(folder.read_text(RULE).unwrap().unwrap().starts_with(&told), "it is not written over");
     }
 
@@ -253,7 +259,7 @@ mod tests {
         }
     }
 
-    /// The comparator does not see them: without this a change that loses records would be kept for its CPU.
+    /// The comparison does not include them: without this guard metric a change that loses records would be kept for its CPU.
     #[test]
     fn what_is_better_and_breaks_a_guard_rail_is_rejected() {
         let better = crate::fixture::comparison(Some(Verdict::NotShown));
@@ -267,7 +273,7 @@ mod tests {
         assert_eq!(decide(&better, &[guard(true), guard(true)]).0, Decision::Accepted);
         let (decision, why) = decide(&better, &[guard(true), guard(false)]);
         assert_eq!(decision, Decision::Rejected);
-        assert!(why.ends_with("a guard rail broke: failed requests (0 % before, 3 % after)"), "{why}");
+        assert!(why.ends_with("a guard metric broke: failed requests (0 % before, 3 % after)"), "{why}");
         assert_eq!(decide(&worse, &[guard(true)]).0, Decision::Rejected);
     }
 
@@ -296,7 +302,8 @@ mod tests {
         let lossy = BatchState { missing_records: 1, ..quiet() };
         assert!(!held(quiet(), lossy)[2].1);
         assert_eq!(held(state(1, 0, None), state(1, 0, None)).len(), 1, "no consumers, no lag");
-        // Three times as many windows before, with the control's: as many lost records are a larger share after.
+        // The state before has three times as many windows, with the control's: the same number of lost
+        // records is a larger share after.
         let lost = |acked, missing| BatchState { missing_records: missing, ..state(acked, 0, Some(800)) };
         assert!(!held(lost(30_000, 3), lost(10_000, 3))[2].1);
         assert!(held(lost(30_000, 3), lost(10_000, 1))[2].1);
@@ -314,7 +321,7 @@ mod tests {
             window
         };
         let rule: Rule = "p99<200ms".parse().unwrap();
-        // Five of eight keep it, and 3 % of all requests take longer.
+        // Five of eight windows meet it, but 3 % of all requests take longer.
         let windows: Vec<Window> = [0, 0, 0, 0, 0, 160, 160, 160].map(window).to_vec();
         let guard = required(&rule, &windows);
         assert!(!guard.held && guard.seen.contains("5 of 8 windows"), "{guard:?}");

@@ -1,5 +1,5 @@
-//! The one loop where rooms meet: for each pair of a design, start the arms, load them, stop them, keep the record.
-//! It computes and prints nothing.
+//! The central loop: for each pair of a design it starts the arms, loads them, stops them, and stores the records. It computes no
+//! statistics and prints no results.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -31,35 +31,35 @@ use crate::targets::Targets;
 use crate::warmth::Looker;
 use crate::{change, climb};
 
-/// Everything a comparison needs.
+/// The inputs of a comparison.
 pub struct Contest<'a> {
     /// Names of A and B.
     pub names: [String; 2],
     /// The builds of A and of B, at least one each.
     pub builds: [Vec<Arm>; 2],
-    /// The loads of A and B. They differ only where that is the change.
+    /// The loads of A and B. They only differ if the load is the change.
     pub workloads: [Workload; 2],
-    /// The one thing that differs, where both arms are the same target.
+    /// The single difference, if both arms use the same target.
     pub change: Option<Change>,
-    /// The share of what decides that B can save at the very most, where that is known.
+    /// Upper bound of the share of the primary metric that B can save, where it is known.
     pub most_saved: Option<f64>,
-    /// What of the world outside is set for the windows of A and of B, in this order.
+    /// The external settings for the windows of A and of B, in their order.
     pub sets: [Vec<Set>; 2],
     /// The pairs, and the rule by which they are judged.
     pub design: Design,
-    /// What was promised.
+    /// The prediction of the pilot.
     pub pilot: Option<Pilot>,
-    /// What limits the time.
+    /// The time limit.
     pub clock: Option<Clock>,
-    /// What the target does before it acknowledges, in words.
+    /// The target's durability before an acknowledgement, in words.
     pub storage: String,
-    /// A window in which the median request was sent later than this is refused.
+    /// Hone excludes a window whose median request was sent later than this.
     pub lateness_limit_us: f64,
-    /// Where each window's load goes: a topic of its own.
+    /// Topic of each window's load; by default each has its own.
     pub topic: Topic,
-    /// Where windows are kept.
+    /// Folder of the windows.
     pub folder: &'a RunFolder,
-    /// Prefix of this comparison's files in the folder, for example `validate/`, or nothing.
+    /// Prefix of this comparison's files in the folder, for example `validate/`, or empty.
     pub prefix: String,
     /// Starts programs.
     pub runner: &'a dyn Runner,
@@ -67,53 +67,53 @@ pub struct Contest<'a> {
     pub machine: Machine,
 }
 
-/// The time of a run with a budget.
+/// The clock of a run with a budget.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
-    /// Of the whole run, in seconds.
+    /// Of the complete run, in seconds.
     pub total_s: f64,
-    /// What the pairs of earlier attempts took.
+    /// Seconds that the pairs of earlier attempts took.
     pub earlier_s: f64,
-    /// When the run began.
+    /// The start of the run.
     pub started: Instant,
-    /// Whether it limits the reserve alone: the planned pairs were begun in the knowledge that they fit.
+    /// Whether it only limits the reserve: the planned pairs are known to fit.
     pub for_the_reserve: bool,
 }
 
 impl Clock {
-    /// Seconds until the time is over; 0 when it is.
+    /// Seconds until the limit; 0 after it.
     pub fn left_s(&self) -> f64 {
         self.total_s - self.earlier_s - self.started.elapsed().as_secs_f64()
     }
 }
 
-/// One side of a pair: what is loaded, how, and what is set for it.
+/// One side of a pair: its arm, its load and its external settings.
 #[derive(Debug, Clone)]
 struct Side {
     /// Its place in the pair: 0 for A, 1 for B or a twin.
     index: usize,
     arm: Arm,
     workload: Workload,
-    /// What of the world outside is set for its windows.
+    /// The external settings for its windows.
     sets: Vec<Set>,
 }
 
-/// Both arms of a duet begin this long after both are warm: time for two threads to get to their start.
+/// Both arms of a duet start this long after both are warm, so that both threads are ready.
 const START_AHEAD: Duration = Duration::from_millis(50);
-/// How far apart the arms of a duet begin, about: many gaps between requests, a small part of a window.
+/// Approximate delay between the starts of a duet's arms: longer than many gaps between requests, and a small part of a window.
 const STAGGER_S: f64 = 0.02;
-/// A target that fails in so many pairs running will fail in the next one too.
+/// A target that fails in this many pairs in a row is expected to fail in the next one, too.
 const FAILURES_IN_A_ROW: u32 = 3;
 
-/// Measures every pair that is not measured yet and judges. The design is on disk before the first window.
+/// Measures the remaining pairs and judges. The design is on the disk before the first window.
 ///
 /// # Errors
-/// When an arm fails again and again, when something beside the arms fails, or when the user interrupts. Pairs that were
-/// measured stay in the folder; the next attempt goes on after them, unless it was the clock that ended them.
+/// When an arm fails repeatedly, when another part of the system fails, or when the user interrupts. Measured pairs stay in the
+/// folder. The next attempt continues after them, unless the clock ended this one.
 pub fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comparison> {
     fixed_before(contest.folder, &format!("{}design.json", contest.prefix), &contest.design)?;
     let ended = format!("{}ended.json", contest.prefix);
-    // Whoever has seen the verdict does not measure on until he likes it.
+    // A run with a verdict takes no more pairs, so that nobody can measure until the verdict suits.
     let is_ended = contest.folder.read_note::<bool>(&ended)?.is_some();
     let measured = match is_ended {
         true => MeasuredPairs { pairs: pairs_on_disk(contest)?, is_cut: false },
@@ -125,19 +125,19 @@ pub fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comparison>
     Ok(judged(contest, measured.pairs))
 }
 
-/// The pairs of a comparison that has ended, in their order.
+/// The pairs of a finished comparison, in their order.
 fn pairs_on_disk(contest: &Contest<'_>) -> Result<Vec<PairOutcome>> {
     let notes = (0..contest.design.order.len()).map(|index| contest.folder.read_note(&contest.note(index)));
     notes.filter_map(Result::transpose).collect()
 }
 
-/// Puts a design on the disk before the first window. Where one lies there, windows may have been measured under it, and no other
+/// Writes a design before the first window. If there is another one already, windows may have been measured with it, and no other
 /// rule may judge them.
 ///
 /// # Errors
-/// With what to do when the one on the disk is another.
+/// With the next step, when the stored design differs.
 pub fn fixed_before(folder: &RunFolder, note: &str, design: &Design) -> Result<()> {
-    // Held against each other as texts, too: a fraction need not come back from its text to the last bit.
+    // The texts are compared, too, since a fraction may change in its last bit when it is written and read.
     let text = serde_json::to_string_pretty(design)?;
     let same = |earlier: &str| {
         earlier == text || serde_json::from_str::<Design>(earlier).is_ok_and(|earlier| earlier == *design)
@@ -145,27 +145,28 @@ pub fn fixed_before(folder: &RunFolder, note: &str, design: &Design) -> Result<(
     match folder.read_text(note)? {
         Some(earlier) if same(&earlier) => Ok(()),
         Some(_) => bail!(Usage(format!(
-            "{} has another rule, or other pairs, than this run has now: what was measured under one is not judged by another\n  \
-             next: begin a new run, or go on with the Hone and the settings that began this one",
+            "the rule or the pairs of this run differ from {}, and a measured window is only judged by its \
+             own rule\n  next: begin a new run, or continue with the version of Hone and the settings that \
+             began this one",
             folder.join(note).display()
         ))),
         None => folder.write_text(note, &text).map(|_| ()),
     }
 }
 
-/// Pairs as far as they were measured.
+/// The measured pairs.
 pub struct MeasuredPairs {
-    /// All that were measured, those that do not count included.
+    /// All measured pairs, including excluded ones.
     pub pairs: Vec<PairOutcome>,
-    /// Whether the clock, or a B that does not sustain the load, ended them before the design did.
+    /// Whether the clock ended them before the design did, or a B that does not sustain the load.
     pub is_cut: bool,
 }
 
-/// Measures the pairs of the contest's design in their order, as long as `goes_on` says so: it hears the longest pair so far,
-/// what is left of the clock, and how many pairs count. Pairs of the reserve follow for those that were excluded, and where the A/A pairs
-/// scatter ([`Turns`]). Nobody asks what A/B pairs showed.
+/// Measures the pairs of the design in their order, while `goes_on` agrees. It gets the longest pair so far, the remaining time,
+/// and the number of valid pairs. Pairs of the reserve follow for excluded ones, and where the A/A pairs scatter ([`Turns`]). The
+/// results of A/B pairs have no influence.
 ///
-/// A B that alone fails in pair after pair ends them: [`Comparison::verdict`] calls it worse.
+/// It stops if B alone fails in several pairs in a row: [`Comparison::verdict`] is then worse.
 ///
 /// # Errors
 /// As for [`compare`].
@@ -210,7 +211,8 @@ pub fn measure_pairs(
         let outlook = contest.most_saved.filter(|_| failed.is_some());
         let outlook = outlook.and_then(|saved| crate::outlook::words(&contest.design, &pairs, saved));
         outlook.iter().for_each(|words| progress.line(words));
-        // Only those of this attempt: one that goes on may find the trouble gone. Neighbours are no failure.
+        // Only pairs of this attempt count: a resumed one may find the trouble gone. Disturbance by
+        // neighbours is no failure.
         let Some(failed) = failed else { continue };
         match failures.count(kind, failed) {
             row if row < FAILURES_IN_A_ROW => {}
@@ -220,7 +222,8 @@ pub fn measure_pairs(
                 }
             }
             row if turns.counted() != [0, 0] && only_late(row, kind, &pairs) => {}
-            // What was measured is enough for an interval: it is not thrown away for what comes behind it, and the reserve ends the run.
+            // There are enough pairs for a confidence interval, so the run keeps them, and the reserve ends
+            // it.
             _ if turns.counted()[place_of(kind)] >= hone_compare::FEWEST_PAIRS as usize => {}
             _ => bail!(GaveUp::after(kind, &pairs)),
         }
@@ -228,12 +231,12 @@ pub fn measure_pairs(
     Ok(MeasuredPairs { pairs, is_cut: false })
 }
 
-/// So many A/B pairs in a row in which B alone fails, after it started, make it worse: a fair coin does the same in 1.6 % of the cases,
-/// which is below half the usual error of 5 %.
+/// This many A/B pairs in a row in which B alone fails, after it started, make it worse: a fair coin does the same in 1.6 % of
+/// the cases, which is below half the usual error of 5 %.
 const FAILURES_OF_B_ALONE: u32 = 6;
 
-/// Whether the last A/B pairs, so many, all failed by B alone, and B has started in one of them: one that never starts is most likely
-/// called with the wrong arguments.
+/// Whether B alone failed in this many last A/B pairs, and started in one of them. A B that never starts probably has wrong
+/// arguments.
 fn b_alone_fails(row: u32, pairs: &[PairOutcome]) -> bool {
     let tests = || pairs.iter().rev().filter(|pair| pair.kind == PairKind::Test).take(row as usize);
     pairs.last().is_some_and(|last| last.kind == PairKind::Test)
@@ -241,8 +244,8 @@ fn b_alone_fails(row: u32, pairs: &[PairOutcome]) -> bool {
         && tests().any(|pair| pair.started[1])
 }
 
-/// Whether nothing but a generator that fell behind is why the last pairs of a kind are excluded. A busy machine does that for a while:
-/// pairs that counted before are no reason to stop, and the reserve is there for these.
+/// Whether the last pairs of a kind are only excluded because the generator fell behind. A busy machine can cause that for a
+/// while. With valid pairs before it the run continues, and the reserve replaces the excluded ones.
 fn only_late(row: u32, kind: PairKind, pairs: &[PairOutcome]) -> bool {
     let mut last = pairs.iter().rev().filter(|pair| pair.kind == kind).take(row as usize);
     last.all(|pair| pair.troubles.iter().all(Vec::is_empty) && pair.late != [false, false])
@@ -253,22 +256,23 @@ fn is_alone_in_trouble(side: usize, pair: &PairOutcome) -> bool {
     !pair.troubles[side].is_empty() && pair.troubles[1 - side].is_empty()
 }
 
-/// An arm failed too often running for another pair to make sense.
+/// An arm failed in too many pairs in a row.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub struct GaveUp {
-    /// Whether A alone had trouble: then nothing is known against B.
+    /// Whether only A had trouble, so that nothing speaks against B.
     pub of_a: bool,
-    /// Whether B alone had trouble in each of those pairs: then nothing is known against A.
+    /// Whether only B had trouble in each of those pairs, so that nothing speaks against A.
     pub of_b: bool,
-    /// The side (0 for A, 1 for B) for which alone the generator was late, or that alone had trouble, in each of those pairs, and for which it was
-    /// late in one of them at least. No fault of a target; of the same generator it tells that it does not keep up with what is asked on that side.
+    /// The side (0 for A, 1 for B) that alone had trouble, or for which alone the generator fell behind, in each of those pairs,
+    /// and in at least one of them the generator. This is no fault of a target, but it shows that the generator can't sustain
+    /// that side's load.
     pub late: Option<usize>,
     words: String,
 }
 
 impl GaveUp {
-    /// Says whose failures they were, after the last pair, which is of this kind.
+    /// Attributes the failures after the last pair, which is of this kind.
     fn after(kind: PairKind, pairs: &[PairOutcome]) -> Self {
         let is_test = kind == PairKind::Test;
         let name = if is_test { "A/B" } else { "control" };
@@ -276,13 +280,13 @@ impl GaveUp {
         Self {
             of_a: match kind {
                 PairKind::Test => last_were_of(0, pairs.iter()),
-                // Of equal arms: nothing is known against B where it has stood all its windows.
+                // Both arms are equal here. Nothing speaks against B if it passed all its windows.
                 PairKind::Control => b_has_stood(pairs.iter()),
             },
             of_b: is_test && last_were_of(1, pairs.iter()),
             late: [0, 1].into_iter().find(|side| is_test && last_were_late_for(*side, pairs.iter())),
             words: format!(
-                "{FAILURES_IN_A_ROW} {name} pairs in a row do not count, the last because {reason}"
+                "{FAILURES_IN_A_ROW} {name} pairs in a row were excluded, the last one because {reason}"
             ),
         }
     }
@@ -290,24 +294,24 @@ impl GaveUp {
 
 #[cfg(any(test, feature = "fixtures"))]
 impl GaveUp {
-    /// Where A/B pairs failed, by B or by A.
+    /// With failed A/B pairs, by B or by A.
     pub fn for_test(of_b: bool) -> Self {
-        Self { of_a: !of_b, of_b, late: None, words: "3 A/B pairs in a row do not count".to_owned() }
+        Self { of_a: !of_b, of_b, late: None, words: "3 A/B pairs in a row were excluded".to_owned() }
     }
 
-    /// Where the generator of an arm fell behind.
+    /// With an arm whose generator fell behind.
     pub fn for_test_by_late(side: usize) -> Self {
         Self { of_a: false, late: Some(side), ..Self::for_test(false) }
     }
 }
 
-/// Whether in the last A/B pairs one side (0 for A, 1 for B) had trouble and the other had none.
+/// Whether one side (0 for A, 1 for B) had trouble in the last A/B pairs and the other had none.
 fn last_were_of<'a>(side: usize, pairs: impl DoubleEndedIterator<Item = &'a PairOutcome>) -> bool {
     let mut tests = pairs.rev().filter(|pair| pair.kind == PairKind::Test).take(FAILURES_IN_A_ROW as usize);
     tests.all(|pair| is_alone_in_trouble(side, pair))
 }
 
-/// The same with a generator that was late among the troubles, where there is one.
+/// The same, with a generator that fell behind counted as trouble.
 fn last_were_late_for<'a>(side: usize, pairs: impl DoubleEndedIterator<Item = &'a PairOutcome>) -> bool {
     let tests = pairs.rev().filter(|pair| pair.kind == PairKind::Test).take(FAILURES_IN_A_ROW as usize);
     let tests: Vec<&PairOutcome> = tests.collect();
@@ -316,19 +320,19 @@ fn last_were_late_for<'a>(side: usize, pairs: impl DoubleEndedIterator<Item = &'
         && tests.iter().any(|pair| pair.late[side])
 }
 
-/// Whether B had no trouble in any A/B pair, its generator was in time, and there is a window of it.
+/// Whether B had no trouble in any A/B pair, its generator kept its schedule, and there is a window of it.
 fn b_has_stood<'a>(pairs: impl Iterator<Item = &'a PairOutcome>) -> bool {
     let tests: Vec<&PairOutcome> = pairs.filter(|pair| pair.kind == PairKind::Test).collect();
     tests.iter().all(|pair| pair.troubles[1].is_empty() && !pair.late[1])
         && tests.iter().any(|pair| !pair.window_b.is_empty())
 }
 
-/// Failures running, by kind of pair: a control between two A/B pairs that failed says nothing of B.
+/// Consecutive failures by kind of pair: a control between two failed A/B pairs does not clear B.
 #[derive(Debug, Default)]
 struct InARow([u32; 2]);
 
 impl InARow {
-    /// Counts a pair, and says how many of its kind have failed running.
+    /// Counts a pair, and returns the consecutive failures of its kind.
     fn count(&mut self, kind: PairKind, failed: bool) -> u32 {
         let row = &mut self.0[place_of(kind)];
         *row = if failed { *row + 1 } else { 0 };
@@ -361,15 +365,15 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
     with_targets(judged, contest.folder)
 }
 
-/// Planned pairs that are not there.
+/// Planned pairs that are missing.
 fn unmeasured(design: &Design, pairs: &[PairOutcome]) -> u32 {
     let planned = design.planned();
     let measured = pairs.iter().filter(|pair| (pair.index as usize) < planned).count();
     planned.saturating_sub(measured) as u32
 }
 
-/// Names the processes that were measured, whom they passed work on to, and what they promised unlike each other: as the first A/B pair saw
-/// them, since nobody changes them in between but the run itself.
+/// Adds the measured processes, the processes to which they delegated work, and differences in their durability guarantees. It
+/// takes them from the first A/B pair, since only the run itself changes them.
 pub fn with_targets(comparison: Comparison, folder: &RunFolder) -> Comparison {
     let environment = |name: &str| read_record::<Window>(&folder.join(name)).ok()?.environment;
     let seen = comparison
@@ -386,7 +390,7 @@ pub fn with_targets(comparison: Comparison, folder: &RunFolder) -> Comparison {
     }
 }
 
-/// A pair, and whether an arm failed in it (neighbours that disturb it are no failure).
+/// A pair, and whether an arm failed in it (disturbance by neighbours is no failure).
 struct Measured {
     outcome: PairOutcome,
     failed: bool,
@@ -410,18 +414,18 @@ impl Contest<'_> {
             },
             Mode::Solo => self.solo(&sides, order, progress)?,
         };
-        // A window that the user ended is no window of the design.
+        // A window that the user interrupted is not part of the design.
         if interrupt::requested() {
             bail!("interrupted");
         }
         self.keep(index, kind, seen, begun)
     }
 
-    /// A and B, or one of them and its twin, each in the build whose turn it is.
+    /// A and B, or one of them and its twin, each in its current build.
     fn sides(&self, kind: PairKind, index: usize) -> [Side; 2] {
         let block = self.design.block(index) as usize;
         let build = |side: usize| self.builds[side][block % self.builds[side].len()].clone();
-        // Other arrivals in each pair, the same for both arms of it.
+        // Each pair has other arrivals, and both of its arms have the same ones.
         let workload = |side: usize| {
             let workload = self.workloads[side].clone();
             Workload { seed: workload.seed.wrapping_add(index as u64), ..workload }
@@ -440,7 +444,8 @@ impl Contest<'_> {
         [first, second]
     }
 
-    /// A window of each side, or how it failed in it: what ends one may end the other too, and is then no fault of one alone.
+    /// A window of each side, or its failure. A cause that ends one side may end the other, too, and is then no fault of one
+    /// alone.
     fn duet(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<[Result<Window>; 2]> {
         let mut running = in_order(order, |side| self.start(&sides[side]))?;
         let prepared = in_order(order, |side| {
@@ -449,9 +454,9 @@ impl Contest<'_> {
         })?;
         let targets = in_order([0, 1], |side| self.targets(&sides[side], &running[side], &prepared[side]))?;
         let foreign = foreign(&running, &targets);
-        // One process that serves both arms has one CPU time, which can't be told apart.
+        // If one process serves both arms, its CPU time can't be divided between them.
         let shared = targets[0].pids.iter().any(|pid| targets[1].pids.contains(pid));
-        // What serving the counters takes is over before the windows open.
+        // The cost of serving the metrics page is over before the windows open.
         let meters = in_order(order, |side| running[side].meter())?;
         let starts = staggered(order, &sides[0].workload);
         let run = |prepared: Prepared, (targets, meter): (Targets, Option<Meter>), start: Instant| {
@@ -511,19 +516,19 @@ impl Contest<'_> {
             let part = of_arm(self.window_alone(side, progress));
             match held.end(part)? {
                 Ok(window) => seen.windows[index] = Some(window),
-                // The other side is loaded all the same: whether it sustains what this one did not is the answer.
+                // The other side is loaded all the same: the result shows whether it sustains the load.
                 Err(failure) => seen.failures.push(failure),
             }
         }
         Ok(seen)
     }
 
-    /// Sets what of the world outside is set before an arm starts: the machine, and brokers that run already.
+    /// Applies the external settings that precede an arm's start: of the machine, and of running brokers.
     fn held(&self, side: &Side) -> Result<HeldTogether> {
         let (of_machine, others): (Vec<&Set>, Vec<&Set>) =
             side.sets.iter().partition(|set| matches!(set.lever, Lever::Host { .. }));
         let mut held = HeldTogether::default();
-        // A program's own goes with it: it is set when that runs.
+        // A setting of a program that Hone starts is applied after its start, and disappears with it.
         if let Place::Address(address) = &side.arm.place {
             let several = others.len() > 1;
             for set in others.iter().filter(|_| several) {
@@ -569,7 +574,8 @@ impl Contest<'_> {
         Ok(window)
     }
 
-    /// Whose CPU counts. Of a program that Hone started it must be known where CPU decides: somebody else's would be judged in its place.
+    /// The processes whose CPU counts. If CPU decides, they must be known for a program that Hone started: otherwise another
+    /// process would be judged.
     fn targets(&self, side: &Side, running: &Running, prepared: &Prepared) -> Result<Targets> {
         let targets = running.targets(prepared.brokers());
         let primary = self.design.rule.primary;
@@ -577,8 +583,8 @@ impl Contest<'_> {
             (running.child(), targets.pids.is_empty(), &targets.missing, primary.is_cpu())
         {
             bail!(Usage(format!(
-                "{}: {why}; so {} can't decide\n  next: start the server itself and in the foreground, name the address of one that runs, or let \
-                 a latency decide (--primary latency-p50)",
+                "{}: {why}; so {} can't decide\n  next: start the server itself in the foreground, name the \
+                 address of a running one, or let a latency decide (--primary latency-p50)",
                 side.arm.name,
                 primary.label()
             )));
@@ -586,7 +592,7 @@ impl Contest<'_> {
         Ok(targets)
     }
 
-    /// A setting of a broker that Hone started goes with the broker.
+    /// A setting of a broker that Hone started disappears with the broker.
     fn set_for_good(&self, side: &Side, running: &Running) -> Result<()> {
         if running.child().is_none() {
             return Ok(());
@@ -629,8 +635,8 @@ impl Contest<'_> {
         Ok(prepared)
     }
 
-    /// Refuses a change to a value that A's topic already has. The first pair settles it, so later pairs do not ask the broker again. A broker
-    /// that does not answer leaves it open.
+    /// Rejects a change to a value that A's topic already has. The first pair settles it, so later pairs do not query the broker
+    /// again. Without an answer the change is accepted.
     fn differs_from_default(&self, side: &Side, running: &Running, prepared: &Prepared) -> Result<()> {
         let asks = side.workload == self.workloads[0] && !self.folder.join(self.note(0)).is_file();
         let Some(change) = self.change.as_ref().filter(|change| change.kind == "topic" && asks) else {
@@ -642,7 +648,7 @@ impl Contest<'_> {
         change::differs_from_default(change, in_force.get(&change.name).map(String::as_str))
     }
 
-    /// An error that ends the run, with the pair in which it came.
+    /// An error that ends the run, with its pair.
     fn in_pair(&self, index: usize, error: anyhow::Error) -> anyhow::Error {
         let differs =
             Differ { loads: self.workloads[0] != self.workloads[1], sets: self.sets[0] != self.sets[1] };
@@ -650,12 +656,13 @@ impl Contest<'_> {
         error.context(InPair { number: index + 1, refused })
     }
 
-    /// Window files first, then the pair that names them: a pair on disk always has the windows that it names.
+    /// The window files are written first, then the pair with their names: a pair on the disk always has its windows.
     fn keep(&self, index: usize, kind: PairKind, seen: Seen, begun: Instant) -> Result<Measured> {
         let least = [0, 1].map(|side: usize| seen.windows[side].as_ref().and_then(climb::held_throughout));
         let at_least = least.map(|rate| rate.is_some());
-        // One arm that never breaks is an answer: its capacity is at least the end of the climb. Of an A/B pair in which none breaks
-        // nothing is known, while two equal arms that do the same are what a control is for.
+        // If only one arm never breaks, that is a result: its capacity is at least the end of the climb. If
+        // none breaks in an A/B pair, it has no result. In a control pair, two equal arms with the same
+        // outcome are a valid control.
         let is_known = |side: usize| at_least[side] && (kind == PairKind::Control || !at_least[1 - side]);
         let beyond = |side: usize| {
             seen.windows[side].as_ref().filter(|_| !is_known(side)).and_then(climb::beyond_reach)
@@ -681,7 +688,7 @@ impl Contest<'_> {
             }
             _ => None,
         };
-        // What can't be read in the first pair can't in any other.
+        // A value that can't be read in the first pair can't be read in the others.
         if let (Some(why), 0) = (&unread, index) {
             bail!(Usage(format!("{BUSY_OF_TARGET}{why}")));
         }
@@ -731,14 +738,14 @@ impl Contest<'_> {
     }
 }
 
-/// What came of a pair: its windows, as far as there are any, and how arms failed where one is missing.
+/// The outcome of a pair: its windows, and the failures of arms without one.
 #[derive(Debug, Default)]
 struct Seen {
     windows: [Option<Window>; 2],
     failures: Vec<Failure>,
 }
 
-/// An arm that did not start, or did not stand its load.
+/// An arm that did not start, or did not sustain its load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Failure {
     /// Its place in the pair: 0 for A, 1 for B or a twin.
@@ -752,7 +759,7 @@ impl Seen {
         Self { failures, ..Self::default() }
     }
 
-    /// Of two windows at once: one alone has nothing to be held against.
+    /// Of two concurrent windows. A single one has no counterpart.
     fn both(windows: [std::result::Result<Window, Failure>; 2]) -> Self {
         match windows {
             [Ok(a), Ok(b)] => Self { windows: [Some(a), Some(b)], failures: Vec::new() },
@@ -760,7 +767,7 @@ impl Seen {
         }
     }
 
-    /// What each arm did by itself, its crash included.
+    /// The troubles that each arm caused itself, its crash included.
     fn troubles(&self) -> [Vec<String>; 2] {
         [0, 1].map(|side: usize| {
             let crash = self.failures.iter().filter(|failure| failure.side == side);
@@ -770,7 +777,7 @@ impl Seen {
     }
 }
 
-/// Marks an error as one of an arm: it did not start, or did not stand its load. Says which arm, at what.
+/// Marks an error as one of an arm: it did not start, or did not sustain its load. It has the arm and the step.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 struct ArmFailed {
@@ -779,7 +786,7 @@ struct ArmFailed {
     what: String,
 }
 
-/// How far an arm had come when it failed.
+/// The stage at which an arm failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// It was not ready yet.
@@ -788,9 +795,9 @@ enum Stage {
     Load,
 }
 
-/// Marks an error as one of what is set for a side's windows.
+/// Marks an error as one of the external settings for a side's windows.
 #[derive(Debug, thiserror::Error)]
-#[error("what is set for {name}")]
+#[error("external settings for {name}")]
 struct ToBeSet {
     side: usize,
     name: String,
@@ -802,35 +809,35 @@ impl ToBeSet {
     }
 }
 
-/// In which pair an error came.
+/// The pair of an error.
 #[derive(Debug, thiserror::Error)]
 #[error("pair {number}")]
 struct InPair {
     number: usize,
-    /// The arm (0 for A, 1 for B) that can't be had.
+    /// The arm (0 for A, 1 for B) that can't be applied.
     refused: Option<usize>,
 }
 
-/// The arm (0 for A, 1 for B) of which an error says that it can't be had at all, by what sets it apart from the other one: its load makes no
-/// sense, its client does not take it, or a broker or the kernel refuses the value. `None` where something else went wrong.
+/// The arm (0 for A, 1 for B) that can't be applied at all, because of its difference from the other one: its load is invalid,
+/// its client rejects it, or a broker or the kernel rejects the value. `None` for any other error.
 pub fn refused_arm(error: &anyhow::Error) -> Option<usize> {
     error.downcast_ref::<InPair>()?.refused
 }
 
 #[cfg(any(test, feature = "fixtures"))]
-/// The error of a pair in which an arm was refused.
+/// The error of a pair in which an arm was rejected.
 pub fn refused_for_test(arm: usize) -> anyhow::Error {
-    anyhow::anyhow!("the setting is none").context(InPair { number: 1, refused: Some(arm) })
+    anyhow::anyhow!("the setting is invalid").context(InPair { number: 1, refused: Some(arm) })
 }
 
-/// In what the arms of a comparison differ.
+/// The difference between the arms of a comparison.
 #[derive(Debug, Clone, Copy)]
 struct Differ {
     loads: bool,
     sets: bool,
 }
 
-/// The side (0 for the first one of a pair) that is refused for what it has alone. What both have would be refused of both.
+/// The side (0 for the first one of a pair) that is rejected for what it has alone. What both have would be rejected for both.
 fn side_that_is_refused(error: &anyhow::Error, differ: Differ) -> Option<usize> {
     if lever::is_left(error) {
         return None;
@@ -843,12 +850,12 @@ fn side_that_is_refused(error: &anyhow::Error, differ: Differ) -> Option<usize> 
     error.downcast_ref::<ArmFailed>().filter(|_| differ.loads && of_the_load).map(|failed| failed.side)
 }
 
-/// What a window may take beside its load, a start and a stop: a topic that is filled, a broker that drains. It is long, since the guard is for the
-/// case that this process is gone.
+/// Time of a window besides its load, a start and a stop: filling a topic, draining a broker. It is generous, since the watchdog
+/// only acts if this process is gone.
 const GUARD_SPARE_S: f64 = 600.0;
 const LONGEST_GUARD_S: f64 = 86_400.0;
 
-/// After this time the guard takes back what a window has set.
+/// After this time the watchdog restores the settings of a window.
 fn guard_for(load: &Workload, place: &Place) -> Duration {
     let started_s = match place {
         Place::Program(program) => (program.ready_timeout + program.stop_timeout).as_secs_f64(),
@@ -867,16 +874,16 @@ fn in_its_window(side: &Side) -> ArmFailed {
     ArmFailed { side: side.index, at: Stage::Load, what }
 }
 
-/// Tells what an arm did from what ends the run. An arm that crashes is a result: a pair that does not count, kept with its
-/// reason, so that nobody measures it again until the arm happens to survive. An interrupt, a full disk, a setting or a client
-/// that can't be used say nothing of the arm.
+/// Separates the failures of an arm from errors that end the run. A crashed arm is a result: an excluded pair, stored with its
+/// reason, so that it is not repeated until the arm happens to survive. An interrupt, a full disk, or an unusable setting or
+/// client is not the arm's fault.
 ///
 /// # Errors
-/// With what ends the run.
+/// With the error that ends the run.
 fn of_arm<T>(done: Result<T>) -> Result<std::result::Result<T, Failure>> {
     match done {
         Ok(done) => Ok(Ok(done)),
-        // Whoever ends a window makes an arm fail in it, which is not the arm's doing.
+        // An interruption makes the arm fail in its window, which is not the arm's fault.
         Err(_) if interrupt::requested() => bail!("interrupted"),
         Err(error) => match arm_that_failed(&error) {
             Some((side, at)) => Ok(Err(Failure { side, at, reason: in_one_line(&error) })),
@@ -885,7 +892,7 @@ fn of_arm<T>(done: Result<T>) -> Result<std::result::Result<T, Failure>> {
     }
 }
 
-/// What a program said and where its log is; the command is the design's.
+/// A program's output and the place of its log. The command is in the design.
 pub fn in_one_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     let tells = |line: &&str| !(line.starts_with("command: ") || line.starts_with("next: "));
@@ -897,7 +904,7 @@ fn arm_that_failed(error: &anyhow::Error) -> Option<(usize, Stage)> {
     Some((failed.side, failed.at))
 }
 
-/// Whether it is an error that a target can cause: it did not start, did not answer, broke off.
+/// Whether a target can cause this error: it did not start, did not answer, or closed the connection.
 pub fn is_of_a_target(error: &anyhow::Error) -> bool {
     use LoadError::{Broken, Connect, Garbage, Mute, Refused, Slow, WarmUp};
     let load = error.downcast_ref::<LoadError>().is_some_and(|error| {
@@ -918,8 +925,8 @@ pub fn is_of_a_target(error: &anyhow::Error) -> bool {
     load || tool
 }
 
-/// What neighbours did in the two windows. Where a target's processes are not known its own CPU would pass for theirs, and
-/// pairs would be dropped for what the arms do: nothing is said of the others' CPU then, in either window.
+/// Disturbance by neighbours in the two windows. If a target's processes are not known, its own CPU would count as its
+/// neighbours', and pairs would be excluded because of the arms. In that case the others' CPU is left out of both windows.
 fn neighbours(windows: [&Window; 2]) -> [Neighbours; 2] {
     let known = windows.iter().all(|window| window.facts.target_cpu.is_some());
     windows.map(|window| {
@@ -928,10 +935,9 @@ fn neighbours(windows: [&Window; 2]) -> [Neighbours; 2] {
     })
 }
 
-/// When the two arms of a duet begin. They replay the same arrivals, but not in step: of two that wake at the same
-/// instant the first one would pay, every time, for waking the sleeping core, and the second would ride along. That is
-/// worth a third of the CPU per request on a virtual machine, always for the same arm. Half a gap beside the whole
-/// ones keeps evenly spaced requests apart too.
+/// The start times of the two arms of a duet. They replay the same arrivals, but not in step. If both woke at the same instant,
+/// the first one would always pay for waking the sleeping core. On a virtual machine that costs a third of the CPU per request,
+/// always for the same arm. Half a gap on top of whole gaps keeps evenly spaced requests apart, too.
 fn staggered(order: [usize; 2], workload: &Workload) -> [Instant; 2] {
     let gap_s = 1.0 / workload.requests_per_s;
     let gaps = (STAGGER_S / gap_s).floor() + 0.5;
@@ -946,27 +952,27 @@ fn foreign(running: &[Running; 2], targets: &[Targets; 2]) -> Vec<u32> {
     arms.flat_map(|(_, targets)| targets.pids.clone()).collect()
 }
 
-/// Runs a step for both sides in the given order; the answers stand in the order of the sides.
+/// Runs a step for both sides in the given order. The results are in the order of the sides.
 fn in_order<T>(order: [usize; 2], mut step: impl FnMut(usize) -> Result<T>) -> Result<[T; 2]> {
     let first = step(order[0])?;
     let second = step(order[1])?;
     Ok(if order[0] == 0 { [first, second] } else { [second, first] })
 }
 
-/// A window that the user ended before its time is none of a pair.
+/// A window that the user interrupted does not belong to a pair.
 pub fn whole(window: Window) -> Result<Window, LoadError> {
     if window.was_interrupted() { Err(LoadError::Interrupted) } else { Ok(window) }
 }
 
-/// What the arm of a window did by itself. A late generator is no fault of its target.
+/// The troubles that the arm of a window caused itself. A generator that fell behind is no fault of its target.
 pub fn troubles(window: &Window) -> Vec<String> {
-    // A late generator and a target that was not warm yet are no fault of what the arm is.
+    // A generator that fell behind and a target that was not warm are no fault of the arm.
     let is_cold = matches!(window.outcome, Outcome::Warming { .. });
     let failure = window.why_excluded().filter(|_| !is_late(window) && !is_cold);
     failure.into_iter().chain(own_events(window)).collect()
 }
 
-/// Whether the load's generator did not keep its schedule.
+/// Whether the load's generator fell behind its schedule.
 pub fn is_late(window: &Window) -> bool {
     matches!(window.outcome, Outcome::GeneratorLate { .. })
 }
@@ -1010,7 +1016,7 @@ mod tests {
         }
     }
 
-    /// Order of a real session: a B that fails always must not be measured to the end for the controls in between.
+    /// The order of a real session: a B that always fails must not run to the end because of the controls in between.
     #[test]
     fn a_control_in_between_does_not_hide_failures_in_a_row() {
         use PairKind::{Control, Test};
@@ -1026,7 +1032,7 @@ mod tests {
         assert_eq!(given_up(&[(Control, true), b_fails, (Control, true), (Control, true)]), Some(3));
     }
 
-    /// A crash, a saturation and a lost connection are the arm's own; a late generator is nobody's.
+    /// A crash, saturation and a lost connection are the arm's own fault. A generator that fell behind is nobody's.
     #[test]
     fn troubles_stand_with_the_arm_that_had_them() {
         use hone_record::EventKind::{
@@ -1048,8 +1054,8 @@ mod tests {
         let [a, b] = [crash(0, "A ended"), crash(1, "B ended")];
         let alone = Seen::both([Err(a.clone()), Ok(late)]);
         assert_eq!(alone.troubles(), [vec!["A ended".to_owned()], vec![]]);
-        assert_eq!(alone.windows, [None, None], "one alone has nothing to be held against");
-        // What ends both at once is no fault of one alone.
+        assert_eq!(alone.windows, [None, None], "one alone has no counterpart");
+        // A cause that ends both at once is no fault of one alone.
         let together = Seen::both([Err(a), Err(b)]).troubles();
         assert_eq!(together, [vec!["A ended".to_owned()], vec!["B ended".to_owned()]]);
     }
@@ -1071,12 +1077,12 @@ mod tests {
         assert!(!last_were_of(1, [of_b(), pair(test, &[], &[]), of_b()].iter()));
         let of_a = || pair(test, &["died"], &[]);
         assert!(last_were_of(0, [of_a(), pair(control, &["died"], &[]), of_a(), of_a()].iter()));
-        // Where the control gives up, B is known by its own windows alone.
+        // If the control gives up, only B's own windows show whether B is fine.
         let seen = |b: &[&str]| PairOutcome { window_b: "b.json".to_owned(), ..pair(test, &["died"], b) };
         assert!(b_has_stood([seen(&[]), of_a(), pair(control, &["died"], &["died"])].iter()));
         assert!(!b_has_stood([seen(&[]), seen(&["died"])].iter()));
         assert!(!b_has_stood([of_a(), pair(control, &["died"], &[])].iter()));
-        // A late generator is no fault of a target, and tells all the same that it does not keep up with that side.
+        // A generator that fell behind is no fault of a target, but shows that it can't sustain that side.
         let late = |late: [bool; 2]| PairOutcome { late, ..pair(test, &[], &[]) };
         let (late_a, late_b) = (|| late([true, false]), || late([false, true]));
         let for_b = [late_b(), pair(control, &[], &[]), of_b(), late_b()];
@@ -1117,15 +1123,15 @@ mod tests {
         assert_eq!(side_that_is_refused(&set(refused("INVALID_CONFIG").into()), both), Some(0));
         let same = Differ { sets: false, ..both };
         assert_eq!(side_that_is_refused(&set(refused("INVALID_CONFIG").into()), same), None);
-        // Somebody else sets it, too; nobody may; nobody answers.
+        // Another program also changes it; the rights are missing; there is no answer.
         assert_eq!(side_that_is_refused(&set(anyhow::anyhow!("x was `1` and is `2` now")), both), None);
         assert_eq!(side_that_is_refused(&set(refused("CLUSTER_AUTHORIZATION_FAILED").into()), both), None);
         let error = refused_for_test(1).context("the run");
         assert_eq!(refused_arm(&error), Some(1));
-        assert_eq!(format!("{error:#}"), "the run: pair 1: the setting is none");
+        assert_eq!(format!("{error:#}"), "the run: pair 1: the setting is invalid");
     }
 
-    /// A service that takes an hour to start is no reason to take its settings away while it does.
+    /// The settings must stay while a service takes an hour to start.
     #[test]
     fn the_guard_waits_for_a_start_and_a_stop() {
         let load = Workload { duration_s: 10.0, timeout_s: 5.0, ..window().workload };

@@ -1,42 +1,42 @@
-//! How a verb ends: done, worse, or by an error of a kind that says what follows.
+//! The end of a verb: done, worse, or an error whose kind determines the exit code.
 
 use std::process::ExitCode;
 
 use crate::folder::RunFolder;
 
-/// How a verb ended; the exit code is an interface.
+/// The end of a verb. Its exit code is an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// 0: done.
     Done,
-    /// 1: could not, and the output has said why.
+    /// 1: failed, and the output has the reason.
     CouldNot,
-    /// 3: measured, and worse.
+    /// 3: measured, and the result is worse.
     Worse,
 }
 
-/// The user asked for something that makes no sense: exit code 2.
+/// An invalid request of the user: exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// What went wrong around a target, and says nothing of the target: no port is free, a folder is full.
+/// An error in the target's surroundings that is not the target's fault: no free port, a full disk.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NotItsOwn(pub String);
 
-/// How to go on, as the outermost context of an error: it is told last, as a line of its own.
+/// The command to continue, as the outermost context of an error. It is printed last, on its own line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WayOn(pub String);
 
 impl WayOn {
-    /// An interrupted run, or one that failed, goes on by this command.
+    /// The command that continues an interrupted or failed run.
     pub fn resume(verb: &str, folder: &RunFolder) -> Self {
-        Self(format!("to go on after the last pair: hone {verb} --resume {}", folder.path().display()))
+        Self(format!("hone {verb} --resume {} continues after the last pair", folder.path().display()))
     }
 
-    /// A result of a run, with the command by which it goes on; an error that would only come again has its own way out in its words.
+    /// Adds the command that continues a run to its error. An error that would repeat contains its own next step.
     pub fn behind<T>(result: anyhow::Result<T>, verb: &str, folder: &RunFolder) -> anyhow::Result<T> {
         result.map_err(|error| {
             let beyond = error.downcast_ref::<BeyondReach>();
@@ -48,13 +48,13 @@ impl WayOn {
     }
 }
 
-/// A window whose capacity is not known though the target kept its promise: to leave it out would flatter the other arm.
+/// A window without a known capacity although the target met its SLO. Excluding it would make the other arm look better.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("{why}")]
 pub struct BeyondReach {
-    /// Which step was beyond reach, and why.
+    /// The step that was out of reach, with the reason.
     pub why: String,
-    /// Whether the same run, gone on with, may find more. Where the climb was too short it would measure the same again.
+    /// Whether resuming the run may help. If the climb was too short, it would measure the same again.
     pub may_go_on: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Records that tests begin with and change.
+//! Records that tests start from and modify.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub fn window() -> Window {
     }
 }
 
-/// What one consumer saw of 1,000 records, of which 15 never came within a second.
+/// One consumer's view of 1,000 records, of which 15 did not arrive within a second.
 pub fn end_to_end() -> EndToEnd {
     let (mut latency, mut missing_latency) = (Hdr::new(), Hdr::new());
     (1..=985).for_each(|us| latency.record_ns(us * 1_000));
@@ -88,7 +88,7 @@ fn judgement(metric: Metric, verdict: Verdict, primary: bool) -> Judgement {
     Judgement { estimate, control: None, verdict, why: "the interval excludes 1".to_owned(), primary }
 }
 
-/// Eight pairs whose primary metric is better, with a guard metric of this verdict, or one that was not seen.
+/// Eight pairs whose primary metric is better, with a guard metric of this verdict, or with a guard metric without values.
 pub fn comparison(guard: Option<Verdict>) -> Comparison {
     let guards = vec![Metric::LatencyP99];
     let primary = judgement(Metric::CpuPerRecord, Verdict::Better, true);

@@ -1,4 +1,4 @@
-//! A run's folder: every stage ends in a file that the next one can read alone.
+//! A run's folder. Every stage ends with a file that the next stage can read alone.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::reader::{self, Caller};
 
-/// The records that stand for a whole run of something that was tried.
+/// The records that stand for a complete run.
 pub const TRIED: [&str; 6] = [
     "commit-gate.json",
     "optimization.json",
@@ -21,7 +21,7 @@ pub const TRIED: [&str; 6] = [
     "tuning.json",
 ];
 
-/// The records that stand for a whole run; those that may lie beside another one come last.
+/// The records that stand for a complete run. Those that may accompany another one come last.
 pub const RESULTS: [&str; 8] = {
     let [gate, optimization, comparison, proof, host_trial, tuning] = TRIED;
     [gate, optimization, comparison, proof, host_trial, tuning, "capacity.json", "curve.json"]
@@ -33,29 +33,32 @@ pub struct RunFolder {
     path: PathBuf,
 }
 
-/// A run's folder that is nobody else's as long as this lives.
+/// An exclusive hold on a run's folder, as long as this lives.
 #[derive(Debug)]
 pub struct Held {
     _lock: File,
 }
 
 impl RunFolder {
-    /// Takes it.
+    /// Takes the hold.
     ///
     /// # Errors
-    /// When another process has it.
+    /// When another process holds it.
     pub fn held(&self) -> Result<Held> {
         let path = self.join("lock");
         let lock = File::create(&path).with_context(|| format!("{} can't be written", path.display()))?;
         match lock.try_lock() {
             Ok(()) => Ok(Held { _lock: lock }),
-            Err(_) => bail!("the run in {} still goes on; wait for it, or end it", self.path.display()),
+            Err(_) => {
+                bail!("the run in {} is still active\n  next: wait for it, or end it", self.path.display())
+            }
         }
     }
 
-    /// Makes `parent/name-NNN` with the next free number, and proves that it can be written.
+    /// Creates `parent/name-NNN` with the next free number, and checks that it is writable.
     pub fn create(parent: &Path, name: &str) -> Result<Self> {
-        let cannot = || format!("the output folder {} can't be written; name another one", parent.display());
+        let cannot =
+            || format!("the output folder {} can't be written\n  next: name another one", parent.display());
         fs::create_dir_all(parent).with_context(cannot)?;
         for number in 1..100_000 {
             let path = parent.join(format!("{name}-{number:03}"));
@@ -65,21 +68,24 @@ impl RunFolder {
                 Err(error) => return Err(error).with_context(cannot),
             }
         }
-        bail!("{} is full of runs named {name}", parent.display())
+        bail!("{} has no free number for another run named {name}", parent.display())
     }
 
     /// Opens an earlier run's folder.
     pub fn open(path: &Path) -> Result<Self> {
         let path = path.canonicalize().with_context(|| {
-            format!("there is no run folder {}; name one that a run told when it began", path.display())
+            format!(
+                "there is no run folder {}\n  next: name the folder that the run printed when it started",
+                path.display()
+            )
         })?;
         if !path.is_dir() {
-            bail!("{} is not a folder; name the folder of a run", path.display());
+            bail!("{} is not a folder\n  next: name the folder of a run", path.display());
         }
         Self { path }.proved()
     }
 
-    /// Proves by writing, because rights, quotas and read-only mounts all look different from outside.
+    /// Checks by writing a file, because rights, quotas and read-only mounts all look different from outside.
     fn proved(self) -> Result<Self> {
         let probe = self.path.join(".writable");
         File::create(&probe)
@@ -89,12 +95,12 @@ impl RunFolder {
         Ok(self)
     }
 
-    /// The folder itself.
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where this run and others lie, with their ledger.
+    /// The folder of this and other runs, with their ledger.
     pub fn home(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
     }
@@ -104,17 +110,17 @@ impl RunFolder {
         self.path.join(name)
     }
 
-    /// Where servers keep their data while they run.
+    /// The folder for the data of running servers.
     pub fn scratch(&self) -> PathBuf {
         self.join("scratch")
     }
 
-    /// Writes a record whole or not at all.
+    /// Writes a record completely or not at all.
     pub fn write_record<T: Body>(&self, name: &str, body: T) -> Result<PathBuf> {
         self.write_text(name, &Envelope::new(body).to_text()?)
     }
 
-    /// Writes a text whole or not at all: a new file that then takes the name.
+    /// Writes a text completely or not at all: a new file replaces the old one.
     pub fn write_text(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.join(name);
         let failed = || format!("{} can't be written", path.display());
@@ -128,7 +134,7 @@ impl RunFolder {
         Ok(path)
     }
 
-    /// Removes a note; one that is not there is as good.
+    /// Removes a note. A missing one is no error.
     pub fn remove(&self, name: &str) -> Result<()> {
         let path = self.join(name);
         match fs::remove_file(&path) {
@@ -139,16 +145,16 @@ impl RunFolder {
         }
     }
 
-    /// Writes a private note of this run (not a record that others read).
+    /// Writes a private note of this run (not a record for others).
     pub fn write_note<T: Serialize>(&self, name: &str, note: &T) -> Result<()> {
         self.write_text(name, &serde_json::to_string_pretty(note)?).map(|_| ())
     }
 
-    /// A note of an earlier attempt; `None` when that step was not finished.
+    /// A note of an earlier attempt; `None` if that step was not finished.
     pub fn read_note<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         let Some(text) = self.read_text(name)? else { return Ok(None) };
         let note = serde_json::from_str(&text).with_context(|| {
-            format!("{} is not what this version of hone writes; start a new run", self.join(name).display())
+            format!("{} has an unknown format\n  next: start a new run", self.join(name).display())
         })?;
         Ok(Some(note))
     }
@@ -162,6 +168,39 @@ impl RunFolder {
             Err(error) => Err(error).with_context(|| format!("{} can't be read", path.display())),
         }
     }
+}
+
+/// Whether a run's folder has a name of this kind: `compare-001`.
+pub fn is_named(path: &Path, kind: &str) -> bool {
+    let number = path.file_name().and_then(|name| name.to_str()?.strip_prefix(kind)?.strip_prefix('-'));
+    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The run that `--resume` names, or without a name the newest one in `home` of this verb, whose folders `is_one` knows.
+///
+/// # Errors
+/// When there is none.
+pub fn to_resume(
+    named: Option<&Path>,
+    home: &Path,
+    verb: &str,
+    is_one: impl Fn(&Path) -> bool,
+) -> Result<PathBuf> {
+    if let Some(path) = named {
+        return Ok(path.to_owned());
+    }
+    let entries = fs::read_dir(home).into_iter().flatten().flatten();
+    let run = |entry: fs::DirEntry| {
+        let is_one = entry.path().is_dir() && is_one(&entry.path());
+        let changed = entry.metadata().ok()?.modified().ok()?;
+        is_one.then(|| (changed, entry.path()))
+    };
+    entries.filter_map(run).max().map(|(_, path)| path).with_context(|| {
+        format!(
+            "there is no run of `hone {verb}` in {} to continue\n  next: name its folder (--resume RUN), or begin a new run",
+            home.display()
+        )
+    })
 }
 
 /// Reads a record file.
@@ -198,7 +237,7 @@ mod tests {
         let file = parent.path().join("file");
         fs::write(&file, "x").unwrap();
         let message = format!("{:#}", RunFolder::create(&file, "run").unwrap_err());
-        assert!(message.contains("can't be written; name another one"), "{message}");
+        assert!(message.contains("\n  next: name another one"), "{message}");
         assert!(RunFolder::open(&file).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The guard of a change of the kernel's settings: a process that takes it back when nobody confirms it.
+//! The rollback watchdog of a change of kernel settings: a process that rolls the change back if nobody confirms it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,14 +8,16 @@ use hone_tool::Call;
 
 use crate::ending::Usage;
 
-/// The guard is a unit of systemd where that runs the machine, since the end of a login session may end all processes that
-/// began in it; else a process with a session of its own.
+/// The watchdog is a systemd unit where systemd runs the machine, since the end of a login session may end all its processes.
+/// Otherwise it is a process in its own session.
 ///
 /// # Errors
 /// When it can't be started, in words.
 pub fn start(root: &Path, id: &str, ledger: Option<&Path>) -> Result<(), String> {
     let text = |path: &Path, what: &str| {
-        path.to_str().map(str::to_owned).ok_or_else(|| Usage(format!("the {what} is no UTF-8")).to_string())
+        path.to_str()
+            .map(str::to_owned)
+            .ok_or_else(|| Usage(format!("the {what} is not valid UTF-8")).to_string())
     };
     let root_text = text(root, "root")?;
     let ledger = ledger.map(std::path::absolute).transpose().map_err(|error| error.to_string())?;
@@ -39,7 +41,7 @@ fn start_unit(id: &str, arguments: &[&str]) -> Result<(), String> {
     runner.run(&unit(found.path(), id, &program, arguments)).map(|_| ()).map_err(told)
 }
 
-/// systemd starts a guard again that was killed, which keeps its time then, and for as long as it does not end in order.
+/// systemd restarts a killed watchdog, which keeps its time limit, until it exits in order.
 fn unit(systemd_run: &Path, id: &str, program: &Path, arguments: &[&str]) -> Call {
     let name = format!("--unit=hone-guard-{id}");
     Call::new("systemd-run", systemd_run, "/")
@@ -51,10 +53,10 @@ fn unit(systemd_run: &Path, id: &str, program: &Path, arguments: &[&str]) -> Cal
         .limit(Duration::from_secs(20))
 }
 
-/// A kernel without memory ends other processes first. -1000 would be never, which is not ours to ask for.
+/// When memory runs out, the kernel ends other processes first. -1000 would be never, which Hone does not request.
 const SPARED: i32 = -900;
 
-/// Makes the kernel spare this process. Whoever may not ask for that is a guard all the same.
+/// Asks the kernel to spare this process. Without that right the watchdog works all the same.
 pub fn outlive_others() {
     let _ = std::fs::write("/proc/self/oom_score_adj", SPARED.to_string());
 }

@@ -1,4 +1,4 @@
-//! What was changed on a host, for the ledger. Nothing is measured here, so there is no verdict.
+//! Ledger entries about changes of a host. They have no verdict, since nothing is measured.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,17 @@ use hone_record::LedgerEntry;
 use crate::ledger;
 use crate::progress::Progress;
 
-/// The host's ledger. It lies beside the journals, since a change is the host's and not that of the folder in which somebody was when he
-/// made it; `hone host uninstall` takes it away with them.
+/// The host's ledger. It is next to the journals, since a change belongs to the host and not to the user's folder. `hone host
+/// uninstall` removes it with them.
 pub struct HostLedger {
     root: PathBuf,
     path: PathBuf,
-    /// Behind commands that are told, so that they are about this root.
+    /// Options for the printed commands, so that they use this root.
     options: String,
 }
 
 impl HostLedger {
-    /// The one that is named, or that beside the journals below this root.
+    /// The named ledger, or the one next to the journals below this root.
     pub fn at(root: &Path, named: Option<&Path>) -> Self {
         let path = named.map_or_else(|| root.join(FOLDER).join(ledger::NAME), Path::to_owned);
         let is_here = root == Path::new("/");
@@ -29,12 +29,12 @@ impl HostLedger {
         Self { root: root.to_owned(), path, options }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A change in words: the profile that its journal names.
+    /// A change in words: the profile from its journal.
     fn change(&self, id: &str) -> String {
         let journal = self.root.join(FOLDER).join(format!("{id}.journal"));
         let known = journal::read(&journal).map(|state| state.begun.profile).unwrap_or_default();
@@ -42,7 +42,7 @@ impl HostLedger {
     }
 
     fn undo(&self, id: &str) -> String {
-        format!("hone host revert --change {id}{}", self.options)
+        format!("hone host rollback --change-id {id}{}", self.options)
     }
 
     /// Enters a change that was made.
@@ -50,7 +50,7 @@ impl HostLedger {
         let written: Vec<String> =
             plan.steps(all).iter().map(|step| format!("{} = {}", step.path, step.value)).collect();
         let until = applied.confirm_within_s.map_or_else(
-            || "until the next boot, or until it is taken back".to_owned(),
+            || "until the next boot, or until it is rolled back".to_owned(),
             |seconds| format!("for {seconds} s, unless confirmed"),
         );
         self.enter(
@@ -68,17 +68,17 @@ impl HostLedger {
         )
     }
 
-    /// Enters that a change stays.
+    /// Enters that a change is confirmed.
     pub fn confirmed(&self, confirmed: &Confirmed, progress: &Progress) -> Result<()> {
         let stays = match &confirmed.files[..] {
             [] => "for this boot".to_owned(),
-            files => format!("also for the next boot, by {}", files.join(", ")),
+            files => format!("also after a reboot, by {}", files.join(", ")),
         };
         let left_out = confirmed.left_out.iter().map(|what| format!("; not {what}")).collect::<String>();
         self.enter(
             LedgerEntry {
                 change: self.change(&confirmed.id),
-                question: format!("Does change {} stay?", confirmed.id),
+                question: format!("Is change {} confirmed?", confirmed.id),
                 decision: "confirmed".to_owned(),
                 why: format!("{stays}{left_out}"),
                 undo: Some(self.undo(&confirmed.id)),
@@ -89,7 +89,7 @@ impl HostLedger {
         )
     }
 
-    /// Enters that a change is gone.
+    /// Enters that a change is rolled back.
     pub fn taken_back(&self, verb: &str, back: &TakenBack, progress: &Progress) -> Result<()> {
         let attributes = back.outcomes.iter().filter(|outcome| !outcome.is_back());
         let attributes = attributes.map(|outcome| outcome.path.as_str());
@@ -97,15 +97,15 @@ impl HostLedger {
         let left: Vec<&str> = attributes.chain(files).collect();
         let why = match &left[..] {
             [] if back.other_boot && back.outcomes.is_empty() => {
-                "the machine has booted since, and the change went with that boot".to_owned()
+                "the machine was rebooted, which ended the change".to_owned()
             }
-            [] => format!("{} attributes say what they said before", back.outcomes.len()),
-            left => format!("but for {}", left.join(", ")),
+            [] => format!("{} attributes have their original values", back.outcomes.len()),
+            left => format!("except for {}", left.join(", ")),
         };
         self.enter(
             LedgerEntry {
                 change: self.change(&back.id),
-                question: format!("Is change {} gone?", back.id),
+                question: format!("Is change {} rolled back?", back.id),
                 decision: "taken back".to_owned(),
                 experiment: format!("host change {}", back.id),
                 why,

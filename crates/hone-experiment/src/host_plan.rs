@@ -1,4 +1,4 @@
-//! What a profile would change on a host, from its name or its file, and the change itself.
+//! The plan of a profile on a host, from its name or its file, and the change itself.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -18,7 +18,7 @@ use hone_host::saved_plan::{self, SavedPlan, SavedPlanError};
 use crate::ending::{NotItsOwn, Usage};
 use crate::guard;
 
-/// Which disks are meant: those below a folder, or named ones.
+/// The selected disks: those below a folder, or named ones.
 #[derive(Debug, Clone, Default)]
 pub struct DiskChoice {
     /// The broker's data folder.
@@ -27,18 +27,18 @@ pub struct DiskChoice {
     pub disks: Vec<String>,
 }
 
-/// A host as a plan needs it.
+/// The inputs of a plan on a host.
 pub struct HostView {
     /// Its files.
     pub files: Files,
-    /// The way of the data; nothing where neither folder nor disk was named.
+    /// The path to the data; empty without a folder or disk.
     pub data: DataPath,
-    /// What decides what can matter.
+    /// Facts that decide which knobs can matter.
     pub facts: Facts,
 }
 
 impl DiskChoice {
-    /// Looks at the host below this root.
+    /// Examines the host below this root.
     pub fn look(&self, root: &Path) -> Result<HostView> {
         let files = Files::new(root);
         let data = self.data_path(&files, root)?;
@@ -49,18 +49,23 @@ impl DiskChoice {
     fn data_path(&self, files: &Files, root: &Path) -> Result<DataPath> {
         let mut found = DataPath::default();
         if let Some(folder) = &self.folder {
-            // The disk of the folder above it would be another one than is meant.
+            // The parent folder could be on another disk.
             if root == Path::new("/") && !folder.is_dir() {
                 bail!(Usage(format!(
-                    "--data {}: there is no such folder; name the one that holds the broker's data, or its disk by --disk",
+                    "--data {}: the folder does not exist\n  next: name the folder of the broker's data, or \
+                     its disk with --disk",
                     folder.display()
                 )));
             }
             found = disks::of_folder(files, root, folder);
         }
         for name in &self.disks {
-            let named = disks::of_name(files, name)
-                .ok_or_else(|| Usage(format!("{name} is no disk of this machine; /sys/block lists them")))?;
+            let named = disks::of_name(files, name).ok_or_else(|| {
+                Usage(format!(
+                    "this machine has no disk {name}\n  next: choose one from \
+                     /sys/block"
+                ))
+            })?;
             found.top = found.top.or(named.top);
             found.layers.extend(named.layers);
             found.disks.extend(named.disks);
@@ -79,7 +84,7 @@ pub fn profile(name: &str) -> Result<Profile> {
         std::io::stdin()
             .take(LONGEST_BYTES)
             .read_to_string(&mut text)
-            .context("standard input is no profile")?;
+            .context("standard input is not a profile")?;
         return profile::parse("(standard input)", &text).map_err(|error| Usage(error.to_string()).into());
     }
     if let Some((name, text)) = OWN.iter().find(|(own, _)| *own == name) {
@@ -89,18 +94,18 @@ pub fn profile(name: &str) -> Result<Profile> {
     profile::parse(name, &text).map_err(|error| Usage(error.to_string()).into())
 }
 
-/// The text of a file that is named in place of one of Hone's own profiles.
+/// The text of a file that is named instead of one of Hone's own profiles.
 ///
 /// # Errors
 /// When it can't be read.
 pub fn profile_file(name: &str) -> Result<String> {
     std::fs::read_to_string(name).with_context(|| {
         let names: Vec<&str> = OWN.iter().map(|(name, _)| *name).collect();
-        format!("{name} is neither a profile ({}) nor a file that can be read", names.join(", "))
+        format!("{name} is neither a profile ({}) nor a readable file", names.join(", "))
     })
 }
 
-/// What a profile would do here.
+/// The plan of a profile on this host.
 pub fn planned(name: &str, disks: &DiskChoice, root: &Path) -> Result<Plan> {
     let profile = profile(name)?;
     let HostView { files, data, facts } = disks.look(root)?;
@@ -109,29 +114,33 @@ pub fn planned(name: &str, disks: &DiskChoice, root: &Path) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The plan of a file, if the host is still the one that it was made for.
+/// A stored plan, if the host has not changed since then.
 pub fn saved(name: &str, root: &Path) -> Result<Plan> {
     let text = std::fs::read_to_string(name).with_context(|| format!("the plan {name} can't be read"))?;
     let plan: SavedPlan = serde_json::from_str(&text)
         .map_err(SavedPlanError::from)
-        .with_context(|| format!("{name} is no saved plan"))?;
+        .with_context(|| format!("{name} is not a saved plan"))?;
     Ok(saved_plan::check(&Files::new(root), plan)?)
 }
 
-/// Keeps a plan in a file, with what each setting says now.
+/// Stores a plan in a file, with the current value of each setting.
 ///
 /// # Errors
 /// When it can't be written.
 pub fn save(path: &Path, plan: Plan, root: &Path) -> Result<()> {
     if !saved_plan::is_name(&path.display().to_string()) {
-        bail!(Usage(format!("{} has to end in .json, by which apply knows a plan", path.display())));
+        bail!(Usage(format!(
+            "the name {} must end in .json, because `hone host apply` recognises a plan by \
+             that",
+            path.display()
+        )));
     }
     let saved = saved_plan::save(&Files::new(root), plan)?;
     std::fs::write(path, serde_json::to_string_pretty(&saved)? + "\n")
-        .with_context(|| format!("the plan can't be written into {}", path.display()))
+        .with_context(|| format!("the plan {} can't be written", path.display()))
 }
 
-/// Makes what a plan says; nothing where there is nothing to write. `ledger` is where the guard enters what it takes back.
+/// Applies a plan; `None` if there is nothing to write. The watchdog enters a rollback in `ledger`.
 pub fn apply(
     root: &Path,
     plan: &Plan,
@@ -150,19 +159,20 @@ pub fn apply(
     made.map(Some).map_err(with_what_is_left)
 }
 
-/// What was not taken back after a failed step is part of what is told.
+/// Adds the settings that were not rolled back after a failed step to the error.
 fn with_what_is_left(error: CommitError) -> anyhow::Error {
     let CommitError::TakenBack { outcomes, unkept, .. } = &error else { return error.into() };
     let left: Vec<&str> =
         outcomes.iter().filter(|outcome| !outcome.is_back()).map(|outcome| outcome.path.as_str()).collect();
     let mut text = error.to_string();
     if !left.is_empty() {
-        let _ = write!(text, ", but for {}; `hone host revert --force` writes over these", left.join(", "));
+        let _ =
+            write!(text, ", except for {}; `hone host rollback --force` overwrites these", left.join(", "));
     }
     if let Some(why) = unkept {
         let _ = write!(
             text,
-            "; its journal does not say so ({why}): run `hone host recover` once that is mended"
+            "; its journal could not be updated ({why}): run `hone host recover` when that is fixed"
         );
     }
     if left.is_empty() && unkept.is_none() { error.into() } else { NotItsOwn(text).into() }

@@ -1,4 +1,4 @@
-//! What all entries of the ledger have in common, whoever decides, and what is said when one can't be written.
+//! What all ledger entries have in common, and the error when one can't be written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -19,20 +19,20 @@ use crate::reader::{self, Caller, Reader};
 /// The ledger's name, in the folder of the runs.
 pub const NAME: &str = "ledger.jsonl";
 
-/// Who is said to have decided, where it shall not be the user's and the machine's name.
+/// The decider in new entries, instead of the user's and the machine's name.
 const WHO: &str = "HONE_WHO";
 
-/// Digits of a program's hash that tell builds apart.
+/// Digits of a program's hash, enough to tell builds apart.
 const SHORT: usize = 12;
 
-/// The folder beside a ledger with the records that were pulled with those of other hosts, a folder for each run.
+/// The folder next to a ledger for the records that were pulled from other hosts, with one folder per run.
 pub const RECORDS: &str = "records";
 /// Digits of a line's hash in the name of a pulled run's folder.
 const OF_LINE: usize = 16;
-/// Of a run's own name there.
+/// Length limit of a run's own name there.
 const LONGEST_NAME: usize = 100;
 
-/// An entry of a command, with what does not depend on what was decided.
+/// The fields of an entry that do not depend on the decision.
 pub fn entry(verb: &str) -> LedgerEntry {
     LedgerEntry {
         at_unix_ms: now_unix_ms(),
@@ -51,9 +51,9 @@ fn who() -> String {
     said(WHO).unwrap_or_else(|| format!("{}@{}", user(), host.trim()))
 }
 
-/// As the machine's own list has it: services and containers have no USER in their environment.
+/// From the system's list of users: services and containers have no USER in their environment.
 fn own_name() -> String {
-    // SAFETY: takes nothing and can't fail.
+    // SAFETY: takes no argument and can't fail.
     let uid = unsafe { libc::getuid() }.to_string();
     let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let is_own = |line: &&str| line.split(':').nth(2) == Some(&*uid);
@@ -61,22 +61,22 @@ fn own_name() -> String {
     name.map_or_else(|| format!("uid {uid}"), str::to_owned)
 }
 
-/// The version, and the beginning of the SHA-256 of the program that runs: two builds may have one version.
+/// The version, and the start of the SHA-256 of the running program: two builds may have the same version.
 fn build() -> &'static str {
     static BUILD: OnceLock<String> = OnceLock::new();
     BUILD.get_or_init(|| {
         let version = env!("CARGO_PKG_VERSION");
-        // The file that runs, also where another one has its name by now.
+        // The running file, even if another file has its name by now.
         let program = fs::read("/proc/self/exe").map(|bytes| sha256_hex(&bytes));
         let short = program.ok().and_then(|hash| hash.get(..SHORT).map(str::to_owned));
         short.map_or_else(|| version.to_owned(), |short| format!("{version} ({short})"))
     })
 }
 
-/// Puts an entry into a ledger.
+/// Appends an entry to a ledger.
 ///
 /// # Errors
-/// When it can't be written; the error shows the entry, so that it is not lost.
+/// When it can't be written. The error contains the entry, so that it is not lost.
 pub fn enter(path: &Path, entry: &LedgerEntry, progress: &Progress) -> Result<()> {
     let appended = append(path, entry).with_context(|| not_written(entry))?;
     for line in remarks(&appended, path) {
@@ -87,7 +87,7 @@ pub fn enter(path: &Path, entry: &LedgerEntry, progress: &Progress) -> Result<()
 
 fn append(path: &Path, entry: &LedgerEntry) -> Result<Appended, LedgerError> {
     if let Some(folder) = path.parent() {
-        // Where it can't be made, opening the file tells why.
+        // If the folder can't be created, opening the file gives the reason.
         let _ = fs::create_dir_all(folder);
     }
     Ledger::at(path).append(entry)
@@ -95,21 +95,22 @@ fn append(path: &Path, entry: &LedgerEntry) -> Result<Appended, LedgerError> {
 
 fn not_written(entry: &LedgerEntry) -> String {
     let line = hone_ledger::line_of(entry).unwrap_or_default();
-    format!("the ledger's entry was not written; this is it: {}\n  why", line.trim_end())
+    format!("the ledger entry was not written; this is the entry: {}\n  reason", line.trim_end())
 }
 
-/// What was found where the entry went.
+/// Problems in the existing lines of the ledger.
 fn remarks(appended: &Appended, path: &Path) -> Vec<String> {
     let path = path.display();
     let torn = appended.behind.as_ref().map(|torn| {
         format!(
-            "{path}: line {} is a piece of an entry, whose writer was killed; it stays there, and the new entry has a line of its own",
+            "{path}: line {} is a partial entry, whose writer was killed; it stays, and the new entry is on \
+             the next line",
             torn.line
         )
     });
     let fault = appended.fault.as_ref().map(|fault| {
         format!(
-            "{path}: line {} is not as it was written ({}); see: hone ledger verify {path}",
+            "{path}: line {} was changed after it was written ({}); check it with: hone ledger verify {path}",
             fault.line,
             fault.meaning.label()
         )
@@ -117,8 +118,8 @@ fn remarks(appended: &Appended, path: &Path) -> Vec<String> {
     torn.into_iter().chain(fault).collect()
 }
 
-/// Enters a run in its ledger once. A run that is resumed, or that was killed between the entry and its note, gets no second entry. `entry` gets
-/// the run's folder as text, and Hone adds the windows of `comparison`.
+/// Enters a run in its ledger once. A run that is resumed, or that was killed between the entry and its note, gets no second
+/// entry. `entry` gets the run's folder as text, and Hone adds the windows of `comparison`.
 ///
 /// # Errors
 /// As for [`enter`], and when a window or the note can't be read or written.
@@ -144,8 +145,9 @@ pub fn enter_once(
             == (&entry.run, &entry.verb, &entry.change, &entry.workload, &entry.records)
             && (&other.question, &other.decision) == (&entry.question, &entry.decision)
     };
-    // No other entry rests on the same windows. Of those that rest on none, a later round of the run may ask and decide the same, and so may an
-    // earlier run whose folder had this path and is gone: only the time tells which one an earlier attempt was about to write.
+    // No other entry is based on the same windows. Entries without windows may repeat: a later round of the
+    // run can have the same question and decision, and so can an earlier run whose folder had this path. Only
+    // the time identifies the entry of an earlier attempt.
     let rests_on_windows = windows_of(&entry).next().is_some();
     let is_it = |other: &LedgerEntry| same(other) && (rests_on_windows || begun == Some(other.at_unix_ms));
     let known = Ledger::at(path).check().unwrap_or_default();
@@ -156,24 +158,25 @@ pub fn enter_once(
     folder.write_note(note, &Entered::Whole(true))
 }
 
-/// What a run's note says of an entry.
+/// The state of an entry in a run's note.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Entered {
     /// It is in the ledger.
     Whole(bool),
-    /// It was about to be written there, with this time in it.
+    /// It was about to be written, with this time.
     Begun { at_unix_ms: u64 },
 }
 
-/// The files that a comparison rests on, with their hashes: its design with the rule, and the windows that count. What was concluded of
-/// them can be concluded again, and is written anew by a run that is resumed.
+/// The files on which a comparison is based, with their hashes: its design with the rule, and the valid windows. Conclusions are
+/// not included, since a resumed run computes and writes them again.
 ///
 /// # Errors
 /// When a window can't be read.
 pub fn records(folder: &RunFolder, comparison: &Comparison) -> Result<Vec<RecordRef>> {
     let windows = comparison.counted_windows();
-    // The design lies beside the windows' folder; that of variants in rounds has the variant's name. A load's name may end like that folder's.
+    // The design is next to the windows' folder. With variants in rounds it has the variant's name. A load's
+    // name may end like that folder's.
     let place = comparison.pairs.iter().find_map(|pair| Some(pair.window_a.rsplit_once("windows/")?.0));
     let designs =
         place.map(|place| [format!("{place}design.json"), format!("{place}design-{}.json", comparison.b)]);
@@ -196,15 +199,16 @@ pub fn hash_of(path: &Path) -> Result<String> {
     hash_by(&Caller, path)
 }
 
-/// The same, by a reader.
+/// The same with a reader.
 ///
 /// # Errors
-/// When it can't be read, or may not be.
+/// When it can't be read, or the reader does not allow it.
 pub fn hash_by(reader: &dyn Reader, path: &Path) -> Result<String> {
     Ok(sha256_hex(&reader::bytes(reader, path)?))
 }
 
-/// The name of a run's folder among those that were pulled: every machine numbers its runs from one on, so the hash of its first line is in it.
+/// The folder name of a pulled run. It contains the hash of the run's first line, because every machine numbers its runs from
+/// one.
 pub fn pulled_name(run: &str, line_hash: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let name = Path::new(run).file_name().unwrap_or_default().to_string_lossy();
@@ -213,16 +217,16 @@ pub fn pulled_name(run: &str, line_hash: &str) -> String {
     format!("{}-{hash}", name.trim_start_matches('.'))
 }
 
-/// A run as the entries of a ledger have it.
+/// A run, as the entries of a ledger describe it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// Its folder, where it was made.
+    /// Its original folder.
     pub run: String,
-    /// Hash of its first line, by which it is known.
+    /// Hash of its first line, which identifies it.
     pub line: String,
     /// SHA-256 of its files, by their paths in the folder.
     pub files: BTreeMap<String, String>,
-    /// Those of them that are windows.
+    /// The files that are windows.
     windows: BTreeSet<String>,
 }
 
@@ -231,7 +235,7 @@ impl Ran {
         Self { run: line.entry.run.clone(), line: line.hash.clone(), ..Self::default() }
     }
 
-    /// Whether an entry may be of it: none of the files that both name is another one.
+    /// Whether an entry may belong to it: no file that both name has two hashes.
     fn fits(&self, entry: &LedgerEntry) -> bool {
         entry.records.iter().all(|one| self.files.get(&one.path).is_none_or(|known| *known == one.sha256))
     }
@@ -241,7 +245,7 @@ impl Ran {
         self.windows.extend(windows_of(entry).map(|(path, _)| path.to_owned()));
     }
 
-    /// Whether a folder has a window of it.
+    /// Whether a folder has one of its windows.
     pub fn lies_in(&self, folder: &Path, reader: &dyn Reader) -> bool {
         let windows =
             self.windows.iter().filter_map(|path| Some((path.as_str(), self.files.get(path)?.as_str())));
@@ -249,7 +253,7 @@ impl Ran {
     }
 }
 
-/// The runs of a ledger. Two machines may have a run of one name; where their files differ, they are two.
+/// The runs of a ledger. Runs of two machines may have the same name; they are two runs if their files differ.
 pub fn runs_of<'a>(lines: impl Iterator<Item = &'a Line>) -> Vec<Ran> {
     let mut found: Vec<Ran> = Vec::new();
     let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -266,24 +270,24 @@ pub fn runs_of<'a>(lines: impl Iterator<Item = &'a Line>) -> Vec<Ran> {
     found
 }
 
-/// Where the runs behind a ledger's entries are.
+/// Locations of the runs behind a ledger's entries.
 #[derive(Debug, Default)]
 pub struct Runs {
     places: BTreeMap<String, Places>,
-    /// As they come in the ledger.
+    /// In the ledger's order.
     order: Vec<String>,
 }
 
-/// Where the runs are that entries call by one name: several machines may have the same.
+/// Locations of the runs that entries call by one name. Several machines may use the same name.
 #[derive(Debug, Default)]
 struct Places {
-    /// Where the entries say, or beside the ledger.
+    /// At the entries' path, or next to the ledger.
     own: Option<PathBuf>,
-    /// Those that were pulled.
+    /// Pulled runs.
     pulled: Vec<PathBuf>,
-    /// So many runs have the name.
+    /// Number of runs with the name.
     runs: usize,
-    /// What lies in `own` is a run of the ledger by its windows, and was not pulled.
+    /// Whether the run in `own` is identified by its windows as a run of the ledger, and was not pulled.
     own_is_another: bool,
 }
 
@@ -292,13 +296,13 @@ impl Places {
         self.own.iter().chain(&self.pulled).map(PathBuf::as_path)
     }
 
-    /// A name alone says enough where only one run has it.
+    /// The name alone identifies a run if only one run has it.
     fn is_shared(&self) -> bool {
         self.runs > 1
     }
 
-    /// A run that lies here and was pulled as well is told once; what lies here under a name that others have, too, only if it is one of the
-    /// ledger's.
+    /// A run that is here and was also pulled appears once. A run whose name is not unique only appears if it belongs to the
+    /// ledger.
     fn each_once(&self) -> impl Iterator<Item = &Path> {
         let by_name = self.pulled.is_empty() && !self.is_shared();
         let own = self.own.iter().filter(move |_| by_name || self.own_is_another);
@@ -307,9 +311,9 @@ impl Places {
 }
 
 impl Runs {
-    /// Looks for each run where its entries say, and, where runs were moved together with their ledger, beside it. Every machine numbers its
-    /// runs from one on, and branches of several machines are merged: what lies beside the ledger under a run's name is that run only where a
-    /// window of it lies there as it was. What was pulled with the ledger is known by the hash of a line.
+    /// Looks for each run at its entries' path, and next to the ledger, where runs may have been moved with it. Every machine
+    /// numbers its runs from one, and ledgers of several machines are merged. So a folder next to the ledger is only that run if
+    /// it has an unchanged window of it. A pulled run is identified by the hash of a line.
     pub fn of<'a>(ledger: &Path, lines: impl Iterator<Item = &'a Line>, reader: &dyn Reader) -> Self {
         let home = ledger.parent().unwrap_or(Path::new("."));
         let is_there = |folder: &PathBuf| reader.may_see(folder) && folder.is_dir();
@@ -340,7 +344,7 @@ impl Runs {
         places.pulled.extend(pulled);
     }
 
-    /// Counts the runs of each name, and finds out which of them lies here.
+    /// Counts the runs of each name, and finds out which one is here.
     fn tell_apart(&mut self, all: &[Ran], reader: &dyn Reader) {
         for ran in all {
             if let Some(places) = self.places.get_mut(&ran.run) {
@@ -359,12 +363,12 @@ impl Runs {
         }
     }
 
-    /// Those that are there, as they come in the ledger.
+    /// The runs that are here, in the ledger's order.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         self.order.iter().filter_map(|run| self.places.get(run)).flat_map(Places::each_once)
     }
 
-    /// All that entries call by this name.
+    /// All runs with this name in the entries.
     pub fn folders_of(&self, run: &str) -> impl Iterator<Item = &Path> {
         self.places.get(run).into_iter().flat_map(Places::all)
     }
@@ -374,7 +378,7 @@ impl Runs {
         self.places.get(run).is_some_and(Places::is_shared)
     }
 
-    /// The folders in which the files of an entry may lie. Where several runs have its name, those that have a window of it.
+    /// The folders that may have the files of an entry. If several runs have its name, those with one of its windows.
     pub fn folders_for(&self, entry: &LedgerEntry, reader: &dyn Reader) -> Vec<&Path> {
         let is_shared = self.is_shared(&entry.run);
         let is_its = |folder: &&Path| !is_shared || lies_in(folder, entry, reader);
@@ -382,8 +386,7 @@ impl Runs {
     }
 }
 
-/// The file of a record in the folders of its entry; `None` where it is not there any more. Of several that have its name the one that is as it
-/// was.
+/// The file of a record in the folders of its entry; `None` if it is gone. Of several files with its name, the unchanged one.
 pub fn place_in(folders: &[&Path], record: &RecordRef, reader: &dyn Reader) -> Option<PathBuf> {
     let places = folders.iter().filter_map(|folder| inside(folder, &record.path));
     let mut there: Vec<PathBuf> = places.filter(|place| place.is_file()).collect();
@@ -395,14 +398,15 @@ pub fn place_in(folders: &[&Path], record: &RecordRef, reader: &dyn Reader) -> O
     there.pop()
 }
 
-/// A path of a ledger is somebody else's text: it may not lead out of the run.
+/// A path in a ledger comes from another person, so it must not lead out of the run.
 pub fn inside(folder: &Path, name: &str) -> Option<PathBuf> {
     let path = Path::new(name);
     let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
     is_inside.then(|| folder.join(path))
 }
 
-/// The windows of an entry, each with its hash. A design says nothing of a run: those that ask the same have the same.
+/// The windows of an entry, each with its hash. A design does not identify a run: runs with the same settings have the same
+/// design.
 pub fn windows_of(entry: &LedgerEntry) -> impl Iterator<Item = (&str, &str)> {
     let windows = entry.records.iter().filter(|record| record.role != RecordRole::Design);
     windows.map(|record| (record.path.as_str(), record.sha256.as_str()))
@@ -413,7 +417,7 @@ pub fn lies_in(folder: &Path, entry: &LedgerEntry, reader: &dyn Reader) -> bool 
     has_one(folder, windows_of(entry), reader)
 }
 
-/// Whether one of these windows lies in a folder as it was.
+/// Whether a folder has one of these windows unchanged.
 fn has_one<'a>(
     folder: &Path,
     mut windows: impl Iterator<Item = (&'a str, &'a str)>,
@@ -440,7 +444,7 @@ mod tests {
         }
     }
 
-    /// Enters for a note, and leaves that as a kill right behind the entry does.
+    /// Enters for a note, and leaves the note as a kill right after the entry does.
     fn entered_and_killed(folder: &RunFolder, note: &str, path: &Path, entry: &LedgerEntry) {
         enter_once(folder, note, None, |_| entry.clone(), &Progress::new(true)).unwrap();
         let at_unix_ms = Ledger::at(path).check().unwrap().lines.last().unwrap().entry.at_unix_ms;
@@ -451,7 +455,7 @@ mod tests {
         Ledger::at(path).check().unwrap().lines.len()
     }
 
-    /// Of one change, without a window: a step, a later step, what became of it, and the same once more in a later round.
+    /// Entries of one change without a window: a step, a later step, its outcome, and the same again in a later round.
     #[test]
     fn entries_that_rest_on_nothing_are_told_apart() {
         let parent = tempfile::tempdir().unwrap();
@@ -473,7 +477,7 @@ mod tests {
                 assert_eq!(count(&path), number + 1, "once, and not that of another note");
             }
         }
-        // Killed behind the note and before the entry.
+        // Killed after the note and before the entry.
         folder.write_note("4.json", &Entered::Begun { at_unix_ms: 70 }).unwrap();
         let last = LedgerEntry { at_unix_ms: 71, ..entry("step 2?", "put back") };
         enter_once(&folder, "4.json", None, |_| last, &Progress::new(true)).unwrap();
@@ -481,7 +485,7 @@ mod tests {
         enter_once(&folder, "4.json", None, |_| panic!("it is there"), &Progress::new(true)).unwrap();
     }
 
-    /// A ledger under version control outlives the folders of its runs, which begin at the first number again.
+    /// A ledger under version control outlives the folders of its runs, and new runs start again with the first number.
     #[test]
     fn an_entry_of_an_earlier_run_in_a_folder_of_the_same_path_is_another_one() {
         let parent = tempfile::tempdir().unwrap();
@@ -489,11 +493,13 @@ mod tests {
         let record = |path: &str, role| RecordRef { path: path.to_owned(), sha256: "0".repeat(64), role };
         let (design, window) =
             (record("design.json", RecordRole::Design), record("w.json", RecordRole::After));
-        // Where all pairs were dropped an entry rests on the design alone, which is that of everybody who asks the same.
+        // If all pairs were excluded, an entry is based on the design alone, and equal settings have equal
+        // designs.
         for (records, expected) in [
             (Vec::new(), 2),
             (vec![design.clone()], 2),
-            // The same windows are of the same run, also where a Hone from before there were such notes was killed behind the entry.
+            // The same windows belong to the same run. This also holds if an older Hone without such notes
+            // was killed after the entry.
             (vec![design, window], 1),
         ] {
             let before = count(&path);
@@ -531,7 +537,7 @@ mod tests {
         assert_eq!(found, [("judge/big-windows/design.json", RecordRole::Design)]);
     }
 
-    /// A colleague's run has the name of one of ours.
+    /// A colleague's run has the same name as one of ours.
     #[test]
     fn a_run_of_the_same_name_beside_the_ledger_is_not_taken_for_another_ones() {
         let home = tempfile::tempdir().unwrap();
@@ -555,10 +561,10 @@ mod tests {
             line.entry.records.iter().map(is_found).collect::<Vec<_>>()
         };
         let design = || record("design.json", "one", RecordRole::Design);
-        // They asked the same, and measured something else.
+        // They have the same settings, but other measurements.
         let theirs = vec![design(), record("a.json", "other", RecordRole::Before)];
         assert_eq!(elsewhere(theirs), [false, false]);
-        // Moved with its ledger; of its windows one was changed since, which is still seen.
+        // Moved with its ledger. One of its windows was changed later, which is still detected.
         let moved = vec![
             design(),
             record("a.json", "two", RecordRole::Before),
@@ -603,11 +609,11 @@ mod tests {
         );
     }
 
-    /// Two machines have a run at one path, and ask the same there.
+    /// Two machines have a run at the same path, with the same settings.
     struct TwoMachines {
         home: tempfile::TempDir,
         run: PathBuf,
-        /// This machine's line, and that of the other one.
+        /// This machine's line, and the other one's.
         lines: [Line; 2],
     }
 
@@ -640,7 +646,7 @@ mod tests {
             Runs::of(&self.home.path().join(NAME), lines.iter(), &Caller)
         }
 
-        /// Which records of a line are found.
+        /// The records of a line that are found.
         fn found(&self, lines: &[Line], at: usize) -> Vec<bool> {
             let (runs, entry) = (self.runs(lines), &lines[at].entry);
             let folders = runs.folders_for(entry, &Caller);
@@ -664,7 +670,7 @@ mod tests {
         assert_eq!(machines.found(lines, 1), [false, false], "not even the design, which is the same");
         let [ours, theirs] = [0, 1].map(|at: usize| runs_of(lines.iter()).swap_remove(at));
         assert!(ours.lies_in(&machines.run, &Caller) && !theirs.lies_in(&machines.run, &Caller));
-        // Alone, it is the run by its name, and a window that was changed is still seen.
+        // Alone, it is identified by its name, and a changed window is still detected.
         assert_eq!(machines.found(&lines[1..], 0), [true, true]);
     }
 
@@ -679,7 +685,7 @@ mod tests {
         assert_eq!(told(), [machines.run.clone(), pulled.clone()]);
         let own = machines.pull(ours, "ours");
         assert_eq!(told(), [own.clone(), pulled.clone()], "the same twice");
-        // What lies here is a third run, of which the ledger knows nothing.
+        // The folder here is a third run, which is not in the ledger.
         fs::remove_dir_all(&own).unwrap();
         fs::write(machines.run.join("w.json"), "a third").unwrap();
         assert_eq!(told(), [pulled]);

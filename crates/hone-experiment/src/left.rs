@@ -1,5 +1,5 @@
-//! What a run leaves that is killed: processes, since the kernel ends Hone's children with it and not theirs, and their data. While a run lasts its
-//! process groups are written down in its folder; whoever comes next ends what is still there.
+//! Leftovers of killed runs: processes and their data. The kernel ends Hone's children with Hone, but not their children. So a
+//! run writes its process groups into its folder, and the next run ends the remaining ones.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use crate::lever;
 use crate::progress::Progress;
 use crate::topics::sweep_left_overs;
 
-/// Notes of the process groups of a run of `hone optimize`, which has a lock of its own.
+/// Notes of the process groups of a run of `hone optimize`, which has its own lock.
 pub const OF_BUILDS: &str = "running";
 /// The lock of such a run.
 pub const LOCK_OF_BUILDS: &str = ".lock";
-/// Those of a run that is held by [`RunFolder::held`].
+/// Notes of a run that is held by [`RunFolder::held`].
 const OF_WINDOWS: &str = "processes";
 
-/// What runs under this folder left that were killed: settings go back, topics of `places` are deleted, processes are ended. Whatever measures does so
-/// first: a run would measure on top of it.
+/// Cleans up after killed runs under this folder: restores settings, deletes topics of `places`, ends processes. Every
+/// measurement starts with this, since leftovers would affect it.
 ///
 /// # Errors
-/// When a setting can't be put back.
+/// When a setting can't be restored.
 pub fn tidied(runs: &Path, places: &[&str], security: &Security, progress: &Progress) -> Result<()> {
     lever::put_back_left_overs(runs, places, security, progress)?;
     clean_up_left_overs(runs, progress);
@@ -32,16 +32,16 @@ pub fn tidied(runs: &Path, places: &[&str], security: &Security, progress: &Prog
     Ok(())
 }
 
-/// From now on the run's process groups are written down while they are there.
+/// From now on, notes of the run's process groups exist as long as the groups do.
 ///
 /// # Errors
 /// When the run's folder can't be written.
 pub fn noted(folder: &RunFolder) -> Result<Noting> {
     let place = folder.join(OF_WINDOWS);
-    note_groups_in(&place).with_context(|| format!("{} can't be made", place.display()))
+    note_groups_in(&place).with_context(|| format!("{} can't be created", place.display()))
 }
 
-/// Ends what an attempt at this run left when it was killed, and removes its data. To be called with the run's lock.
+/// Ends the processes that a killed attempt of this run left, and removes its data. The caller holds the run's lock.
 ///
 /// # Errors
 /// When its notes can't be read, or its data can't be removed.
@@ -54,26 +54,26 @@ pub fn clean_up(run: &Path, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// The same for all runs under this folder that nobody goes on with, and for the builds inside of them. Nothing of the run that starts hangs on
-/// it, so what can't be done is told and left for the next one.
+/// The same for all inactive runs under this folder, and for the builds inside of them. The new run does not depend on it, so a
+/// failure is only reported, and the next run tries again.
 fn clean_up_left_overs(runs: &Path, progress: &Progress) {
     for run in fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.path()) {
         if !has_notes(&run.join(OF_WINDOWS)) && builds_of(&run).is_empty() {
             continue;
         }
         let Ok(folder) = RunFolder::open(&run) else { continue };
-        // One that goes on looks after its own.
+        // An active run cleans up after itself.
         let Ok(_held) = folder.held() else { continue };
         if let Err(error) = clean_up(&run, progress).and_then(|()| clean_up_builds(&run, progress)) {
-            progress.line(&format!("{} can't be cleaned up now: {error:#}", run.display()));
+            progress.line(&format!("can't clean up {} now: {error:#}", run.display()));
         }
     }
 }
 
-/// Their data stays: a run that goes on with them removes it.
+/// Their data stays: a resumed run removes it.
 fn clean_up_builds(run: &Path, progress: &Progress) -> Result<()> {
     for builds in builds_of(run) {
-        // Somebody may go on with them by themselves, and without the run around them.
+        // The builds may be resumed alone, without the run around them.
         let Some(_nobody) = locked(&builds) else { continue };
         let tell = |line: &String| progress.line(&format!("{} was killed: {line}", run.display()));
         ended(&builds.join(OF_BUILDS))?.iter().for_each(tell);
@@ -81,13 +81,13 @@ fn clean_up_builds(run: &Path, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// The builds of a run that have left notes of processes.
+/// The builds of a run that have notes of processes.
 fn builds_of(run: &Path) -> Vec<PathBuf> {
     let all = fs::read_dir(run.join("builds")).into_iter().flatten().flatten();
     all.map(|entry| entry.path()).filter(|builds| has_notes(&builds.join(OF_BUILDS))).collect()
 }
 
-/// The lock of builds, unless somebody has it.
+/// The lock of builds, unless another process holds it.
 fn locked(builds: &Path) -> Option<File> {
     let lock = File::create(builds.join(LOCK_OF_BUILDS)).ok()?;
     lock.try_lock().ok()?;
@@ -98,25 +98,25 @@ fn has_notes(place: &Path) -> bool {
     fs::read_dir(place).is_ok_and(|mut notes| notes.next().is_some())
 }
 
-/// Ends what these notes name and is still there. What was ended, in words.
+/// Ends the processes in these notes that still run. Returns them in words.
 ///
 /// # Errors
 /// When the notes can't be read.
 pub fn ended(notes: &Path) -> Result<Vec<String>> {
     let left = end_what_is_left(notes)
-        .with_context(|| format!("what still runs of {} can't be looked up", notes.display()))?;
+        .with_context(|| format!("the processes of {} can't be looked up", notes.display()))?;
     let words = left.iter().map(|left| {
         let what = if left.stays {
-            "could not end what it had left running"
+            "could not end a process that it left running"
         } else {
-            "ended what it had left running"
+            "ended a process that it left running"
         };
-        format!("{what}, of {}: {}", left.step, left.processes.join(", "))
+        format!("{what}, step {}: {}", left.step, left.processes.join(", "))
     });
     Ok(words.collect())
 }
 
-/// Empties a folder. How many entries it had.
+/// Empties a folder. Returns the number of its entries.
 ///
 /// # Errors
 /// When one can't be removed.
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// As a killed run leaves it: a note of a group that is still there, and data.
+    /// The leftovers of a killed run: a note of a running group, and data.
     fn left(run: &Path, notes: &str) -> hone_tool::Session {
         let system = System::new(run.join("logs")).unwrap();
         let session = system.start(&Call::new("start-kept", "/bin/sleep", run).args(["1000"])).unwrap();
@@ -161,7 +161,7 @@ mod tests {
         clean_up_left_overs(runs.path(), &progress);
         assert_eq!(alive(), [true, true]);
         drop(held);
-        // As `hone optimize --resume` goes on with the builds alone.
+        // Like `hone optimize --resume` with the builds alone.
         let resumed = locked(&folder.join("builds/server-001")).unwrap();
         clean_up_left_overs(runs.path(), &progress);
         assert_eq!(alive(), [false, true], "the builds are somebody's");

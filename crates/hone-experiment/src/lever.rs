@@ -1,5 +1,5 @@
-//! Changes of the world outside: a setting of a running cluster, a setting of the kernel. Set for a window, put back after
-//! it. What has to be put back is on the disk before anything is set, so that it can be put back after any crash.
+//! Changes of external settings: a setting of a running cluster, or a setting of the kernel. Hone sets it for a window and
+//! restores it afterwards. The original value is on the disk before Hone sets anything, so that any crash can be rolled back.
 
 mod host;
 
@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
 use crate::progress::{Progress, alarm};
 use host::OfMachine;
 
-/// Name of the file in a run's folder; those of further settings that are set at the same time have a number in it.
+/// Name of the file in a run's folder. The files of more settings that are set at the same time have a number in their name.
 pub const UNDO: &str = "undo.json";
-/// What the name of one gets that was left alone, because somebody had decided otherwise.
+/// File extension of a setting that Hone did not restore, because another program had changed it.
 const DRIFTED: &str = "-drifted.json";
-/// So many settings are set at the same time at most.
+/// Limit of settings that are set at the same time.
 const MOST: usize = 32;
 
 /// A setting outside of the arms.
@@ -34,19 +34,19 @@ pub enum Lever {
     Cluster {
         /// The setting.
         name: String,
-        /// TLS and login of the connection that sets it.
+        /// TLS and login for the connection to the cluster.
         security: Security,
     },
     /// Of the kernel.
     Host {
-        /// Folder that stands for `/`.
+        /// Folder that replaces `/`.
         root: PathBuf,
         /// The setting.
         name: String,
     },
 }
 
-/// How to put a setting back, and what was set: only that may be put back, not what somebody decided since.
+/// The original value of a setting, and the value that Hone set. Hone only restores if its own value is still in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum WayBack {
@@ -54,53 +54,53 @@ enum WayBack {
         address: String,
         name: String,
         set: String,
-        /// `None` when nothing was set for the cluster.
+        /// `None` if the cluster had no value of its own.
         value: Option<String>,
-        /// What each broker made of it.
+        /// The effective value of each broker.
         in_force: Vec<(i32, String)>,
     },
     Host(OfMachine),
 }
 
-/// A setting outside of an arm, and what it is for that arm's windows.
+/// A setting outside of an arm, with its value for that arm's windows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Set {
     /// What is set.
     pub lever: Lever,
-    /// What it is set to.
+    /// Its value.
     pub value: String,
-    /// What was in force when the run began, where that is known.
+    /// The value in force when the run began, where it is known.
     pub was: Option<String>,
 }
 
-/// How putting back ended.
+/// The result of a restore.
 #[derive(Debug, PartialEq, Eq)]
 enum Back {
-    /// It is as it was.
+    /// The original value is restored.
     Done,
-    /// It was as it was already.
+    /// The original value was in force already.
     Gone,
-    /// Somebody set something else meanwhile; left alone. Says what.
+    /// Another program changed it in the meantime, so it stays. The text names the value.
     Drifted(String),
 }
 
-/// A setting that is set. Put back when dropped; [`Held::end`] says when that fails.
+/// A setting that is set. Dropping it restores the original value; [`Held::end`] returns the error if that fails.
 #[derive(Debug)]
 pub struct Held {
     way_back: Option<WayBack>,
-    /// Whether it was set, so that there has to be something to put back.
+    /// Whether Hone's value was in force, so that there must be something to restore.
     is_set: bool,
-    /// The machine is this run's as long as its settings are.
+    /// No other run changes this machine while these settings are set.
     _turn: Option<Turn>,
-    /// How to get to the cluster. No part of the file, because it holds passwords.
+    /// Login to the cluster. It is not part of the file, because it holds passwords.
     security: Security,
     file: PathBuf,
-    /// Locked as long as this process lives: a file nobody holds is left over.
+    /// Locked while this process lives: an unlocked file belongs to a killed run.
     _lock: File,
 }
 
 impl Lever {
-    /// The lever of a change; `None` when the change is one of the arms.
+    /// The external setting of a change; `None` when the change is a part of an arm.
     pub fn of(change: &Change, host_root: &Path, security: &Security) -> Option<Self> {
         match change.kind.as_str() {
             "broker" => Some(Self::Cluster { name: change.name.clone(), security: security.clone() }),
@@ -109,7 +109,7 @@ impl Lever {
         }
     }
 
-    /// What is in force now, for people, to refuse a change that changes nothing, and to see whether it is still so later.
+    /// The value in force, for people. It is also used to reject a change without effect, and to detect later changes.
     pub fn now(&self, address: &str) -> Result<String> {
         match self {
             Self::Cluster { name, security } => {
@@ -119,11 +119,11 @@ impl Lever {
         }
     }
 
-    /// Sets it at the broker of `address` (or on this machine), after the way back is on the disk. `was` is what was in force
-    /// when the run began, where that is known. A setting of the machine goes back by itself after `guard`.
+    /// Sets it at the broker of `address` (or on this machine), after its original value is on the disk. `was` is the value in
+    /// force when the run began, where it is known. The watchdog restores a setting of the machine after `guard`.
     ///
     /// # Errors
-    /// When it is not as it was any more, or when it is refused, in the words of who refuses; nothing is set then.
+    /// When it has changed since then, or the broker or the kernel rejects it, with their words. Nothing is set then.
     pub fn set(
         &self,
         value: &str,
@@ -150,11 +150,11 @@ impl Lever {
         held.once(|| self.set_for_good(value, &address))
     }
 
-    /// Refuses one that is not as it was when the run began. Of several that are set together each is looked at before the first is set,
-    /// since one may take another along.
+    /// Rejects a setting that has changed since the run began. With several settings, all are checked before the first is set,
+    /// since a write may change another setting, too.
     ///
     /// # Errors
-    /// When it is another value now, or can't be read.
+    /// When it has another value now, or can't be read.
     pub fn is_as_it_was(&self, was: &str, address: &str) -> Result<()> {
         let what = match self {
             Self::Cluster { name, .. } => format!("{name} at {address}"),
@@ -163,25 +163,25 @@ impl Lever {
         as_it_was(&what, was, &self.now(address)?)
     }
 
-    /// Sets it for good at a broker that goes after the window.
+    /// Sets it permanently at a broker that is removed after the window.
     pub fn set_for_good(&self, value: &str, address: &str) -> Result<()> {
         match self {
             Self::Cluster { name, security } => {
                 Ok(Admin::connect_with(address, security)?.set_for_cluster(name, value)?)
             }
-            Self::Host { .. } => bail!("a setting of the machine outlives the broker"),
+            Self::Host { .. } => bail!("a setting of the machine remains after its broker is removed"),
         }
     }
 }
 
-/// Sets settings of this machine together: one change with one way back.
+/// Sets several settings of this machine together, as one change with one restore.
 ///
 /// # Errors
-/// As those of [`Lever::set`].
+/// As for [`Lever::set`].
 pub fn set_together(sets: &[&Set], folder: &Path, guard: Option<Duration>) -> Result<Held> {
     let of_machine = |set: &&&Set| matches!(set.lever, Lever::Host { .. });
     let Some(Lever::Host { root, .. }) = sets.iter().find(of_machine).map(|set| &set.lever) else {
-        bail!("there is no setting of the machine among them");
+        bail!("none of these settings belongs to the machine");
     };
     let wanted = sets.iter().filter_map(|set| match &set.lever {
         Lever::Host { name, .. } => Some((name.as_str(), set.value.as_str(), set.was.as_deref())),
@@ -202,18 +202,18 @@ fn on_machine<'a>(
     held.once(|| settings.set(guard))
 }
 
-/// Refuses what is not as it was when the run began.
+/// Rejects a value that has changed since the run began.
 fn as_it_was(what: &str, was: &str, now: &str) -> Result<()> {
     if was == now {
         return Ok(());
     }
     bail!(
-        "{what} was `{was}` when the run began and is `{now}` now: somebody else changes it too, another run perhaps. \
-         Nothing was set; see to it that it is `{was}` and nobody else's, or begin a new run"
+        "{what} was `{was}` when the run began and is `{now}` now: another program changes it, too, perhaps \
+         another run. Hone set nothing; restore `{was}` and continue, or begin a new run"
     );
 }
 
-/// One value when all brokers have the same, otherwise each with its own.
+/// One value if all brokers have the same, otherwise one per broker.
 fn in_force(seen: &ClusterSetting) -> String {
     match &seen.in_force[..] {
         [] => String::new(),
@@ -224,22 +224,22 @@ fn in_force(seen: &ClusterSetting) -> String {
     }
 }
 
-/// Marks an error behind which something could not be put back.
+/// Marks an error after which a value could not be restored.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Left(String);
 
-/// Whether something is not as it was behind an error: nothing may go on then.
+/// Whether a value is not restored after an error. Hone must not continue then.
 pub fn is_left(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Left>().is_some()
 }
 
-/// What brokers call a value that they do not take: Kafka says `INVALID_REQUEST` of what can't be changed while they run. The last one is of those
-/// that keep another value.
+/// Broker errors that reject a value. Kafka uses `INVALID_REQUEST` for settings that can't change at run time. The last one is
+/// for brokers that keep another value.
 const NO_VALUE: [&str; 4] = ["INVALID_CONFIG", "INVALID_REQUEST", "POLICY_VIOLATION", "not usable"];
 
-/// Whether a broker or the kernel does not take a value, which says something of the value alone. That nobody may set it, that somebody else does,
-/// or that nobody answers does not.
+/// Whether a broker or the kernel rejects the value itself. Missing rights, a concurrent change or a missing answer are no
+/// rejection of the value.
 pub fn is_refused(error: &anyhow::Error) -> bool {
     let by_broker =
         matches!(error.downcast_ref(), Some(LoadError::Refused { error, .. }) if NO_VALUE.contains(error));
@@ -251,13 +251,13 @@ pub fn is_refused(error: &anyhow::Error) -> bool {
     (by_broker || by_kernel) && !is_left(error)
 }
 
-/// A value as the kernel shows it: white space as single blanks.
+/// A value in the kernel's notation, with single spaces.
 fn plain(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl WayBack {
-    /// Puts back what was set, if that is what is in force.
+    /// Restores the original value, if Hone's own value is still in force.
     fn go(&self, security: &Security) -> Result<Back> {
         match self {
             Self::Cluster { address, name, set, value, in_force } => {
@@ -278,7 +278,7 @@ impl WayBack {
         Ok(Back::Done)
     }
 
-    /// Whether it is of a cluster that a run's login is none of the business of.
+    /// Whether it belongs to a cluster to which this run's login must not be sent.
     fn is_elsewhere(&self, places: &[&str], security: &Security) -> bool {
         matches!(self, Self::Cluster { address, .. } if !security.is_open() && !places.contains(&address.as_str()))
     }
@@ -296,7 +296,7 @@ impl WayBack {
                 format!("{name} = {value} at {address}")
             }
             Self::Cluster { address, name, value: None, .. } => {
-                format!("{name} at {address}, not set any more")
+                format!("{name} at {address}, not set")
             }
             Self::Host(settings) => settings.words(),
         }
@@ -304,13 +304,15 @@ impl WayBack {
 
     fn drifted(&self, now: &str, kept: &Path) -> String {
         format!(
-            "{now}: somebody decided otherwise, so it is left as it is. Before the run it was: {} (kept in {})",
+            "{now}: another program changed it, so Hone does not restore it. The value before the run was: \
+             {} (stored in {})",
             self.words(),
             kept.display()
         )
     }
 
-    /// Puts back, and clears the file away. Answers how that ended, a drift in words with where it is kept.
+    /// Restores the value and deletes the file. If another program changed it, the result names the value and the stored
+    /// original.
     fn go_and_clear(&self, security: &Security, file: &Path) -> Result<Back> {
         match self.go(security).with_context(|| not_put_back(self, file))? {
             Back::Drifted(now) => {
@@ -331,12 +333,13 @@ impl Held {
     fn keep(way_back: WayBack, security: Security, folder: &Path, turn: Option<Turn>) -> Result<Self> {
         let free = (0..MOST).map(|place| undo_file(folder, place)).find(|file| !file.exists());
         let file = free.with_context(|| {
-            format!("{} settings are set already, so nothing more is; see {}", MOST, folder.display())
+            format!("the limit of {} settings at the same time is reached; see {}", MOST, folder.display())
         })?;
         let failed = || format!("{} can't be written, so nothing is set", file.display());
         let temporary = folder.join("undo.part");
         let lock = File::create(&temporary).with_context(failed)?;
-        // The lock is there before the name is: whoever finds the file can't take it for left over.
+        // The file is locked before it gets its name, so that no other process takes it for the file of a
+        // killed run.
         lock.lock().with_context(failed)?;
         fs::write(&temporary, serde_json::to_string_pretty(&way_back)?).with_context(failed)?;
         lock.sync_all().and_then(|()| fs::rename(&temporary, &file)).with_context(failed)?;
@@ -344,27 +347,27 @@ impl Held {
         Ok(Self { way_back: Some(way_back), is_set: false, _turn: turn, security, file, _lock: lock })
     }
 
-    /// With the setting in force.
+    /// Applies the value.
     fn once(mut self, set: impl FnOnce() -> Result<()>) -> Result<Self> {
         match set() {
             Ok(()) => {
                 self.is_set = true;
                 Ok(self)
             }
-            refused => self.end(refused).and_then(|()| bail!("a refused setting is set")),
+            refused => self.end(refused).and_then(|()| bail!("a rejected setting is set")),
         }
     }
 
-    /// Ends what was done while it was set: puts it back and answers what came of it.
+    /// Ends the window: restores the value and returns the window's result.
     ///
     /// # Errors
-    /// Those of what was done; and when it can't be put back, or is not what was set any more. The error says how to go on.
+    /// Those of the window. Also when the value can't be restored, or another value was in force. The error says how to continue.
     pub fn end<T>(mut self, done: Result<T>) -> Result<T> {
         match (self.put_back(), done) {
             (Ok(()), done) => done,
             (Err(problem), Ok(_)) => Err(problem),
             (Err(problem), Err(error)) => {
-                Err(error.context(Left(format!("{problem:#}; this happened after"))))
+                Err(error.context(Left(format!("{problem:#}; it happened after this error"))))
             }
         }
     }
@@ -374,7 +377,8 @@ impl Held {
         match way_back.go_and_clear(&self.security, &self.file)? {
             Back::Drifted(drift) => Err(anyhow!(drift)),
             Back::Gone if self.is_set => bail!(
-                "{} went back inside of the window, which is then none: by its guard, or by `hone host revert`",
+                "{} was restored during the window, which makes the window invalid: by its rollback \
+                 watchdog, or by `hone host rollback`",
                 way_back.what()
             ),
             Back::Done | Back::Gone => Ok(()),
@@ -384,36 +388,36 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // On the way out of a panic; nobody else would tell.
+        // A panic unwinds here; no other code reports the failure.
         if let Err(problem) = self.put_back() {
             alarm(&format!("{problem:#}"));
         }
     }
 }
 
-/// Settings that are set together. The last one that was set goes back first, also on the way out of a panic.
+/// Settings that are set together. They are restored in reverse order, also after a panic.
 #[derive(Debug, Default)]
 pub struct HeldTogether(Vec<Held>);
 
 impl HeldTogether {
-    /// With one more, set after the others.
+    /// Adds one that was set after the others.
     ///
     /// # Errors
-    /// When it was refused; what is set already goes back before anybody hears of it.
+    /// When it was rejected. The other settings are restored before the error returns.
     pub fn and(mut self, next: Result<Held>) -> Result<Self> {
         match next {
             Ok(one) => {
                 self.0.push(one);
                 Ok(self)
             }
-            refused => self.end(refused.map(drop)).and_then(|()| bail!("a refused setting is set")),
+            refused => self.end(refused.map(drop)).and_then(|()| bail!("a rejected setting is set")),
         }
     }
 
-    /// As [`Held::end`], for all of them: one that can't be put back keeps no other from it.
+    /// As [`Held::end`], for all of them. If one can't be restored, the others still are.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Held::end`].
     pub fn end<T>(mut self, done: Result<T>) -> Result<T> {
         let mut done = done;
         while let Some(held) = self.0.pop() {
@@ -425,7 +429,7 @@ impl HeldTogether {
 
 impl Drop for HeldTogether {
     fn drop(&mut self) {
-        // A vector alone would drop its first one first.
+        // A vector would drop its first element first.
         while let Some(held) = self.0.pop() {
             drop(held);
         }
@@ -434,20 +438,20 @@ impl Drop for HeldTogether {
 
 fn not_put_back(way_back: &WayBack, file: &Path) -> String {
     format!(
-        "{} could not be put back; try again with: hone compare --undo {} (with --tls and login as in that run), or put it \
-         back by hand and remove {}",
+        "{} could not be restored; try again with: hone compare --rollback {} (with --tls and login as in \
+         that run), or restore it by hand and remove {}",
         way_back.words(),
         file.parent().unwrap_or(file).display(),
         file.display()
     )
 }
 
-/// Where the way back of the setting that was set as this one, from 0 on, is kept.
+/// File with the original value of the setting that was set at this position, counted from 0.
 fn undo_file(folder: &Path, place: usize) -> PathBuf {
     folder.join(if place == 0 { UNDO.to_owned() } else { format!("undo-{place}.json") })
 }
 
-/// What a folder says of its settings, the last one that was set first.
+/// The stored settings of a folder, in reverse order.
 ///
 /// # Errors
 /// When a file can't be read.
@@ -456,12 +460,12 @@ fn left_overs(folder: &Path) -> Result<Vec<LeftOver>> {
     all.filter(|found| !matches!(found, Ok(LeftOver::Nothing))).collect()
 }
 
-/// What a file says of a setting.
+/// The state of a stored setting.
 enum LeftOver {
     Nothing,
-    /// The run goes on and puts it back itself.
+    /// The run is active and restores it itself.
     Held,
-    /// The run is dead. The lock is ours now, so that two that start at once do not both put back.
+    /// The run is dead. This process now holds the lock, so that two new runs do not both restore it.
     Left {
         way_back: WayBack,
         file: PathBuf,
@@ -473,7 +477,7 @@ fn left_over(file: PathBuf) -> Result<LeftOver> {
     let unreadable = || format!("{} can't be read", file.display());
     let lock = match File::options().read(true).write(true).open(&file) {
         Ok(lock) => lock,
-        // Beside the folders of runs lie files: the ledger, a page.
+        // The folder of runs also holds files: the ledger, a page.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(LeftOver::Nothing);
         }
@@ -486,7 +490,7 @@ fn left_over(file: PathBuf) -> Result<LeftOver> {
             return Err(error).with_context(|| format!("{} can't be locked", file.display()));
         }
     }
-    // A run that ended its window in between has taken the file away, or has the next one there.
+    // In the meantime the run may have ended its window and deleted the file, or begun the next one.
     match fs::metadata(&file) {
         Ok(there) if there.ino() == lock.metadata().with_context(unreadable)?.ino() => {}
         Ok(_) => return Ok(LeftOver::Held),
@@ -494,22 +498,19 @@ fn left_over(file: PathBuf) -> Result<LeftOver> {
     }
     let text = fs::read_to_string(&file).with_context(unreadable)?;
     let way_back: WayBack = serde_json::from_str(&text).with_context(|| {
-        format!(
-            "{} is not what this version of hone writes; put the setting back by hand and remove the file",
-            file.display()
-        )
+        format!("{} has an unknown format; restore the setting by hand and remove the file", file.display())
     })?;
     Ok(LeftOver::Left { way_back, file, _lock: lock })
 }
 
-/// Puts back what a run that died left set. Answers whether there was something.
+/// Restores the settings of a run that was killed. Returns whether there were any.
 ///
 /// # Errors
-/// When the run still goes on, or the setting can't be put back.
+/// When the run is still active, or a setting can't be restored.
 pub fn put_back_left_over(folder: &Path, security: &Security, progress: &Progress) -> Result<bool> {
     let found = left_overs(folder)?;
     if found.iter().any(|left| matches!(left, LeftOver::Held)) {
-        bail!("the run in {} still goes on; it puts its setting back itself", folder.display());
+        bail!("the run in {} is still active; it restores its setting itself", folder.display());
     }
     put_back_all(found, security, progress)
 }
@@ -520,11 +521,11 @@ fn put_back_all(found: Vec<LeftOver>, security: &Security, progress: &Progress) 
         let LeftOver::Left { way_back, file, _lock } = left else { continue };
         was_left = true;
         match way_back.go_and_clear(security, &file) {
-            Ok(Back::Drifted(drift)) => alarm(&format!("of an earlier run, {drift}")),
+            Ok(Back::Drifted(drift)) => alarm(&format!("of an earlier run: {drift}")),
             Ok(Back::Done | Back::Gone) => {
-                progress.line(&format!("Put back what an earlier run left set: {}", way_back.words()));
+                progress.line(&format!("restored the setting of an earlier run: {}", way_back.words()));
             }
-            // The others are tried all the same.
+            // The others are restored all the same.
             Err(problem) => problems.push(format!("{problem:#}")),
         }
     }
@@ -534,11 +535,11 @@ fn put_back_all(found: Vec<LeftOver>, security: &Security, progress: &Progress) 
     Ok(was_left)
 }
 
-/// Puts back what runs under this folder left set when they died. Runs that go on are left alone; so are settings of a cluster that is none of
-/// `places` where there is a login, which is this run's alone: those are told.
+/// Restores the settings of killed runs under this folder. It skips active runs. With a login it also skips clusters that are not
+/// among `places`, because the login belongs to this run's cluster. It reports these.
 ///
 /// # Errors
-/// When one can't be put back: a run that starts now would measure on top of it.
+/// When one can't be restored: the new run would measure with it.
 pub fn put_back_left_overs(
     runs: &Path,
     places: &[&str],
@@ -556,14 +557,14 @@ pub fn put_back_left_overs(
         for left in &elsewhere {
             let LeftOver::Left { way_back, file, .. } = left else { continue };
             progress.line(&format!(
-                "An earlier run left {} to be put back, and this run's login is not for that cluster: hone compare --undo {}",
+                "an earlier run left {} to restore, but this run's login is for another cluster; restore it \
+                 with: hone compare --rollback {}",
                 way_back.words(),
                 file.parent().unwrap_or(file).display()
             ));
         }
-        put_back_all(here, security, progress).context(
-            "a setting that an earlier run left set has to be put back before anything is measured",
-        )?;
+        put_back_all(here, security, progress)
+            .context("a setting of an earlier run has to be restored before the measurement")?;
     }
     Ok(())
 }
@@ -596,11 +597,11 @@ mod tests {
         for by_order in [true, false] {
             let held = lever(&root).set("1", "", run.path(), None, None).unwrap();
             assert_eq!((value(&root).as_str(), file.exists()), ("1", true));
-            // A run that goes on is left alone.
+            // It skips an active run.
             let message = put_back_left_over(run.path(), &Security::default(), &Progress::new(true))
                 .unwrap_err()
                 .to_string();
-            assert!(message.contains("still goes on"), "{message}");
+            assert!(message.contains("still active"), "{message}");
             if by_order {
                 held.end(Ok(())).unwrap();
             } else {
@@ -617,7 +618,7 @@ mod tests {
         fs::create_dir(&run).unwrap();
         fs::write(runs.path().join("ledger.jsonl"), "").unwrap();
         let mut held = lever(&root).set("1", "", &run, None, None).unwrap();
-        // As kill -9 would: the lock goes, the setting and its file stay.
+        // Like kill -9: the lock is released, the setting and its file stay.
         held.way_back = None;
         drop(held);
         assert_eq!(value(&root), "1");
@@ -627,7 +628,7 @@ mod tests {
         assert!(!put_back_left_over(&run, &Security::default(), &Progress::new(true)).unwrap());
     }
 
-    /// One that can't be put back must not keep the others from it.
+    /// One that can't be restored must not prevent the others.
     #[test]
     fn what_can_be_put_back_is_put_back_beside_what_can_not() {
         let (root, gone, run) = (machine("60\n"), machine("60\n"), tempfile::tempdir().unwrap());
@@ -637,16 +638,17 @@ mod tests {
         }
         fs::remove_dir_all(gone.path().join("proc")).unwrap();
         let problem = put_back_left_over(run.path(), &Security::default(), &Progress::new(true)).unwrap_err();
-        assert!(format!("{problem:#}").contains("could not be put back"), "{problem:#}");
+        assert!(format!("{problem:#}").contains("could not be restored"), "{problem:#}");
         assert_eq!(value(&root), "60");
         assert!(!run.path().join(UNDO).exists() && undo_file(run.path(), 1).exists());
     }
 
-    /// As on the way out of a panic: the second was set on top of the first.
+    /// As after a panic: the second one was set on top of the first.
     #[test]
     fn settings_that_are_dropped_together_go_back_the_last_one_first() {
         let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
-        // The same settings under another root: of one root, one run at a time sets any.
+        // The same settings under another root, because only one run at a time changes the settings of a
+        // root.
         let other = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(root.path().join("proc"), other.path().join("proc")).unwrap();
         let mut both = HeldTogether::default();
@@ -682,11 +684,11 @@ mod tests {
         let mut held = set_together(&sets.iter().collect::<Vec<_>>(), run.path(), None).unwrap();
         let of_ratio = || fs::read_to_string(&ratio).unwrap().trim().to_owned();
         assert_eq!((value(&root), of_ratio()), ("1".to_owned(), "11".to_owned()));
-        // The host is this run's.
+        // This run holds the host.
         let other = tempfile::tempdir().unwrap();
         let refused = lever(&root).set("2", "", other.path(), None, None).unwrap_err().to_string();
         assert!(refused.contains("another run tries settings of this host"), "{refused}");
-        // As kill -9 would.
+        // Like kill -9.
         held.way_back = None;
         drop(held);
         assert!(put_back_left_over(run.path(), &Security::default(), &Progress::new(true)).unwrap());
@@ -704,7 +706,7 @@ mod tests {
         let held = lever(&root).set("1", "", run.path(), None, None).unwrap();
         assert!(hone_host::commit::take_one_back(root.path(), "00001").unwrap().unwrap().is_whole());
         let message = format!("{:#}", held.end(Ok(())).unwrap_err());
-        assert!(message.contains("went back inside of the window"), "{message}");
+        assert!(message.contains("was restored during the window"), "{message}");
         assert!(!run.path().join(UNDO).exists());
     }
 
@@ -739,7 +741,7 @@ mod tests {
         }
     }
 
-    /// The cluster of a run that died is not the one to which this run logs in.
+    /// The killed run's cluster is not the one to which this run logs in.
     #[test]
     fn a_login_is_shown_to_no_other_cluster() {
         let (root, runs) = (machine("60\n"), tempfile::tempdir().unwrap());
@@ -775,7 +777,7 @@ mod tests {
         assert_eq!(value(&root), "60");
     }
 
-    /// As kill -9 would: the lock goes, the setting and its file stay.
+    /// Like kill -9: the lock is released, the setting and its file stay.
     fn killed(root: &tempfile::TempDir, run: &Path) {
         lever(root).set("1", "", run, None, None).unwrap().way_back = None;
         assert_eq!(value(root), "1");
@@ -787,7 +789,7 @@ mod tests {
         let run = runs.path().join("compare-001");
         fs::create_dir(&run).unwrap();
         let file = root.path().join("proc/sys/vm/swappiness");
-        // By a run that goes on: its window was not what it says.
+        // By an active run: its window was invalid.
         let held = lever(&root).set("1", "", &run, None, None).unwrap();
         fs::write(&file, "30").unwrap();
         let message = format!("{:#}", held.end(Ok(())).unwrap_err());
@@ -821,7 +823,7 @@ mod tests {
         let stopped = put_back_left_overs(runs.path(), &[], &Security::default(), &Progress::new(true));
         let message = format!("{:#}", stopped.unwrap_err());
         for expected in
-            ["before anything is measured", "hone compare --undo", "by hand and remove", "undo.json"]
+            ["before the measurement", "hone compare --rollback", "by hand and remove", "undo.json"]
         {
             assert!(message.contains(expected), "{message}");
         }
@@ -850,11 +852,13 @@ mod tests {
             kernel(ChangeError::Refused { path: path.clone(), value: value.clone(), why: "no".to_owned() })
         };
         assert!(is_refused(&refused().context("pair 3")));
-        assert!(!is_refused(&refused().context(Left("it is 500 still; this happened after".to_owned()))));
+        assert!(!is_refused(
+            &refused().context(Left("it is 500 still; it happened after this error".to_owned()))
+        ));
         let changed =
             ChangeError::Changed { path: path.clone(), before: "60".to_owned(), found: "1".to_owned() };
         assert!(!is_refused(&kernel(changed)) && !is_refused(&kernel(ChangeError::Late)));
-        // What is set for B goes back, and that it did not stays with the error.
+        // The settings of B are restored, and the error mentions one that failed.
         let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
         let held = lever(&root).set("1", "", run.path(), None, None).unwrap();
         fs::remove_file(root.path().join(&path)).unwrap();
@@ -868,7 +872,7 @@ mod tests {
         let held = lever(&root).set("1", "", run.path(), None, None).unwrap();
         fs::remove_file(root.path().join("proc/sys/vm/swappiness")).unwrap();
         let message = format!("{:#}", held.end::<()>(Err(anyhow!("the window failed"))).unwrap_err());
-        assert!(message.contains("could not be put back"), "{message}");
+        assert!(message.contains("could not be restored"), "{message}");
         assert!(message.contains("the window failed"), "{message}");
     }
 

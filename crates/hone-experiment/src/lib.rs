@@ -1,9 +1,9 @@
-//! One experiment: what is started, measured, paired, judged and kept, whichever job asks for it.
+//! One experiment of any command: start, measure, pair, judge and store.
 //!
-//! A job says what it wants in a file ([`spec`]) or by flags; [`arm`] starts and stops the target, [`probe`], [`meter`] and
-//! [`metered`] look at it, [`drive`] measures pairs into a [`folder`], [`rounds`] and [`mod@bench`] repeat that over builds and
-//! workloads, [`lever`] and [`topics`] set what is outside of the process and take it back, [`ledger`] keeps what was found.
-//! The crate knows rooms, and no job: it prints nothing but progress and alarms, and decides no exit code.
+//! A command gives its settings in a file ([`spec`]) or by flags. [`arm`] starts and stops the target. [`probe`], [`meter`] and
+//! [`metered`] observe it. [`drive`] measures pairs into a [`folder`], and [`rounds`] and [`mod@bench`] repeat that over builds
+//! and workloads. [`lever`] and [`topics`] set external settings and restore them. [`ledger`] stores the decisions. The crate is
+//! independent of the commands: it only prints progress and alarms, and chooses no exit code.
 
 pub mod aim;
 pub mod arm;
@@ -15,6 +15,7 @@ pub mod change;
 pub mod clients;
 pub mod climb;
 pub mod compare;
+pub mod connection;
 pub mod curve;
 pub mod decide;
 pub mod drive;

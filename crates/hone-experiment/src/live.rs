@@ -1,5 +1,5 @@
-//! What a single load shows while it runs: a few lines redrawn on a terminal, a line every few seconds elsewhere, both on
-//! stderr. The generator only chalks figures up; drawing, and looking at the CPU, is another thread's.
+//! The display of a single load while it runs: a few lines that are redrawn on a terminal, or else a line every few seconds, both
+//! on stderr. The generator only writes figures. Another thread draws, and samples the CPU.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,15 +16,15 @@ use hone_tool::interrupt;
 
 use crate::progress::Progress;
 
-/// How often the lines are redrawn, and where nobody redraws, how often one is written.
+/// How often the lines are redrawn, and how often a line is written without a terminal.
 const REDRAW: Duration = Duration::from_millis(100);
 const LINE_EVERY: Duration = Duration::from_secs(5);
-/// Rates and CPU are those of the last second.
+/// Period of the rates and the CPU: the last second.
 const SIGHT: Duration = Duration::from_secs(1);
 /// Characters of the bar.
 const BAR: usize = 30;
 
-/// What the generator wrote last.
+/// The latest figures of the generator.
 #[derive(Debug, Clone, Default)]
 struct Chalk {
     phase: &'static str,
@@ -41,7 +41,7 @@ struct Board {
     over: AtomicBool,
 }
 
-/// A view that is on show until it is dropped.
+/// A view that is shown until it is dropped.
 #[derive(Debug)]
 pub(crate) struct LiveView {
     progress: Progress,
@@ -50,7 +50,7 @@ pub(crate) struct LiveView {
 }
 
 impl LiveView {
-    /// Shows a load of so many seconds.
+    /// Shows a load of this many seconds.
     pub(crate) fn open(progress: &Progress, duration_s: f64) -> Self {
         let board = Arc::new(Board::default());
         let painter = (!progress.is_quiet()).then(|| {
@@ -60,12 +60,12 @@ impl LiveView {
         Self { progress: progress.clone(), board, painter }
     }
 
-    /// Whose CPU is shown.
+    /// The processes whose CPU is shown.
     pub(crate) fn watch(&self, targets: &[u32]) {
         *self.board.targets.lock().unwrap_or_else(PoisonError::into_inner) = targets.to_vec();
     }
 
-    /// The view as the load sees it. Complete seconds also go to `series`.
+    /// The receiver of a load's figures. Complete seconds also go to `series`.
     pub(crate) fn listener(&self, series: Option<Sender<SeriesPoint>>) -> Listener {
         Listener { progress: self.progress.clone(), board: Arc::clone(&self.board), series }
     }
@@ -82,7 +82,7 @@ impl Drop for LiveView {
     }
 }
 
-/// Hears of a load and passes it on without waiting.
+/// Receives figures of a load and passes them on without waiting.
 #[derive(Debug)]
 pub(crate) struct Listener {
     progress: Progress,
@@ -91,7 +91,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Whoever measures does not wait; the next look writes it.
+    /// The measuring thread does not wait; the next update writes them.
     fn chalk(&self, write: impl FnOnce(&mut Chalk)) {
         if let Ok(mut chalk) = self.board.chalk.try_lock() {
             write(&mut chalk);
@@ -102,7 +102,7 @@ impl Listener {
 impl hone_load::Progress for Listener {
     fn at(&mut self, phase: &'static str, done: f64) -> bool {
         self.chalk(|chalk| (chalk.phase, chalk.done) = (phase, done));
-        // A window that is open is ended, not thrown away.
+        // An interruption ends an open window. The window is not discarded.
         phase == "window" || !interrupt::requested()
     }
 
@@ -113,7 +113,8 @@ impl hone_load::Progress for Listener {
     fn second(&mut self, point: &SeriesPoint) {
         self.chalk(|chalk| chalk.second = Some(point.clone()));
         if let Some(series) = &self.series {
-            // Nobody listens any more when the file could not be written, which is told at the end.
+            // After a write error of the file there is no receiver any more. The error is reported at the
+            // end.
             let _ = series.send(point.clone());
         }
     }
@@ -127,14 +128,14 @@ impl hone_load::Progress for Listener {
     }
 }
 
-/// CPU of processes at a moment.
+/// CPU of processes at a time.
 type CpuLook = (Instant, Vec<CpuSample>);
 
 #[derive(Debug)]
 struct Painter {
     progress: Progress,
     duration_s: f64,
-    /// The window over the last second.
+    /// The figures of the last second of a window.
     seen: VecDeque<(Instant, Live)>,
     cpu_looks: [Option<CpuLook>; 2],
     cores: [Option<f64>; 2],
@@ -183,7 +184,7 @@ impl Painter {
             if !due || pids.is_empty() {
                 continue;
             }
-            // As long as a process can't be read, its CPU is not known.
+            // While a process can't be read, its CPU is not known.
             let samples: Option<Vec<CpuSample>> = pids.iter().map(|pid| cpu::sample(*pid).ok()).collect();
             let Some(samples) = samples else { continue };
             self.cores[which] = self.cpu_looks[which].as_ref().map(|(at, before)| {
@@ -270,7 +271,7 @@ impl Painter {
         let [target, generator] = self.cores.map(cores);
         let late =
             chalk.second.as_ref().map_or("-".to_owned(), |second| time_us(second.generator_lag_us_p99));
-        format!("target {target}, generator {generator}, p99 {late} late")
+        format!("target {target}, generator {generator}, sent {late} late (p99)")
     }
 }
 
@@ -324,7 +325,7 @@ mod tests {
             "3 s of 60.0 s, 57 s left",
             "rate     800/s of 1,000/s due   backlog 570   errors 30   retries 4",
             "p50 212 µs, p99 1.31 ms, max 5.00 ms",
-            "target 1.23 cores, generator -, p99 55.0 µs late",
+            "target 1.23 cores, generator -, sent 55.0 µs late (p99)",
             "consumer 7 records behind",
         ] {
             assert!(lines.contains(expected), "no `{expected}` in:\n{lines}");
@@ -336,7 +337,7 @@ mod tests {
     fn one_line_says_the_same() {
         let line = painter().line(&chalk());
         let expected = "3 s: 800/s of 1,000/s due, backlog 570, errors 30, retries 4, p50 212 µs, p99 1.31 ms, max 5.00 ms, target \
-                        1.23 cores, generator -, p99 55.0 µs late, consumer lag 7";
+                        1.23 cores, generator -, sent 55.0 µs late (p99), consumer lag 7";
         assert_eq!(line, expected);
         assert_eq!(
             painter().line(&Chalk { phase: "warm-up", done: 0.5, ..Chalk::default() }),

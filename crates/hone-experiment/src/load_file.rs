@@ -8,16 +8,16 @@ use serde::Deserialize;
 use crate::require::Rule;
 use crate::spec::{WorkloadFile, explain};
 
-/// What `hone load --file` reads.
+/// The contents of `hone load --file`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadFile {
     /// The workload's name in the record.
     pub name: String,
-    /// Where the load goes, unless the command line says so.
+    /// The target of the load, unless the command line names one.
     #[serde(default)]
     pub broker: Option<String>,
-    /// What the target does before it acknowledges.
+    /// The target's durability before an acknowledgement.
     #[serde(default)]
     pub storage: Option<String>,
     /// Rules that a window has to meet.
@@ -30,7 +30,7 @@ pub struct LoadFile {
 
 impl LoadFile {
     /// # Errors
-    /// With the line of the file where it makes no sense.
+    /// With the line of the file that is invalid.
     pub fn read(path: &Path) -> Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
@@ -72,7 +72,7 @@ mod tests {
         let at = folder.path().join("r").display().to_string();
         assert_eq!(load.recording.unwrap().path, at);
         assert!(matches!(load.schedule, hone_record::Schedule::Replay { source, .. } if source == at));
-        assert!(of("schedule = \"uniform\"\n").unwrap_err().contains("times of its own"));
+        assert!(of("schedule = \"uniform\"\n").unwrap_err().contains("its own times"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A target's own counters of busy time, read over HTTP before and after a window.
+//! Reads a target's own counters of busy time over HTTP, before and after a window.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -15,44 +15,43 @@ use crate::arm;
 use crate::ending::Usage;
 use crate::metered::{completed, token_of};
 
-/// Where a target's own counters are.
+/// Options that name a target's own counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Metrics {
-    /// Metrics page of the target; repeat it for each broker. Its busy time becomes the metric busy-per-record, which decides unless you
-    /// name another one. Hone knows the counters of Redpanda, JMX exporters and the embedded broker. HOST:PORT means
-    /// http://HOST:PORT/metrics. For a command, Hone fills in {port} and {port2}.
-    #[arg(long = "metrics", value_name = "URL")]
+    /// Metrics page of a broker; repeat it for each broker. HOST:PORT means http://HOST:PORT/metrics. For a command, Hone fills in {port} and
+    /// {port2}. The busy time on these pages becomes the metric busy-per-record.
+    #[arg(help_heading = "Target metrics", long = "metrics", value_name = "URL")]
     #[serde(rename = "metrics")]
     pub urls: Vec<String>,
-    /// Counter of busy time on those pages: NAME or NAME{label="value"}. Append :s, :ms, :us or :ns if the name does not state the unit.
-    #[arg(long, value_name = "NAME", requires = "urls")]
+    /// Counter of busy time on the metrics pages: NAME or NAME{label="value"}. Append :s, :ms, :us or :ns if the name does not state the unit.
+    #[arg(help_heading = "Target metrics", long, value_name = "NAME", requires = "urls")]
     pub busy_metric: Option<String>,
-    /// File with a bearer token for --metrics. The address may contain a name and a password instead.
-    #[arg(long, value_name = "FILE", requires = "urls")]
+    /// File with the bearer token for the metrics. The address can contain a user and a password instead.
+    #[arg(help_heading = "Target metrics", long, value_name = "FILE", requires = "urls")]
     pub metrics_token_file: Option<PathBuf>,
 }
 
 impl Metrics {
-    /// Whether there are any.
+    /// Whether the user named a metrics page.
     pub fn are_read(&self) -> bool {
         !self.urls.is_empty()
     }
 
-    /// What decides where nobody said: busy time, where it is read.
+    /// The default of the primary metric: busy time if Hone reads it, otherwise CPU.
     pub fn decides(&self) -> Metric {
         if self.are_read() { Metric::BusyPerRecord } else { Metric::CpuPerRecord }
     }
 
-    /// Finds out before anything is started what can't be read.
+    /// Checks the options before anything starts.
     ///
     /// # Errors
-    /// With what is wrong, and with which setting.
+    /// With the first wrong option and the reason.
     pub fn check(&self) -> Result<()> {
         self.selector()?;
         if let Some(name) = self.busy_metric.as_ref().filter(|_| self.urls.is_empty()) {
             return Err(Usage(format!(
-                "busy metric `{name}`: there is no page to read it from; name one with --metrics URL"
+                "busy metric `{name}`: no metrics page is named\n  next: add --metrics URL"
             ))
             .into());
         }
@@ -62,10 +61,10 @@ impl Metrics {
         self.token().map(|_| ())
     }
 
-    /// Reads them once, of a target that runs already: what can't be read is no news after the last window.
+    /// Reads the counters of a running target once, so that an unreadable page fails before the first window.
     ///
     /// # Errors
-    /// When they can't be read.
+    /// If a page cannot be read.
     pub fn check_readable(&self) -> Result<()> {
         self.check()?;
         let Some(meter) = self.filled(str::to_owned).begin()? else { return Ok(()) };
@@ -81,20 +80,20 @@ impl Metrics {
         self.metrics_token_file.as_deref().map(token_of).transpose()
     }
 
-    /// With the ports of a target that runs.
+    /// The same options with the ports of a running target filled in.
     pub fn filled(&self, fill: impl Fn(&str) -> String) -> Self {
         Self { urls: self.urls.iter().map(|url| completed(&fill(url))).collect(), ..self.clone() }
     }
 
-    /// Reads the counters right before a window; `None` where there are none. What can't be read is told by the window.
+    /// Reads the counters right before a window. The answer is `None` without --metrics. The window reports a page that cannot be read.
     ///
     /// # Errors
-    /// When it can't be asked at all: no client, no token.
+    /// If no request is possible: the token or the HTTP client is missing.
     pub fn begin(&self) -> Result<Option<Meter>> {
         if self.urls.is_empty() {
             return Ok(None);
         }
-        let web = Web::open(self.token()?.as_deref()).context("the metrics can't be asked for")?;
+        let web = Web::open(self.token()?.as_deref()).context("cannot request the metrics")?;
         let mut meter =
             Meter { web, urls: self.urls.clone(), counter: self.selector()?, before: Err(String::new()) };
         meter.before = meter.at_the_beginning();
@@ -102,7 +101,7 @@ impl Metrics {
     }
 }
 
-/// Counters at the beginning of a window.
+/// The counters at the start of a window.
 #[derive(Debug)]
 pub struct Meter {
     web: Web,
@@ -114,11 +113,11 @@ pub struct Meter {
 #[derive(Debug)]
 struct Before {
     look: Look,
-    /// What one look costs the target, in seconds.
+    /// The busy time that one reading costs the target, in seconds.
     look_s: f64,
 }
 
-/// All pages at one moment.
+/// One reading of all pages.
 #[derive(Debug)]
 struct Look {
     at: Instant,
@@ -133,12 +132,12 @@ impl Meter {
             busy::read(&page, self.counter.as_ref()).map_err(|error| format!("{}: {error}", shown(url)))
         };
         let readings = self.urls.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        // The target counts somewhere between question and answer.
+        // The target takes its counters at some time between request and answer.
         Ok(Look { at: begun + begun.elapsed() / 2, readings })
     }
 
-    /// A page is work for the target, and counts as such: two looks one after the other tell how much. The first of all is dearer than any
-    /// later one, since nothing is at hand.
+    /// To serve a page is work for the target, and its counters include it. Two readings in a row measure that work. The first reading of all
+    /// costs more, because nothing is cached, so this function discards it.
     fn at_the_beginning(&self) -> Result<Before, String> {
         self.look()?;
         let (first, second) = (self.look()?, self.look()?);
@@ -146,10 +145,10 @@ impl Meter {
         Ok(Before { look: second, look_s })
     }
 
-    /// Busy time since the beginning.
+    /// The busy time since the start.
     ///
     /// # Errors
-    /// Why it can't be told.
+    /// With the reason why it is not known.
     pub fn end(self) -> Result<TargetBusy, String> {
         let after = self.look();
         let Before { look: before, look_s } = self.before?;

@@ -1,5 +1,4 @@
-//! A cluster's metrics, asked for: from the brokers themselves, or from a Prometheus server that scrapes them. Both ways end in the same
-//! rates.
+//! Metrics of a cluster, from the brokers themselves, or from a Prometheus server that scrapes them. Both give the same rates.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +22,7 @@ pub use history::{keep, kept, next_look, open_kept, points, wait_until};
 pub use prometheus::Server;
 pub use scraped::{Brokers, completed};
 
-/// Whoever answers questions about a cluster's batches.
+/// The source of figures about a cluster's batches.
 #[derive(Debug)]
 pub enum Meter {
     /// The brokers.
@@ -32,20 +31,20 @@ pub enum Meter {
     Server(Server),
 }
 
-/// What a meter has seen by now.
+/// The result of a meter so far.
 #[derive(Debug)]
 pub enum Seen {
-    /// Figures of a stretch of time.
+    /// Figures over a period.
     Figures(Box<BatchWatch>),
-    /// The first look at counters, which makes no rate yet.
+    /// The first sample of counters, which gives no rate yet.
     First,
 }
 
 impl Meter {
-    /// Looks once more, with batches told apart as far as `by` says.
+    /// Takes another sample, with batches grouped by `by`.
     ///
     /// # Errors
-    /// When nobody answers, or what they answer is of no known source.
+    /// When no source answers, or the answer has an unknown format.
     pub fn look(&mut self, by: By) -> Result<Seen> {
         let (source, rates, endpoints) = match self {
             Self::Brokers(brokers) => match brokers.look(by)? {
@@ -62,30 +61,30 @@ impl Meter {
     }
 }
 
-/// The token in a file.
+/// Reads the token from a file.
 pub fn token_of(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))
 }
 
-/// Redpanda's Admin API. It has a login of its own: the token that the metrics want is not shown to it.
+/// Redpanda's Admin API. It has its own login: the token for the metrics is not sent to it.
 #[derive(Debug)]
 pub struct Admin {
     web: Web,
-    /// The method's address; a password may stand in it.
+    /// The method's address, which may contain a password.
     url: String,
 }
 
 impl Admin {
-    /// Nothing is asked yet.
+    /// Sends no request yet.
     ///
     /// # Errors
-    /// When the client can't be made.
+    /// When the client can't be created.
     pub fn at(address: &str, token: Option<&str>) -> Result<Self> {
         let url = format!("{}/{}", address.trim_end_matches('/'), clients::LIST_CONNECTIONS);
         Ok(Self { web: Web::open(token)?, url })
     }
 
-    /// All pages of connections, or why there are none, without a password.
+    /// All pages of connections, or the reason why there are none, without a password.
     pub fn clients(&self) -> Result<(Vec<hone_record::WatchedClient>, Option<String>), String> {
         let headers = [("Connect-Protocol-Version", "1")];
         let mut listed = clients::Listing::default();
@@ -94,7 +93,7 @@ impl Admin {
             let answer = self.web.post_json(&self.url, &headers, &request, &interrupt::requested);
             let answer = answer.map_err(|error| match error.status() {
                 Some(404 | 405 | 501) => {
-                    format!("{} is not there; Redpanda has it from 25.3 on", shown(&self.url))
+                    format!("{} does not exist; Redpanda has it from 25.3 on", shown(&self.url))
                 }
                 _ => error.to_string(),
             })?;
@@ -105,7 +104,7 @@ impl Admin {
     }
 }
 
-/// Adds what Redpanda's Admin API tells of clients, or says why it does not.
+/// Adds the clients from Redpanda's Admin API, or the reason why there are none.
 pub fn add_clients(watch: &mut BatchWatch, admin: Option<&Admin>) {
     let missing = |why: String| NotExported { what: "batches by client".to_owned(), why };
     let is_redpanda = watch.source.starts_with("redpanda");
@@ -113,7 +112,8 @@ pub fn add_clients(watch: &mut BatchWatch, admin: Option<&Admin>) {
         let why = if is_redpanda {
             "Redpanda's Admin API has them from 25.3 on; name it with --admin http://HOST:9644"
         } else {
-            "only Redpanda's Admin API (25.3 and newer) has them; `hone batch xray` tells producers apart by their ids"
+            "only Redpanda's Admin API (25.3 and newer) has them; `hone batch xray` distinguishes producers \
+             by their ids"
         };
         watch.not_exported.push(missing(why.to_owned()));
         return;
@@ -127,13 +127,18 @@ pub fn add_clients(watch: &mut BatchWatch, admin: Option<&Admin>) {
     }
 }
 
-/// The CPU of brokers, in the order in which it is taken.
+/// CPU metrics of brokers, in order of preference.
 const CPU: [Quantity; 2] = [Quantity::ShardCpu, Quantity::ProcessCpu];
 
 fn recognised(names: &BTreeSet<String>, wanted: Option<Source>, who: &str) -> Result<Source> {
     match wanted {
         Some(source) => Ok(source),
-        None => Source::recognise(names).with_context(|| format!("{who} is no broker's")),
+        None => Source::recognise(names).with_context(|| {
+            format!(
+                "{who} does not have the metrics of a \
+             broker"
+            )
+        }),
     }
 }
 
@@ -150,7 +155,7 @@ mod tests {
         watch.not_exported.iter().map(|missing| missing.why.clone()).collect()
     }
 
-    /// What a server was asked, which answers with these bytes.
+    /// The request that a server received, which answers with these bytes.
     fn answering(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

@@ -1,16 +1,16 @@
-//! How schedules, keys, sizes and payloads are written, on the command line and in files alike: `KIND` or `KIND:DETAILS`.
+//! The notation of schedules, keys, sizes and payloads, the same on the command line and in files: `KIND` or `KIND:DETAILS`.
 
 use std::fmt;
 use std::str::FromStr;
 
-use hone_format::{read_duration_s, read_seconds, read_share};
+use hone_format::{read_duration_s, read_rate, read_seconds, read_share};
 use hone_load::sizes::mean_of;
 use hone_record::{Keys, Payload, Schedule, Sizes};
 use serde::Deserialize;
 
 use crate::spelling::{did_you_mean, nearest};
 
-/// A noun of the records in its written form.
+/// A property of the records in its written form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Written<T>(pub T);
 
@@ -23,7 +23,7 @@ where
     }
 }
 
-/// The word before the colon, and what stands behind it.
+/// The word before the colon, and the text after it.
 fn parts(text: &str) -> (&str, Option<&str>) {
     match text.split_once(':') {
         Some((kind, details)) => (kind, Some(details)),
@@ -33,14 +33,14 @@ fn parts(text: &str) -> (&str, Option<&str>) {
 
 fn unknown(word: &str, known: &[&str]) -> String {
     let near = nearest(word, known.iter().copied());
-    format!("unknown word `{word}`{}; known here: {}", did_you_mean(near), known.join(", "))
+    format!("unknown word `{word}`{}; use one of: {}", did_you_mean(near), known.join(", "))
 }
 
 fn value<N: FromStr>(text: &str, what: &str) -> Result<N, String> {
     if text.trim().is_empty() {
         return Err(format!("the {what} is missing"));
     }
-    text.trim().parse().map_err(|_| format!("`{text}` is no {what}"))
+    text.trim().parse().map_err(|_| format!("invalid {what} `{text}`: use a number"))
 }
 
 impl FromStr for Written<Schedule> {
@@ -51,13 +51,10 @@ impl FromStr for Written<Schedule> {
             ("uniform" | "constant", None) => Schedule::Uniform,
             ("poisson", None) => Schedule::Poisson,
             ("bursts", Some(every)) => Schedule::Bursts { every_ms: read_duration_s(every)? * 1e3 },
-            ("ramp", Some(to)) => Schedule::Ramp { to_requests_per_s: value(to, "rate in requests/s")? },
-            ("steps", Some(rates)) => Schedule::Steps {
-                requests_per_s: rates
-                    .split(',')
-                    .map(|rate| value(rate, "rate in requests/s"))
-                    .collect::<Result<_, _>>()?,
-            },
+            ("ramp", Some(to)) => Schedule::Ramp { to_requests_per_s: rate(to)? },
+            ("steps", Some(rates)) => {
+                Schedule::Steps { requests_per_s: rates.split(',').map(rate).collect::<Result<_, _>>()? }
+            }
             ("replay", Some(source)) if !source.is_empty() => replay(source)?,
             ("bursts", None) => return Err("bursts need their period: bursts:2ms".to_owned()),
             ("ramp", None) => return Err("a ramp needs its last rate: ramp:5000".to_owned()),
@@ -73,9 +70,16 @@ impl FromStr for Written<Schedule> {
     }
 }
 
+fn rate(text: &str) -> Result<f64, String> {
+    match text.trim() {
+        "" => Err("the rate in requests/s is missing".to_owned()),
+        text => read_rate(text),
+    }
+}
+
 fn replay(source: &str) -> Result<Schedule, String> {
     let source = match source.strip_prefix("topic:") {
-        Some("") => return Err("name the topic: replay:topic:NAME".to_owned()),
+        Some("") => return Err("the topic is missing: replay:topic:NAME".to_owned()),
         Some(topic) => format!("topic {topic}"),
         None => source.to_owned(),
     };
@@ -96,7 +100,7 @@ impl FromStr for Written<Keys> {
                 }
                 None => Keys::Zipf { distinct: distinct(details)?, exponent: 1.0 },
             },
-            ("uniform" | "zipf", None) => return Err(format!("say how many keys there are: {text}:1000")),
+            ("uniform" | "zipf", None) => return Err(format!("the number of keys is missing: {text}:1000")),
             (kind, _) => return Err(unknown(kind, &["none", "uniform:N", "zipf:N", "zipf:N:EXPONENT"])),
         }))
     }
@@ -109,9 +113,9 @@ impl FromStr for Written<Sizes> {
         Ok(Self(match parts(text) {
             ("fixed", None) => Sizes::Fixed,
             ("uniform", Some(range)) => {
-                let (least, most) = range
-                    .split_once('-')
-                    .ok_or_else(|| format!("`{range}` is no range of bytes: uniform:50-500"))?;
+                let (least, most) = range.split_once('-').ok_or_else(|| {
+                    format!("invalid range of bytes `{range}`: use for example uniform:50-500")
+                })?;
                 Sizes::Uniform { least_bytes: value(least, "size")?, most_bytes: value(most, "size")? }
             }
             ("lognormal", Some(sigma)) => Sizes::LogNormal { sigma: value(sigma, "sigma")? },
@@ -122,7 +126,7 @@ impl FromStr for Written<Sizes> {
     }
 }
 
-/// The mean size of a workload: what was asked for, or what the sizes say.
+/// The mean size of a workload's records: the requested one, or the mean of the sizes.
 pub fn mean_bytes(sizes: Sizes, asked: Option<u32>) -> u32 {
     match (sizes, asked) {
         (_, Some(bytes)) => bytes,
@@ -131,7 +135,7 @@ pub fn mean_bytes(sizes: Sizes, asked: Option<u32>) -> u32 {
     }
 }
 
-/// Contents of a record's value; `bytes` gets its compressible share from elsewhere.
+/// Contents of a record's value; `bytes` gets its compressible share from another setting.
 pub fn payload(text: &str, compressible_share: f64) -> Payload {
     match parts(text) {
         ("bytes", None) => Payload::Bytes { compressible_share },
@@ -140,10 +144,10 @@ pub fn payload(text: &str, compressible_share: f64) -> Payload {
     }
 }
 
-/// The least [`share`].
+/// The smallest [`share`].
 const LEAST_SHARE: f64 = 0.001;
 
-/// `5%` or `0.05`, from 0.1 % to a hundredfold.
+/// `5%` or `0.05`, from 0.1 % to a factor of 100.
 pub fn share(text: &str) -> Result<f64, String> {
     let found = read_share(text)?;
     match (LEAST_SHARE..=100.0).contains(&found) {
@@ -186,7 +190,7 @@ impl<'de> serde::Deserialize<'de> for Share {
     }
 }
 
-/// A length of time that may go without its unit, which is then seconds.
+/// A duration whose unit is optional; without it, it is in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seconds(pub f64);
 
@@ -239,11 +243,11 @@ mod tests {
             ("bursts", "bursts:2ms"),
             ("bursts:2", "invalid duration `2`"),
             ("ramp", "ramp:5000"),
-            ("ramp:fast", "`fast` is no rate"),
+            ("ramp:fast", "invalid rate `fast`: use a number above zero"),
             ("steps:1,,2", "the rate in requests/s is missing"),
             ("replay:", "replay:FILE"),
-            ("replay:topic:", "name the topic"),
-            ("uniform:3", "known here: uniform"),
+            ("replay:topic:", "the topic is missing"),
+            ("uniform:3", "use one of: uniform"),
         ] {
             let problem = schedule(text).unwrap_err();
             assert!(problem.contains(expected), "{text}: {problem}");
@@ -259,9 +263,9 @@ mod tests {
         assert_eq!(keys("zipf:10"), Ok(Keys::Zipf { distinct: 10, exponent: 1.0 }));
         assert_eq!(keys("zipf:10:0.99"), Ok(Keys::Zipf { distinct: 10, exponent: 0.99 }));
         assert!(keys("zipf").unwrap_err().contains("zipf:1000"));
-        assert!(keys("zipf:many").unwrap_err().contains("`many` is no number of keys"));
+        assert!(keys("zipf:many").unwrap_err().contains("invalid number of keys `many`"));
         assert!(keys("zipf:").unwrap_err().contains("the number of keys is missing"));
-        assert!(keys("random").unwrap_err().contains("known here: none"));
+        assert!(keys("random").unwrap_err().contains("use one of: none"));
         let range = Sizes::Uniform { least_bytes: 50, most_bytes: 500 };
         assert_eq!(sizes("uniform:50-500"), Ok(range));
         assert_eq!(sizes("lognormal:0.5"), Ok(Sizes::LogNormal { sigma: 0.5 }));

@@ -1,14 +1,14 @@
-//! What a judging that is under way can show at all: said as soon as its first A/A pairs are there, which know nothing of what is judged.
+//! Predicts what a running comparison can detect, as soon as its first A/A pairs are measured. A/A pairs contain no result.
 
 use hone_compare::{FEWEST_PAIRS, Layout, Outlook, Widths};
 use hone_record::{Design, PairKind, PairOutcome};
 
-/// What a build brings is a part of the time that is the program's own: of those that the published work tells, few save more than half of
-/// it. A choice, for a warning and nothing else.
+/// A build can only reduce the program's own share of the time. In published work few builds save more than half of it. This is
+/// only used for a warning.
 const LIKELY_PART: f64 = 0.5;
 
-/// What the planned pairs will show, for people, where the last pair is the one with which that can be said; once for each judging.
-/// `most_saved` is the share of what decides that a build can save at the very most.
+/// The prediction for the planned pairs, in words. It is returned once per comparison, after the last pair that it needs.
+/// `most_saved` is the largest share of the primary metric that a build can save.
 pub fn words(design: &Design, pairs: &[PairOutcome], most_saved: f64) -> Option<String> {
     let counts = |pair: &&PairOutcome| pair.kind == PairKind::Control && pair.dropped.is_none();
     let controls = pairs.iter().filter(counts).count() as u32;
@@ -18,14 +18,14 @@ pub fn words(design: &Design, pairs: &[PairOutcome], most_saved: f64) -> Option<
     let planned = |wanted: PairKind| {
         design.order[..design.planned()].iter().filter(|kind| **kind == wanted).count() as u32
     };
-    // Whoever hears of it at the end can choose nothing any more.
+    // At the end of the run the user can't react any more.
     if planned(PairKind::Control) <= controls {
         return None;
     }
     let layout = Layout {
         pairs: planned(PairKind::Test),
         more_control_pairs: planned(PairKind::Control) - controls,
-        // The luck of several layouts comes on top of it.
+        // The effect of several layouts comes on top of it.
         blocks: 1,
     };
     let primary = design.rule.primary;
@@ -43,8 +43,9 @@ pub fn words(design: &Design, pairs: &[PairOutcome], most_saved: f64) -> Option<
         return Some(told);
     }
     Some(format!(
-        "{told}. A build can save at most {:.0} % here, so the result will probably be inconclusive.\n  next: let it continue, or press Ctrl-C \
-         and start a run with more pairs or longer windows",
+        "{told}. A build can save at most {:.0} % here, so the verdict will probably be \
+         inconclusive.\n  next: let it continue, or press Ctrl-C and start a run with more pairs or longer \
+         windows",
         most_saved * 100.0
     ))
 }
@@ -53,7 +54,7 @@ pub fn words(design: &Design, pairs: &[PairOutcome], most_saved: f64) -> Option<
 mod tests {
     use super::*;
 
-    /// Five A/A pairs that scatter so much, in a design of twelve pairs.
+    /// Five A/A pairs with this scatter, in a design of twelve pairs.
     fn told(scatter: f64, most_saved: f64) -> String {
         let mut comparison = crate::fixture::comparison(None);
         let kinds = [[PairKind::Control; 12], [PairKind::Test; 12]].concat();
@@ -84,7 +85,7 @@ mod tests {
             hopeful.ends_with("% or more") && hopeful.contains("the planned 12 pairs detect a saving"),
             "{hopeful}"
         );
-        // The noise is the same, and there is more to save.
+        // The noise is the same, and the possible saving is larger.
         assert!(told(0.04, 0.9).ends_with("% or more"));
         assert!(told(0.04, 0.1).contains("probably be inconclusive"));
     }

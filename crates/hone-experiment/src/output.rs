@@ -1,4 +1,4 @@
-//! Files that a load writes besides what it shows. A failure is told after the result, never in its place.
+//! Files that a load writes in addition to its output. A failure is reported after the result and does not replace it.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -9,16 +9,17 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, Result, anyhow};
 use hone_record::SeriesPoint;
 
-/// A file that was found writable before anything was measured, and gets its name when it is whole.
+/// A file that is checked for writing before the measurement. It gets its name when it is complete.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
-    /// What gets the name in the end; `None` of what is no file, such as a pipe or `/dev/stdout`, whose place no file may take.
+    /// The final path. `None` for a target that is not a regular file, such as a pipe or `/dev/stdout`, which must not be
+    /// replaced.
     temporary: Option<PathBuf>,
 }
 
 impl Output {
-    /// Finds out whether a file can be written, before anything is measured.
+    /// Checks that a file can be written, before the measurement.
     ///
     /// # Errors
     /// When it can't.
@@ -28,7 +29,7 @@ impl Output {
         if path.metadata().is_ok_and(|about| !about.is_file()) {
             return Ok(Self { path: path.to_owned(), temporary: None });
         }
-        // A link stays one, and the file that it leads to is written.
+        // A link stays a link, and its target is written.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = path.file_name().unwrap_or(name);
         let temporary =
@@ -37,13 +38,13 @@ impl Output {
         Ok(Self { temporary: Some(temporary), path })
     }
 
-    /// Writes the content whole or not at all. What could not be written is not kept half.
+    /// Writes the content completely or not at all. After a failure no partial file stays.
     pub fn keep(self, content: impl AsRef<[u8]>) -> Result<()> {
         let write = || {
             let Some(temporary) = &self.temporary else { return fs::write(&self.path, content.as_ref()) };
             let mut file = File::create(temporary)?;
             file.write_all(content.as_ref())?;
-            // A disk that is full may say so only now.
+            // Only this call reports a full disk in some file systems.
             file.sync_all()?;
             fs::rename(temporary, &self.path)
         };
@@ -59,7 +60,7 @@ impl Drop for Output {
     }
 }
 
-/// A file that gets a line a second while the load runs, by a thread of its own.
+/// A file that gets one line per second while the load runs, from a thread of its own.
 #[derive(Debug)]
 pub struct SeriesFile {
     writer: JoinHandle<Result<()>>,
@@ -67,7 +68,7 @@ pub struct SeriesFile {
 }
 
 impl SeriesFile {
-    /// Makes the file, empty.
+    /// Creates the file, empty.
     pub fn create(path: &Path) -> Result<Self> {
         let path = path.to_owned();
         let cannot = format!("the series file {} can't be written", path.display());
@@ -75,10 +76,11 @@ impl SeriesFile {
         let (to, points) = mpsc::channel::<SeriesPoint>();
         let writer = std::thread::spawn(move || {
             for point in points {
-                // One write for a line: a reader, or the end of this process, never comes in between.
+                // One write per line, so that a reader never sees a partial line, not even at the end of this
+                // process.
                 let line = serde_json::to_string(&point)? + "\n";
                 file.write_all(line.as_bytes()).with_context(|| {
-                    format!("{cannot} from second {} on; the whole series is in the record", point.at_s)
+                    format!("{cannot} from second {} on; the record has the complete series", point.at_s)
                 })?;
             }
             Ok(())
@@ -86,12 +88,12 @@ impl SeriesFile {
         Ok(Self { writer, to })
     }
 
-    /// Where complete seconds go.
+    /// The receiver of complete seconds.
     pub fn sender(&self) -> Sender<SeriesPoint> {
         self.to.clone()
     }
 
-    /// Waits until everything is written. All other senders must be gone.
+    /// Waits until everything is written. All other senders must be dropped.
     pub fn finish(self) -> Result<()> {
         drop(self.to);
         self.writer.join().map_err(|_| anyhow!("the thread that writes the series panicked"))?

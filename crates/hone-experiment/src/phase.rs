@@ -1,24 +1,24 @@
-//! The phases of an optimisation.
+//! The phases of an optimisation run.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// A stretch of the way that can be gone alone.
+/// A phase of the optimisation that can run alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// The plain build, its check, and the ceiling.
     Baseline,
-    /// The build that counts, its training, and the proof of the profile.
+    /// The instrumented build, its training, and the check of the profile.
     Train,
-    /// All other builds, BOLT with its own training, checks and the harm watch.
+    /// All other builds, the training for BOLT, the checks and the harm watch.
     Build,
     /// The comparisons.
     Judge,
 }
 
 impl Phase {
-    /// As `--only` takes it.
+    /// The value of `--phase`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Baseline => "baseline",

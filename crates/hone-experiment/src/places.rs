@@ -1,8 +1,8 @@
-//! Places for the two arms of a duet: each has half of the cores, and they change all the time.
+//! CPU placement of the two arms of a duet: each has half of the cores, and they swap often.
 //!
-//! Left alone, the scheduler finds one arrangement of two brokers and two generators for a whole window, and which arm
-//! shares a core with whom is worth a factor of two in CPU per request on a small virtual machine. Bound to halves that
-//! are swapped several times a second, both arms meet the same cores, the same neighbours and the same company.
+//! Without it, the scheduler may keep one arrangement of two brokers and two generators for a whole window. Which arm shares a
+//! core with which process can double its CPU per request on a small virtual machine. With halves that swap several times per
+//! second, both arms meet the same cores and the same neighbours.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hone_host::{HostError, affinity};
 use hone_load::Helpers;
 
-/// Long against the microseconds that a move costs, short against a window.
+/// Long compared with the microseconds of a move, short compared with a window.
 const SWAP_EVERY: Duration = Duration::from_millis(250);
 
 /// The two halves of the cores.
@@ -24,12 +24,12 @@ pub struct Seat {
     pub pid: u32,
     /// Kernel id of the generator's thread; 0 until it runs.
     pub generator: AtomicI32,
-    /// Who else belongs to the generator.
+    /// The generator's other threads and processes.
     pub helpers: Helpers,
 }
 
 impl Places {
-    /// Two halves of the cores that this process may use; `None` with fewer than two.
+    /// Two halves of the cores that this process may use; `None` with fewer than two cores.
     pub fn halves() -> Option<Self> {
         Self::of(&affinity::allowed_cores().ok()?)
     }
@@ -42,7 +42,7 @@ impl Places {
     /// Swaps the arms between the halves until `done`.
     ///
     /// # Errors
-    /// When the kernel refuses to bind an arm. An arm that has gone is no error here: its load will say so.
+    /// When the kernel refuses to bind an arm. A dead arm is no error here: its load will report it.
     pub fn swap_until(
         &self,
         seats: &[Seat; 2],
@@ -64,8 +64,8 @@ impl Places {
     }
 }
 
-/// Who moves first meets the other one on the way: it waits where the second finds its place free. So the first to move
-/// changes too, at half the pace of the places, that neither direction always begins with the same arm.
+/// The first arm to move meets the other one on its half, while the second arm finds its half free. So the first to move
+/// alternates, too, at half the pace of the swaps. This way neither direction always starts with the same arm.
 fn moving_order(turn: usize) -> [usize; 2] {
     if (turn / 2).is_multiple_of(2) { [0, 1] } else { [1, 0] }
 }
@@ -85,7 +85,7 @@ impl Seat {
     }
 }
 
-/// What has ended can't be bound, and need not be.
+/// A dead thread can't be bound, and need not be.
 fn still_there(bound: Result<(), HostError>) -> Result<(), HostError> {
     match bound {
         Err(HostError::Vanished { .. }) => Ok(()),

@@ -1,4 +1,4 @@
-//! The target's CPU and memory around a window.
+//! The target's CPU and memory during a window.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,27 +19,28 @@ use crate::warmth::{self, Course, Point};
 /// Samples a target's process trees, and the machine.
 #[derive(Debug)]
 pub struct TargetProbe {
-    /// Whose CPU counts; none when it is not known.
+    /// The processes whose CPU counts; empty if they are unknown.
     targets: Targets,
-    /// Who is not "others": this process with everything it started, and targets that it did not start.
+    /// Processes that do not belong to the "others": this process with everything that it started, and targets that it did not
+    /// start.
     ours: Vec<u32>,
     before: Option<Snapshot>,
     /// Of the last window.
     pressure: BTreeMap<String, f64>,
-    /// Whether the last window's CPU of everybody else holds nothing of a target's.
+    /// Whether the others' CPU in the last window certainly contains none of the target's.
     others_known: bool,
-    /// Whether the target is a child of this process that has ended with its window: it is among `ours`, and whoever reaped it
-    /// knows its CPU.
+    /// Whether the target is a child of this process that exited with its window. It is one of `ours`, and its CPU is known from
+    /// reaping it.
     is_reaped: bool,
     /// Runs while the window is open.
     memory: Option<Watch>,
     course: Option<Course>,
-    /// What that saw.
+    /// Its results.
     points: Vec<Point>,
     upstreams: Option<UpstreamWatch>,
-    /// Whom the targets passed work on to in the last window.
+    /// The processes to which the targets delegated work in the last window.
     behind: BTreeSet<Upstream>,
-    /// Its own counters since right before the window; what came of them after it.
+    /// Its own counters right before the window, and their growth after it.
     meter: Option<Meter>,
     busy_unknown: Option<String>,
 }
@@ -54,8 +55,8 @@ struct Snapshot {
 }
 
 impl TargetProbe {
-    /// `targets` are the processes whose CPU counts together, `foreign` those of the comparison that this process did
-    /// not start (the ones that it did are counted with it).
+    /// `targets` are the processes whose CPU counts together. `foreign` are the comparison's processes that this process did not
+    /// start (its own children are counted with it).
     pub fn new(targets: Targets, foreign: &[u32]) -> Self {
         let mut ours = foreign.to_vec();
         ours.push(std::process::id());
@@ -99,15 +100,16 @@ impl TargetProbe {
         }
     }
 
-    /// Writes what this machine is, how hard it was pressed, and what is missing of the target's CPU, into the window that was probed, and
-    /// whether its target was still becoming warm.
+    /// Adds to the window: the machine, its load, the missing parts of the target's CPU, and whether the target was still warming
+    /// up.
     pub fn describe_machine(&self, window: &mut Window) {
         warmth::judge(window, &self.points);
         let environment = window.environment.get_or_insert_default();
         environment.unknown.extend(self.targets.missing.iter().map(|why| format!("{CPU_OF_TARGET}{why}")));
         environment.unknown.extend(self.busy_unknown.iter().map(|why| format!("{BUSY_OF_TARGET}{why}")));
         if !self.others_known {
-            let why = "used by everybody else: the target's processes are not known, so its CPU may be in it";
+            let why = "used by other processes: the target's processes are unknown, so its CPU may be \
+                 included";
             environment.unknown.push(why.to_owned());
         }
         environment.measured = self.targets.names();
@@ -115,7 +117,7 @@ impl TargetProbe {
         environment.machine = observe::machine(Path::new("/"));
         environment.pressure.clone_from(&self.pressure);
         if self.pressure.is_empty() {
-            environment.unknown.push("pressure: this kernel keeps none (/proc/pressure)".to_owned());
+            environment.unknown.push("pressure: this kernel does not have it (/proc/pressure)".to_owned());
         }
     }
 }
@@ -156,7 +158,7 @@ impl Probe for TargetProbe {
     }
 }
 
-/// CPU of several process trees together; `None` without any, or when one of them could not be read.
+/// Total CPU of several process trees; `None` without any, or if one of them can't be read.
 fn used(before: &[Option<CpuSample>], after: &[Option<CpuSample>]) -> Option<CpuSeconds> {
     let both = |(before, after): (&Option<CpuSample>, &Option<CpuSample>)| {
         Some(cpu::between(before.as_ref()?, after.as_ref()?))
@@ -168,7 +170,7 @@ fn used(before: &[Option<CpuSample>], after: &[Option<CpuSample>]) -> Option<Cpu
     (!parts.is_empty()).then_some(CpuSeconds { total_s, user_share })
 }
 
-/// Nothing beside the latencies is looked at.
+/// Observes only the latencies.
 pub struct NoProbe;
 
 impl Probe for NoProbe {
@@ -210,7 +212,7 @@ mod tests {
             let mut window = crate::fixture::window();
             probe.describe_machine(&mut window);
             let unknown = window.environment.unwrap().unknown;
-            assert_eq!(unknown.iter().any(|text| text.contains("everybody else")), !known, "{unknown:?}");
+            assert_eq!(unknown.iter().any(|text| text.contains("other processes")), !known, "{unknown:?}");
         }
     }
 }

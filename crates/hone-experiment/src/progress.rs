@@ -1,4 +1,4 @@
-//! What a waiting user sees: bars on a terminal, finished lines everywhere, both on stderr.
+//! The progress display for a waiting user: bars on a terminal, finished lines everywhere, both on stderr.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,8 +17,8 @@ pub struct Progress {
     quiet: bool,
 }
 
-/// What the generator chalks up and the painter reads. The generator never draws: a terminal that nobody reads
-/// would stop it.
+/// Figures that the generator writes and the display thread reads. The generator never draws: a terminal that is not read would
+/// block it.
 #[derive(Debug, Default)]
 struct Board {
     phase: Mutex<&'static str>,
@@ -28,7 +28,7 @@ struct Board {
 const TICK: Duration = Duration::from_millis(120);
 
 impl Progress {
-    /// With `quiet`, nothing is shown at all.
+    /// With `quiet`, only alarms are shown.
     pub fn new(quiet: bool) -> Self {
         let show = !quiet && std::io::stderr().is_terminal();
         let target = if show { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -43,19 +43,19 @@ impl Progress {
         Self { bar, board, quiet }
     }
 
-    /// Whether nothing is told but alarms.
+    /// Whether only alarms are shown.
     pub fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Whether what is drawn is redrawn in place.
+    /// Whether the display is redrawn in place.
     pub fn is_terminal(&self) -> bool {
         !self.bar.is_hidden()
     }
 
-    /// Draws these lines in place of the bar, until the next ones.
+    /// Draws these lines instead of the bar, until the next ones.
     pub fn paint(&self, lines: &str) {
-        // One that was cleared shows nothing any more.
+        // A cleared one shows nothing any more.
         if self.bar.is_finished() {
             self.bar.reset();
         }
@@ -74,24 +74,24 @@ impl Progress {
         self.bar.suspend(|| say(text));
     }
 
-    /// What is being done now; gone with the next one.
+    /// The current activity; the next one replaces it.
     pub fn doing(&self, what: &str) {
         self.bar.set_prefix(what.to_owned());
         self.bar.set_message(String::new());
         self.board.set("", 0);
     }
 
-    /// Detail behind what is being done.
+    /// Detail of the current activity.
     pub fn detail(&self, text: &str) {
         self.bar.set_message(text.chars().take(80).collect::<String>());
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// Tells that the pair of this index begins.
+    /// Shows that the pair with this index begins.
     pub fn begin_pair(&self, design: &Design, index: usize) {
         self.doing(&format!("pair {}", turn(design, index)));
     }
@@ -113,17 +113,17 @@ impl Progress {
     }
 }
 
-/// What somebody has to know even where nothing else is shown.
+/// A message that is shown even with `quiet`.
 pub fn alarm(text: &str) {
     say(&format!("hone: {text}"));
 }
 
-/// A terminal that is gone is no reason to fall over: what has to be put back still has to be.
+/// A lost terminal must not stop the process: it still has settings to restore.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Which pair it is of how many. The reserve has numbers beyond the plan.
+/// The number of a pair and the planned number. Pairs of the reserve have higher numbers.
 fn turn(design: &Design, index: usize) -> String {
     if index >= design.planned() && design.pairs > 0 {
         return format!("{:>2} (extra)", index + 1);
@@ -131,7 +131,7 @@ fn turn(design: &Design, index: usize) -> String {
     format!("{:>2}{}", index + 1, of_all(design))
 }
 
-/// A pilot has as many pairs as its clock allows: nobody knows how many.
+/// A pilot takes as many pairs as its clock allows, so their number is not known.
 fn of_all(design: &Design) -> String {
     if design.pairs == 0 { " of the pilot".to_owned() } else { format!(" of {}", design.planned()) }
 }
@@ -147,7 +147,7 @@ fn ratios(design: &Design, pair: &PairOutcome) -> String {
     shown.iter().filter(is_told).copied().map(text).collect::<Vec<_>>().join("   ")
 }
 
-/// Draws what stands on the board, until nobody writes on it any more.
+/// Draws the latest figures until their writer is gone.
 fn paint(bar: &ProgressBar, board: &Weak<Board>) {
     while let Some(board) = board.upgrade() {
         let phase = *board.phase.lock().unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +163,7 @@ fn paint(bar: &ProgressBar, board: &Weak<Board>) {
 
 impl Board {
     fn set(&self, phase: &'static str, permille: u64) {
-        // Whoever measures does not wait; the next look writes it.
+        // The measuring thread does not wait; the next update writes them.
         if let Ok(mut slot) = self.phase.try_lock() {
             *slot = phase;
         }
@@ -171,7 +171,7 @@ impl Board {
     }
 }
 
-/// The board as a load sees it; also carries the interrupt to it.
+/// The receiver of a load's figures. It also passes the interrupt to the load.
 #[derive(Debug)]
 pub struct LoadProgress {
     to: Progress,

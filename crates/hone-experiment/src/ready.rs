@@ -1,4 +1,4 @@
-//! How a started program is known to be ready for its load.
+//! Detects when a started program is ready for its load.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -11,49 +11,49 @@ use hone_host::ports;
 use hone_load::{Admin, Security};
 use hone_tool::{Call, LOOK_EVERY, Readiness, Runner as _, Session, System};
 
-/// What shows that a program is ready.
+/// The sign of a ready program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Ready {
     /// It answers as a Kafka-API broker.
     #[default]
     Kafka,
-    /// Somebody listens at its address.
+    /// A process listens at its address.
     Port,
     /// It has written this text, to standard output or to standard error.
     Line(String),
     /// A GET of this path at its address is answered with a status from 200 to 399.
     Http(String),
-    /// This command ends with exit code 0. With placeholders.
+    /// This command exits with 0. It has placeholders.
     Command(Vec<String>),
 }
 
-/// One answer may take so long; a program that is busy with its start answers later.
+/// Time limit of one answer. A program that is still starting answers a later attempt.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// A command may take longer: a client of the program has to start, too.
+/// Time limit of one command. It is longer, since a client program has to start, too.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 
-/// Between two tries of a command, which costs more than a look at a socket.
+/// Time between two attempts of a command, which costs more than a look at a socket.
 const COMMAND_EVERY: Duration = Duration::from_millis(50);
 
-/// Between two looks at where a program listens.
+/// Time between two looks at the program's listening ports.
 const ELSEWHERE_EVERY: Duration = Duration::from_millis(200);
 
-/// How much of a program's output is searched for a line at most.
+/// Limit of the program output that is searched for a line.
 const SEARCH_BYTES: u64 = 16 * 1024 * 1024;
 
-/// No longer line is read of an HTTP answer.
+/// Limit of a line of an HTTP answer.
 const STATUS_LINE_BYTES: u64 = 1_024;
 
-/// What is asked besides.
+/// Other inputs of the check.
 pub struct ReadyCheck<'a> {
     /// `host:port`.
     pub address: &'a str,
-    /// TLS and login of the connection that asks.
+    /// TLS and login of the connection.
     pub security: &'a Security,
     /// The call of [`Ready::Command`].
     pub command: Option<Call>,
-    /// For the logs of the tries, of which there may be hundreds: a folder of their own that goes when it is ready.
+    /// Folder for the logs of the attempts, of which there may be hundreds. It is deleted when the program is ready.
     pub logs: PathBuf,
 }
 
@@ -61,7 +61,7 @@ impl Ready {
     /// Waits until the program is ready. Returns how long that took.
     ///
     /// # Errors
-    /// With what was missing when the time was over, or with the program's last words when it ended.
+    /// With the missing sign when the time is over, or with the program's last output when it exits.
     pub fn wait(&self, session: &mut Session, asked: &ReadyCheck<'_>, limit: Duration) -> Result<Duration> {
         let start = Instant::now();
         let mut elsewhere = Elsewhere::new(session.pid(), asked.address);
@@ -78,7 +78,7 @@ impl Ready {
                 session.wait_until(limit, || of_error(line(&mut sought, text)))?;
             }
             Self::Command(_) => {
-                let call = asked.command.as_ref().context("a ready command was not filled in")?;
+                let call = asked.command.as_ref().context("a ready command has no call")?;
                 let logs = Tries(asked.logs.clone());
                 let system = System::new(&logs.0)?;
                 session.wait_until(limit, || {
@@ -93,7 +93,7 @@ impl Ready {
         Ok(start.elapsed())
     }
 
-    /// The most time between two looks, without what a look itself takes: no start-up is known better.
+    /// Longest time between two attempts, without their own duration. The start-up time is not known more precisely.
     pub fn step(&self) -> Duration {
         match self {
             Self::Command(_) => LOOK_EVERY + COMMAND_EVERY,
@@ -101,13 +101,13 @@ impl Ready {
         }
     }
 
-    /// How long the command of a try may take.
+    /// Time limit of the command in one attempt.
     pub fn command_limit(limit: Duration) -> Duration {
         limit.min(COMMAND_LIMIT)
     }
 }
 
-/// A folder of logs that goes again.
+/// A folder of logs that is deleted at the end.
 struct Tries(PathBuf);
 
 impl Drop for Tries {
@@ -116,7 +116,7 @@ impl Drop for Tries {
     }
 }
 
-/// Where a program listens that is not heard where it should be: an address that its own settings fix, most likely.
+/// The address of a program that listens elsewhere, most likely because its own settings fix it.
 struct Elsewhere<'a> {
     pid: u32,
     asked: &'a str,
@@ -129,7 +129,7 @@ impl<'a> Elsewhere<'a> {
         Self { pid, asked, looked: Instant::now(), words: String::new() }
     }
 
-    /// An error with where it listens instead, if that is known.
+    /// An error with the actual address, if it is known.
     fn told(&mut self, answer: Result<(), String>) -> Result<(), String> {
         let error = answer.err();
         if error.is_some() && self.looked.elapsed() >= ELSEWHERE_EVERY {
@@ -155,14 +155,14 @@ fn kafka(asked: &ReadyCheck<'_>) -> Result<(), String> {
         .map_err(|error| format!("{:#}", anyhow::Error::from(error)))
 }
 
-/// The first of an address' places that answers.
+/// The first of an address' IP addresses that answers.
 fn connect(address: &str) -> Result<TcpStream, String> {
     let places = address.to_socket_addrs().map_err(|error| format!("{address}: {error}"))?;
-    let mut last = format!("{address} has no place");
+    let mut last = format!("{address} has no IP address");
     for place in places {
         match TcpStream::connect_timeout(&place, ANSWER_LIMIT) {
             Ok(stream) => return Ok(stream),
-            Err(error) => last = format!("nobody listens at {place}: {error}"),
+            Err(error) => last = format!("no process listens at {place}: {error}"),
         }
     }
     Err(last)
@@ -173,7 +173,8 @@ fn http(address: &str, path: &str) -> Result<(), String> {
     let mut stream = connect(address)?;
     stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(words)?;
     stream.set_write_timeout(Some(ANSWER_LIMIT)).map_err(words)?;
-    // Without `Connection: close`, behind which nghttpx 1.52 leaves the next request unanswered until its time limit.
+    // The request has no `Connection: close`: after it nghttpx 1.52 leaves the next request unanswered until
+    // its time limit.
     let request =
         format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: hone\r\nAccept: */*\r\n\r\n");
     stream.write_all(request.as_bytes()).map_err(words)?;
@@ -181,8 +182,8 @@ fn http(address: &str, path: &str) -> Result<(), String> {
     BufReader::new(stream.take(STATUS_LINE_BYTES)).read_until(b'\n', &mut line).map_err(words)?;
     match status_of(&line) {
         Some(200..=399) => Ok(()),
-        Some(status) => Err(format!("GET {path} at {address} was answered with status {status}")),
-        None => Err(format!("GET {path} at {address} was not answered in HTTP")),
+        Some(status) => Err(format!("GET {path} at {address} returned status {status}")),
+        None => Err(format!("GET {path} at {address} returned no HTTP answer")),
     }
 }
 
@@ -196,13 +197,13 @@ fn status_of(line: &[u8]) -> Option<u16> {
 
 fn line(sought: &mut [Sought; 2], text: &str) -> Result<(), String> {
     for output in sought {
-        if output.holds(text.as_bytes()).map_err(|error| format!("its output can't be read: {error}"))? {
+        if output.holds(text.as_bytes()).map_err(|error| format!("can't read its output: {error}"))? {
             return Ok(());
         }
     }
     Err(format!(
-        "no line of its output holds \"{text}\" (a program that writes to a file may keep its lines for a while: if it does, use \
-         ready = {{ port = true }})"
+        "its output has no line with \"{text}\" (a program that writes to a file may buffer its lines; in \
+         that case use ready = {{ port = true }})"
     ))
 }
 
@@ -286,14 +287,14 @@ mod tests {
     fn http_is_ready_from_200_to_399() {
         let address = server(&["HTTP/1.1 503 Busy\r\n\r\n", "nonsense\r\n", "HTTP/1.1 302 Found\r\n\r\n"]);
         let ask = || http(&address, "/health?deep");
-        assert!(ask().unwrap_err().ends_with("was answered with status 503"));
-        assert!(ask().unwrap_err().ends_with("was not answered in HTTP"));
+        assert!(ask().unwrap_err().ends_with("returned status 503"));
+        assert!(ask().unwrap_err().ends_with("returned no HTTP answer"));
         assert_eq!(ask(), Ok(()));
     }
 
     #[test]
     fn a_port_without_a_listener_says_so() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert!(connect(&address.to_string()).unwrap_err().contains("nobody listens at"));
+        assert!(connect(&address.to_string()).unwrap_err().contains("no process listens at"));
     }
 }

@@ -37,10 +37,10 @@ enum What {
     Cpu(Metric),
 }
 
-/// Which of the lags that a window had.
+/// The lag of a window at one of several moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moment {
-    /// 100 ms after the window closed: what is then unread is a backlog, and not what is under way at any moment.
+    /// 100 ms after the window closed. Unread records at that time are a backlog, not records in flight.
     End,
     Median,
     P99,
@@ -55,7 +55,11 @@ impl Moment {
             Self::P99 => seen.lag_records_p99,
             Self::Max => Some(seen.lag_records_max),
         };
-        let none = || "this record has no such lag: an older version wrote it, or nobody looked".to_owned();
+        let none = || {
+            "this record does not have that lag: an older version wrote it, or there were no \
+             consumers"
+                .to_owned()
+        };
         records.map(|records| records as f64).ok_or_else(none)
     }
 }
@@ -107,20 +111,28 @@ impl FromStr for What {
             let names = || NAMED.iter().map(|(name, _)| *name);
             let near = did_you_mean(nearest(text, names()));
             let known: Vec<&str> = names().collect();
-            format!("unknown metric `{text}`{near}; there are p50, p99.9 and their like, e2e-p99 and its like, {}", known.join(", "))
+            format!(
+                "unknown metric `{text}`{near}; use p50, p99.9 or similar, e2e-p99 or similar, or one of \
+                 {}",
+                known.join(", ")
+            )
         })
     }
 }
 
-/// How the reason of a rule begins that can't be judged for the generator's own lateness.
-const LATER_ITSELF: &str = "the generator itself was later than that";
+/// Start of the reason for a rule that can't be judged because the generator fell behind.
+const LATER_ITSELF: &str = "the generator itself fell behind by more than that";
+/// The same in records of version 0.1.
+const LATER_ITSELF_EARLIER: &str = "the generator itself was later than that";
 
-/// Whether it is the generator's fault that a window can't tell.
+/// Whether the generator is the reason why a window can't decide.
 pub fn is_the_generators(requirement: &Requirement) -> bool {
-    requirement.reason.as_ref().is_some_and(|reason| reason.starts_with(LATER_ITSELF))
+    let is_late =
+        |reason: &String| [LATER_ITSELF, LATER_ITSELF_EARLIER].iter().any(|start| reason.starts_with(start));
+    requirement.reason.as_ref().is_some_and(is_late)
 }
 
-/// What is measured in.
+/// The unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Time,
@@ -142,14 +154,14 @@ impl Unit {
     }
 
     fn read(self, text: &str) -> Result<f64, String> {
-        let plain = |text: &str| text.trim().parse::<f64>().map_err(|_| format!("`{text}` is no number"));
+        let plain = |text: &str| text.trim().parse::<f64>().map_err(|_| format!("invalid number `{text}`"));
         match self {
             Self::Time => read_duration_s(text).map(|seconds| seconds * 1e6),
             Self::Requests | Self::Records => plain(text.trim().trim_end_matches("/s")),
             Self::Count => plain(text),
             Self::Share => match text.trim().strip_suffix('%') {
                 Some(percent) => plain(percent).map(|percent| percent / 100.0),
-                None => Err(format!("`{text}` is no share; write it in percent, as in 0.1%")),
+                None => Err(format!("invalid share `{text}`: write a percentage, for example 0.1%")),
             },
         }
     }
@@ -164,7 +176,7 @@ impl Unit {
         }
     }
 
-    /// A limit as it holds, with all its digits.
+    /// A limit with all its digits.
     fn write_limit(self, value: f64) -> String {
         match self {
             Self::Time if value >= 1e6 => format!("{} s", in_full(value / 1e6)),
@@ -178,7 +190,7 @@ impl Unit {
     }
 }
 
-/// As figures are shown, unless that is another number.
+/// Rounded as in tables, unless that changes the number.
 fn in_full(value: f64) -> String {
     let shown = measured(value);
     let same = |read: f64| (read - value).abs() <= 1e-9 * value.abs();
@@ -199,17 +211,17 @@ impl What {
         }
     }
 
-    /// What it is when the backlog only grew: everything that counts from the intended time has no bound.
+    /// Whether it is unlimited when the backlog only grew. This holds for all metrics that start at the intended time.
     fn is_unbounded_when_saturated(self) -> bool {
         matches!(self, Self::Latency(_) | Self::Max | Self::Mean | Self::EndToEnd(_) | Self::EndToEndMax)
     }
 
-    /// The value, or why there is none.
+    /// The value, or the reason why there is none.
     fn of(self, window: &Window) -> Result<Told, String> {
         let facts = &window.facts;
         let latency = &window.latencies.intended_to_ack;
         let seen = window.end_to_end.as_ref();
-        let seen = || seen.ok_or("there were no consumers; ask for some with --consumers".to_owned());
+        let seen = || seen.ok_or("there were no consumers; add some with --consumers".to_owned());
         let nothing = || "nothing was measured".to_owned();
         let value = match self {
             Self::Latency(quantile) => {
@@ -243,11 +255,11 @@ impl What {
     }
 }
 
-/// What a window tells of a value: where it lies. Mostly both are the same.
+/// The range in which a value lies according to a window. Mostly both bounds are equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Told {
     least: f64,
-    /// `None`: there is no bound.
+    /// `None`: there is no upper bound.
     most: Option<f64>,
 }
 
@@ -288,12 +300,12 @@ impl FromStr for Rule {
             Some((what.trim(), *relation, limit.trim()))
         });
         let (what, relation, limit) = found.ok_or_else(|| {
-            format!("`{text}` is no rule; write for example p99<3ms, throughput>1400, lag<=2")
+            format!("invalid rule `{text}`; write for example p99<3ms, throughput>1400, lag<=2")
         })?;
         let what: What = what.parse()?;
         let limit = what.unit().read(limit)?;
         if !(limit.is_finite() && limit >= 0.0) {
-            return Err(format!("`{text}`: the limit must be a number from 0 on"));
+            return Err(format!("invalid limit in `{text}`: use a number from 0"));
         }
         Ok(Self { what, relation, limit })
     }
@@ -318,29 +330,29 @@ impl<'de> serde::Deserialize<'de> for Rule {
     }
 }
 
-/// The text of a rule, once it was read: what was asked for is kept as it was asked for, and not as it is shown.
+/// Checks the text of a rule and returns it as written, since records store it in the user's own words.
 ///
 /// # Errors
-/// When it is no rule.
+/// When it is not a rule.
 pub fn as_written(text: &str) -> Result<String, String> {
     text.parse::<Rule>().map(|_| text.to_owned())
 }
 
-/// Reads rules that were kept as they were written.
+/// Reads rules that were stored as written.
 ///
 /// # Errors
-/// With the one that is none.
+/// With the invalid one.
 pub fn read(texts: &[String]) -> Result<Vec<Rule>, Usage> {
     let one = |text: &String| text.parse().map_err(|problem| Usage(format!("require: {problem}")));
     texts.iter().map(one).collect()
 }
 
-/// Whether the user's own rules say how late may be: then a wait may cost what it waits, as long as they hold.
+/// Whether the user's own rules limit the latency. A change may then increase it within that limit.
 pub fn say_how_late(rules: &[Rule]) -> bool {
     rules.iter().any(|rule| rule.latency_limit_us().is_some())
 }
 
-/// A rule that no window can tell is never met, and nothing would ever be kept.
+/// Rejects a rule that no window can decide: it would never be met, and no change would be kept.
 ///
 /// # Errors
 /// With the rule, and what a window lacks.
@@ -348,49 +360,52 @@ pub fn can_be_told(texts: &[String], workload: &Workload) -> Result<(), Usage> {
     for (rule, text) in read(texts)?.iter().zip(texts) {
         if rule.is_of_consumers() && workload.consumers == 0 {
             return Err(Usage(format!(
-                "require: no window can tell `{text}`, since there are no consumers: ask the load for some"
+                "require: `{text}` needs consumers, and the load has none\n  next: add consumers to the load"
             )));
         }
-        // A latency is one of a request, however many records that carries.
+        // Each request has one latency, however many records it carries.
         let Some(nearly_all) = workload.requests_per_window() else { continue };
-        // That many at least in nearly all; on the average these.
+        // Nearly every window has at least `nearly_all` requests. The other figure is the average.
         let requests = (nearly_all as f64).max(workload.requests_per_s * workload.duration_s);
         let needed = rule.samples_needed();
         if requests < needed as f64 {
             return Err(Usage(format!(
-                "require: no window can tell `{text}`, which needs {needed} requests, and {requests:.0} are sent in one: make the windows longer, \
-                 raise the rate, or name a lower percentile"
+                "require: `{text}` needs {needed} requests per window, but a window has \
+                 {requests:.0}\n  next: use longer windows, a higher rate, or a lower percentile"
             )));
         }
     }
     Ok(())
 }
 
-/// `p99=10ms` promises at most that.
+/// `p99=10ms` is a limit of at most that.
 pub fn promise(text: &str) -> Result<Rule, String> {
     match text.split_once('=') {
         Some((what, limit)) if !what.ends_with(['<', '>']) => format!("{what}<={limit}").parse(),
         Some(_) => text.parse(),
         None if text.contains(['<', '>']) => text.parse(),
-        None => Err(format!("`{text}` promises nothing; write a limit behind it, as in p99=10ms")),
+        None => Err(format!("`{text}` has no limit; write for example p99=10ms")),
     }
 }
 
 impl Rule {
-    /// The rule as a promise of a quantile.
+    /// The rule as an SLO for a quantile.
     ///
     /// # Errors
-    /// When it is a rule of something else.
+    /// When it is a rule for another metric.
     pub fn slo(&self) -> Result<Slo, String> {
         match (self.what, self.latency_limit_us()) {
             (What::Latency(quantile), Some(latency_us)) if latency_us > 0.0 => {
                 Ok(Slo { quantile, latency_us })
             }
-            _ => Err(format!("`{self}`: a capacity hangs on one percentile of the latency, as in p99=10ms")),
+            _ => Err(format!(
+                "`{self}`: the SLO of a capacity is one latency percentile, for example \
+                 p99=10ms"
+            )),
         }
     }
 
-    /// Requests without which the rule can't be judged.
+    /// Number of requests that are needed to judge the rule.
     pub fn samples_needed(&self) -> u64 {
         match self.what {
             What::Latency(quantile) | What::EndToEnd(quantile) => samples_for(quantile),
@@ -398,12 +413,12 @@ impl Rule {
         }
     }
 
-    /// Whether consumers alone can tell.
+    /// Whether the rule needs consumers.
     fn is_of_consumers(&self) -> bool {
         matches!(self.what, What::EndToEnd(_) | What::EndToEndMax | What::Lag(_) | What::Missing)
     }
 
-    /// The latency in microseconds that it allows; `None` for a rule of something else.
+    /// The highest latency that it allows, in microseconds; `None` for a rule about another metric.
     pub fn latency_limit_us(&self) -> Option<f64> {
         let is_latency = matches!(
             self.what,
@@ -413,8 +428,8 @@ impl Rule {
         (is_latency && is_upper).then_some(self.limit)
     }
 
-    /// Of a rule about the latency: its value over these windows together, in microseconds, and whether that holds. `None` for a rule of
-    /// something else, and where they are too few.
+    /// For a rule about the latency: its value over all these windows, in microseconds, and whether the rule holds. `None` for
+    /// any other rule, and if there are too few requests.
     pub fn latency_over_all<'a>(&self, windows: impl Iterator<Item = &'a Window>) -> Option<(f64, bool)> {
         let mut all = Hdr::new();
         windows.for_each(|window| all.merge(&window.latencies.intended_to_ack));
@@ -426,15 +441,15 @@ impl Rule {
         Some((us, self.holds(us)))
     }
 
-    /// What a window says to it.
+    /// The result of the rule for a window.
     pub fn judge(&self, window: &Window) -> Requirement {
         let unbounded =
             matches!(window.outcome, Outcome::Saturated { .. }) && self.what.is_unbounded_when_saturated();
         let (measured, met, reason) = match &window.outcome {
             Outcome::Failed { reason } => (None, None, Some(format!("the window failed: {reason}"))),
-            Outcome::GeneratorLate { .. } => (None, None, Some("the generator was late".to_owned())),
+            Outcome::GeneratorLate { .. } => (None, None, Some("the generator fell behind".to_owned())),
             Outcome::Saturated { .. } if unbounded => {
-                (None, Some(false), Some("saturated: it only grew".to_owned()))
+                (None, Some(false), Some("saturated: the latency only grew".to_owned()))
             }
             _ => match self.what.of(window) {
                 Ok(told) => match (self.weigh(told), self.own_lateness_us(window)) {
@@ -450,7 +465,8 @@ impl Rule {
         Requirement { rule: self.to_string(), limit: self.limit, measured, unit, met, reason }
     }
 
-    /// What the generator alone, without the target, makes of the latency that it bounds; `None` for a rule of something else.
+    /// The part of the limited latency that the generator alone caused, without the target; `None` for a rule about another
+    /// metric.
     fn own_lateness_us(&self, window: &Window) -> Option<f64> {
         self.latency_limit_us()?;
         let own = &window.latencies.own_lateness;
@@ -461,20 +477,20 @@ impl Rule {
         }
     }
 
-    /// Whether it holds wherever the value lies; `None` when that depends.
+    /// Whether the rule holds for every value in the range; `None` if that depends.
     fn weigh(&self, told: Told) -> Option<bool> {
         let at_least = self.holds(told.least);
         let at_most = self.holds(told.most.unwrap_or(f64::INFINITY));
         (at_least == at_most).then_some(at_least)
     }
 
-    /// What is to be known beside a value that is not exact.
+    /// The remark for a value that is not exact.
     fn beside(&self, told: Told, window: &Window) -> Option<String> {
         let missing = window.end_to_end.as_ref().filter(|_| !told.is_exact())?.missing;
         let unit = self.what.unit();
         let most = told.most.map(|most| format!(", at most {}", unit.write(most))).unwrap_or_default();
         Some(format!(
-            "at least {}{most}: {} acknowledged requests never came to a consumer",
+            "at least {}{most}: {} acknowledged requests never arrived at a consumer",
             unit.write(told.least),
             count(missing)
         ))
@@ -490,7 +506,7 @@ impl Rule {
     }
 }
 
-/// How a load ends that had to meet these rules; `None` when they were all met.
+/// The ending of a load with these rules; `None` if all were met.
 pub fn ending(requirements: &[Requirement]) -> Option<Ending> {
     if requirements.iter().any(|requirement| requirement.met == Some(false)) {
         return Some(Ending::Worse);
@@ -498,7 +514,7 @@ pub fn ending(requirements: &[Requirement]) -> Option<Ending> {
     requirements.iter().any(|requirement| requirement.met.is_none()).then_some(Ending::CouldNot)
 }
 
-/// A measured value in the words of its unit.
+/// A measured value with its unit.
 pub fn measured_words(requirement: &Requirement) -> String {
     let units = [Unit::Time, Unit::Requests, Unit::Records, Unit::Count, Unit::Share];
     let unit = units.into_iter().find(|unit| unit.name() == requirement.unit).unwrap_or(Unit::Count);
@@ -542,9 +558,9 @@ mod tests {
             ("p99<3", "invalid duration `3`"),
             ("p100<3ms", "unknown metric `p100`"),
             ("thruput>3", "did you mean `throughput`?"),
-            ("lag<=two", "`two` is no number"),
-            ("errors<1", "write it in percent"),
-            ("throughput>nan", "must be a number"),
+            ("lag<=two", "invalid number `two`"),
+            ("errors<1", "write a percentage"),
+            ("throughput>nan", "use a number from 0"),
         ] {
             let problem = text.parse::<Rule>().unwrap_err();
             assert!(problem.contains(expected), "{text}: {problem}");
@@ -579,7 +595,7 @@ mod tests {
         (0..980).for_each(|_| window.latencies.own_lateness.record_ns(1_000));
         (0..20).for_each(|_| window.latencies.own_lateness.record_ns(900_000));
         for (text, met) in [
-            // Two in a hundred were sent that late by the generator alone.
+            // The generator alone delayed two in a hundred by that much.
             ("p99<800us", None),
             ("max<800us", None),
             ("p99<950us", Some(false)),
@@ -593,10 +609,10 @@ mod tests {
             assert_eq!(is_the_generators(&judged), met.is_none(), "{text}: {judged:?}");
         }
         let reason = rule("p99<800us").judge(&window).reason.unwrap();
-        assert_eq!(reason, "the generator itself was later than that: 900 µs");
+        assert_eq!(reason, "the generator itself fell behind by more than that: 900 µs");
     }
 
-    /// 985 requests came within 1 to 985 µs, and 15 did not come within a second.
+    /// 985 requests arrived within 1 to 985 µs, and 15 did not arrive within a second.
     #[test]
     fn what_never_came_to_a_consumer_is_no_good_latency() {
         let window = Window { end_to_end: Some(end_to_end()), ..window() };
@@ -617,14 +633,14 @@ mod tests {
         }
         let open = rule("e2e-p99<=2s").judge(&window);
         assert_eq!(open.measured, None);
-        let why = "at least 1.00 s: 15 acknowledged requests never came to a consumer";
+        let why = "at least 1.00 s: 15 acknowledged requests never arrived at a consumer";
         assert_eq!(open.reason.as_deref(), Some(why));
         let broken = rule("e2e-p99<1ms").judge(&window);
         assert!(broken.measured.unwrap() > 999_000.0 && broken.reason.as_deref() == Some(why), "{broken:?}");
         assert_eq!(rule("e2e-p50<600us").judge(&window).reason, None);
     }
 
-    /// A moment at which much was under way breaks no rule but the one for the worst moment.
+    /// A moment with many records in flight only breaks the rule for the worst moment.
     #[test]
     fn lag_is_judged_at_the_moment_that_the_rule_names() {
         let seen = EndToEnd {

@@ -1,6 +1,6 @@
-//! Many variants of one program, judged together: all alive at once, and in each round every one is loaded alone for a short
-//! time, in random order. Each comparison of a child with its parent is made of pairs of the same rounds, and all share the
-//! control: the baseline against its byte copy.
+//! Many variants of one program, judged together. All are alive at the same time, and in each round every one is loaded alone for
+//! a short time, in random order. Each comparison of a child with its parent consists of pairs from the same rounds. All share
+//! the control: the baseline against its byte copy.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -22,25 +22,25 @@ use crate::spec::Compare;
 
 /// A variant in the tree. The first one is the baseline, the second its byte copy.
 pub struct Runner {
-    /// As comparisons and files call it.
+    /// Its name in comparisons and files.
     pub name: String,
-    /// The variant that it builds on, by its number; `None` for the baseline and its twin.
+    /// The variant on which it is based, by its number; `None` for the baseline and its twin.
     pub parent: Option<usize>,
-    /// Its builds, each with another layout; of all variants as many.
+    /// Its builds, each with another layout. All variants have the same number.
     pub arms: Vec<Arm>,
 }
 
-/// Everything that rounds need.
+/// The inputs of the rounds.
 pub struct Rounds<'a> {
-    /// All, each behind the one that it builds on.
+    /// All variants, each after the one on which it is based.
     pub variants: Vec<Runner>,
-    /// What each burst is; its length is that of a burst.
+    /// The load of each burst, with the length of a burst.
     pub workload: Workload,
-    /// Which variant goes when, in which of its builds, and the rule.
+    /// The order of the variants, the build of each one, and the rule.
     pub plan: RoundPlan,
-    /// Starts and loads them.
+    /// Starts and loads the variants.
     pub bench: Bench<'a>,
-    /// Where windows are kept.
+    /// Folder of the windows.
     pub folder: &'a RunFolder,
     /// Prefix of the rounds' files in the folder, for example `judge-get/`.
     pub prefix: String,
@@ -50,14 +50,13 @@ pub struct Rounds<'a> {
     pub most_saved: Option<f64>,
 }
 
-/// A build of a variant that failed so often running is not tried again.
+/// A build of a variant that fails this many times in a row is given up.
 const FAILURES_IN_A_ROW: u32 = 3;
 
-/// What others used of the machine is counted in ticks, usually of 10 ms: in a shorter burst two of them more or less would pass for
-/// a neighbour.
+/// The CPU of other processes is counted in ticks, usually of 10 ms. In a shorter burst two ticks could look like a neighbour.
 const NEIGHBOURS_NEED_S: f64 = 0.25;
 
-/// What must be the same for rounds to go on where they were broken off.
+/// The layout of the rounds. An interrupted run only continues with the same one.
 #[derive(Debug, Serialize)]
 struct Layout {
     /// Name, parent and builds of each variant, the builds by their SHA-256.
@@ -67,11 +66,11 @@ struct Layout {
     block_rounds: u32,
     /// The build that each block of rounds measures.
     builds: Vec<u32>,
-    /// The variants of each round in the order in which they are loaded.
+    /// The variants of each round in the order of their loads.
     orders: Vec<Vec<usize>>,
 }
 
-/// A round as it was measured.
+/// A measured round.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Round {
     /// Counted from 0.
@@ -86,22 +85,22 @@ pub struct Burst {
     /// Its record, relative to the folder; empty without one.
     pub window: String,
     values: BTreeMap<Metric, f64>,
-    /// Why it does not count.
+    /// Why it is excluded.
     pub failure: Option<String>,
-    /// What the variant did by itself.
+    /// The troubles that the variant caused itself.
     troubles: Vec<String>,
-    /// Whether the load's generator was late for it.
+    /// Whether the load's generator fell behind.
     #[serde(default)]
     late: bool,
     /// Share of its requests that failed.
     #[serde(default)]
     failed_share: f64,
-    /// Whether its process was started after those of the others, since it had failed.
+    /// Whether its process was restarted after a failure, and is younger than the others.
     #[serde(default)]
     pub younger: bool,
-    /// What neighbours did meanwhile; `None` without a window, and when it was too short to tell.
+    /// Disturbance by neighbours; `None` without a window, and if the window was too short to measure it.
     beside: Option<Beside>,
-    /// Seconds that the round lasted.
+    /// Duration of the burst in seconds.
     pub took_s: f64,
 }
 
@@ -111,25 +110,25 @@ struct Beside {
     steal_share: f64,
     others_share: f64,
     memory_pressure: Option<f64>,
-    /// Whether others' CPU is known to hold nothing of the target's.
+    /// Whether the others' CPU certainly contains none of the target's.
     is_known: bool,
 }
 
-/// What one sitting of rounds tells.
+/// The result of one set of rounds.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Judged {
     /// A comparison for each edge (parent, child), in the order of the children.
     pub edges: Vec<Comparison>,
-    /// Those that build on another variant, held against the baseline: every variant is measured in every round, so it takes
-    /// no window more.
+    /// Variants that are based on another one, compared with the baseline. This needs no more windows, since every round measures
+    /// every variant.
     pub on_baseline: Vec<Comparison>,
 }
 
-/// Rounds that are measured already are read; each new one is on the disk before the next begins. The designs are on the disk
-/// before the first window.
+/// Reads measured rounds and measures the others. Each round is on the disk before the next one begins, and the designs before
+/// the first window.
 ///
 /// # Errors
-/// When the baseline or its twin fails again and again, when something beside the targets fails, or when the user interrupts.
+/// When the baseline or its twin fails repeatedly, when another part of the system fails, or when the user interrupts.
 pub fn judge_rounds(rounds: &Rounds<'_>, progress: &Progress) -> Result<Judged> {
     let plan = &rounds.plan;
     let mut edges = rounds.edges()?;
@@ -152,15 +151,15 @@ pub fn judge_rounds(rounds: &Rounds<'_>, progress: &Progress) -> Result<Judged> 
     Ok(Judged { edges: found, on_baseline })
 }
 
-/// The variants that are alive, and who failed how often running.
+/// The running variants, and the consecutive failures of each.
 struct Standing {
     block: Option<u32>,
     /// The build that this block measures.
     build: usize,
     subjects: Vec<Option<Subject>>,
-    /// Failures running, by variant and build: whose turn comes first must not decide what one build that is broken means.
+    /// Consecutive failures by variant and build. The order of the builds must not decide the consequences of a broken one.
     failures: Vec<Vec<u32>>,
-    /// Who failed in this block, so that its process is younger than those of the others.
+    /// The variants that failed in this block, whose process is therefore younger than the others.
     restarted: Vec<bool>,
 }
 
@@ -175,8 +174,8 @@ impl Standing {
         self.failures[number][self.build] >= FAILURES_IN_A_ROW
     }
 
-    /// A round of before: who was given up in it stays given up. Baseline and control are not, since they end the rounds, and one that
-    /// goes on may find the trouble gone.
+    /// Counts a round of an earlier attempt. A variant that was given up stays given up. Baseline and control do not, since they
+    /// end the rounds: a resumed run may find their trouble gone.
     fn recall(&mut self, round: &Round, build: usize) {
         for (number, burst) in round.seen.iter().enumerate().skip(TWIN + 1) {
             self.count(number, build, burst.failure.is_some());
@@ -184,7 +183,7 @@ impl Standing {
     }
 }
 
-/// Which of so many variants goes when under a load of operations, by the experiment's settings.
+/// The order of the variants under a load of operations, by the experiment's settings.
 pub fn plan(settings: &Compare, builds: u32, workload: &Workload, variants: usize) -> RoundPlan {
     // A program that exits is started for each burst anyway.
     let exits = matches!(workload.engine, Engine::Exits { .. });
@@ -211,7 +210,7 @@ impl Rounds<'_> {
     fn edges(&self) -> Result<Vec<[usize; 2]>> {
         if self.plan.rounds < FEWEST_ROUNDS {
             bail!(Usage(format!(
-                "{} rounds are too few for an interval: ask for at least {FEWEST_ROUNDS}",
+                "{} rounds are too few for a confidence interval; use at least {FEWEST_ROUNDS}",
                 self.plan.rounds
             )));
         }
@@ -236,11 +235,11 @@ impl Rounds<'_> {
         if let Some((name, _, builds)) =
             variants.iter().find(|(_, _, builds)| builds.len() != plan.builds.max(1) as usize)
         {
-            bail!("{name} has {} builds where {} are to be measured", builds.len(), plan.builds);
+            bail!("{name} has {} builds instead of {}", builds.len(), plan.builds);
         }
         let hash = |number: usize| variants.get(number).map(|(_, _, hash)| hash);
         if hash(BASELINE).is_none() || hash(BASELINE) != hash(TWIN) {
-            bail!("the second variant must be a byte copy of the baseline: it is the control");
+            bail!("the second variant must be a byte copy of the baseline, because it is the control");
         }
         Ok(Layout {
             variants,
@@ -252,14 +251,14 @@ impl Rounds<'_> {
         })
     }
 
-    /// Layout and designs on the disk, before anything is measured.
+    /// Writes the layout and the designs before anything is measured.
     fn fix(&self, layout: &Layout, edges: &[[usize; 2]], designs: &[Design]) -> Result<()> {
         let note = format!("{}rounds.json", self.prefix);
-        // Held against each other as texts: a fraction need not come back from its text to the last bit.
+        // The texts are compared, since a fraction may change in its last bit when it is written and read.
         let text = serde_json::to_string_pretty(layout)?;
         match self.folder.read_text(&note)? {
             Some(earlier) if earlier != text => bail!(
-                "{} was laid out for other variants, another load or other rounds; start a new run",
+                "{} belongs to other variants, another load or other rounds\n  next: start a new run",
                 self.folder.join(&note).display()
             ),
             Some(_) => {}
@@ -341,12 +340,12 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Without the baseline or the control nothing can be judged; any other variant is left out alone.
+    /// Without the baseline or the control there is no verdict. Any other variant is just left out.
     fn give_up_on_the_baseline(&self, standing: &Standing, round: &Round) -> Result<()> {
         for number in [BASELINE, TWIN] {
             if standing.is_given_up(number) {
                 let reason = round.seen[number].failure.as_deref().unwrap_or_default();
-                bail!("{FAILURES_IN_A_ROW} bursts in a row do not count, the last because {reason}");
+                bail!("{FAILURES_IN_A_ROW} bursts in a row were excluded, the last one because {reason}");
             }
         }
         Ok(())
@@ -360,11 +359,11 @@ impl Rounds<'_> {
         progress: &Progress,
     ) -> Result<Round> {
         let mut seen: Vec<Burst> = self.variants.iter().map(|_| Burst::default()).collect();
-        // All that live in a block are started before the first of them is loaded.
+        // All variants of a block start before the first of them is loaded.
         for number in order {
             self.start(*number, standing, &mut seen[*number], progress)?;
         }
-        // Other arrivals and other keys in each round, the same for all variants in it.
+        // Each round has other arrivals and other keys, and all its variants have the same ones.
         let seed = self.workload.seed.wrapping_add(u64::from(index));
         let workload = Workload { seed, ..self.workload.clone() };
         for number in order {
@@ -392,7 +391,7 @@ impl Rounds<'_> {
         Ok(Round { index, seen })
     }
 
-    /// Starts a variant that is not alive, unless it was given up.
+    /// Starts a variant that is not running, unless it was given up.
     fn start(
         &self,
         number: usize,
@@ -401,7 +400,7 @@ impl Rounds<'_> {
         progress: &Progress,
     ) -> Result<()> {
         let arms = &self.variants[number].arms;
-        let arm = arms.get(standing.build).context("a build that is to be measured is not there")?;
+        let arm = arms.get(standing.build).context("a build to measure is missing")?;
         if standing.is_given_up(number) {
             burst.failure =
                 Some(format!("{} was given up after {FAILURES_IN_A_ROW} failures in a row", arm.name));
@@ -426,7 +425,7 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// A variant that failed is not trusted to go on: it is started anew for the next round.
+    /// A variant that failed may be damaged, so it is restarted for the next round.
     fn count(&self, number: usize, failed: bool, standing: &mut Standing) {
         standing.count(number, standing.build, failed);
         if failed {
@@ -446,7 +445,7 @@ impl Rounds<'_> {
     }
 }
 
-/// `round  3 of 31   twin 1.002   pgo 0.905   pgo+bolt 0.981`: each against its parent; `names` are the variants with theirs.
+/// `round 3 of 31 twin 1.002 pgo 0.905 pgo+bolt 0.981`: each relative to its parent. `names` are the variants with their parents.
 pub fn line(round: &Round, rounds: u32, primary: Metric, names: &[(&str, Option<usize>)]) -> String {
     let value = |number: usize| round.seen.get(number)?.values.get(&primary).copied();
     let word = |(number, (name, parent)): (usize, &(&str, Option<usize>))| {
@@ -467,7 +466,7 @@ pub fn line(round: &Round, rounds: u32, primary: Metric, names: &[(&str, Option<
     line
 }
 
-/// Which round it is of how many. The reserve has numbers beyond the plan.
+/// The number of a round and the planned number. Rounds of the reserve have higher numbers.
 pub fn turn(index: u32, rounds: u32) -> String {
     if index < rounds {
         format!("{:>2} of {rounds}", index + 1)
@@ -476,8 +475,8 @@ pub fn turn(index: u32, rounds: u32) -> String {
     }
 }
 
-/// Whether excluded pairs leave a comparison with fewer pairs of a kind than rounds were planned, so that a round of the reserve has its
-/// turn. Only counts decide. A variant that failed in its last rounds, all of them, will not get its pairs back.
+/// Whether excluded pairs leave a comparison with fewer pairs of a kind than planned rounds, so that a round of the reserve
+/// follows. Only counts decide. A variant that failed in all its last rounds gets no more rounds.
 pub fn lacks_pairs(comparisons: &[([usize; 2], &Design)], planned: u32, measured: &[Round]) -> bool {
     let is_lost = |number: &usize| {
         let last = measured.iter().rev().take(FAILURES_IN_A_ROW as usize);
@@ -493,7 +492,7 @@ pub fn lacks_pairs(comparisons: &[([usize; 2], &Design)], planned: u32, measured
     })
 }
 
-/// What rounds say of one edge, whose names these are.
+/// The comparison of one edge with these names.
 pub fn judged(
     edge: [usize; 2],
     [a, b]: [String; 2],
@@ -538,7 +537,8 @@ fn pairs_of(edge: [usize; 2], design: &Design, measured: &[Round]) -> Vec<PairOu
 fn pair(index: usize, kind: PairKind, sides: [usize; 2], design: &Design, round: &Round) -> PairOutcome {
     let [first, second] = sides.map(|number| &round.seen[number]);
     let failure = first.failure.clone().or_else(|| second.failure.clone());
-    // Its data and its heap are new, and those of the other are of some bursts: a fact that is known without a look at values.
+    // Its data and its heap are new, while the other's are some bursts old. This is known without a look at
+    // the values.
     let unlike = || {
         (first.younger || second.younger).then(|| {
             "an arm failed before in this block, and its process is younger than that of the other".to_owned()
@@ -546,7 +546,7 @@ fn pair(index: usize, kind: PairKind, sides: [usize; 2], design: &Design, round:
     };
     let dropped = failure.or_else(unlike).or_else(|| {
         let beside = [first.beside?, second.beside?];
-        // Where a target's CPU is not known it may pass for that of others.
+        // If a target's CPU is not known, it may look like that of others.
         let known = beside.iter().all(|beside| beside.is_known);
         let [first, second] = beside.map(|beside| beside.neighbours(known));
         disturbed(design.disturbance.as_ref()?, [&first, &second])
@@ -586,7 +586,7 @@ impl Burst {
         });
     }
 
-    /// Keeps why there is no window.
+    /// Stores why there is no window.
     pub fn fail(&mut self, reason: String) {
         self.failure = Some(reason.clone());
         self.troubles = vec![reason];
@@ -604,10 +604,10 @@ impl Beside {
     }
 }
 
-/// Tells what a variant did from what ends the run.
+/// Separates the failures of a variant from errors that end the run.
 ///
 /// # Errors
-/// With what ends the run.
+/// With the error that ends the run.
 pub fn of_target<T>(done: Result<T>) -> Result<Result<T, String>> {
     if interrupt::requested() {
         bail!("interrupted");
@@ -615,7 +615,7 @@ pub fn of_target<T>(done: Result<T>) -> Result<Result<T, String>> {
     match done {
         Ok(done) => Ok(Ok(done)),
         Err(error) => {
-            // A command of the load's that a target does not stand up to.
+            // A command of the load that fails because of the target.
             let failed = matches!(error.downcast_ref(), Some(ToolError::Failed { .. }));
             if failed || is_of_a_target(&error) { Ok(Err(in_one_line(&error))) } else { Err(error) }
         }
@@ -624,10 +624,10 @@ pub fn of_target<T>(done: Result<T>) -> Result<Result<T, String>> {
 
 fn sha256_of(arm: &Arm) -> Result<String> {
     let Place::Program(program) = &arm.place else {
-        bail!(Usage(format!("{} runs already: rounds start all variants themselves", arm.name)));
+        bail!(Usage(format!("{} runs already, but rounds start all variants themselves", arm.name)));
     };
     let (sha256, _) = hone_binary::lock::sha256_of(&program.path)
-        .with_context(|| format!("{}: {} can't be read", arm.name, program.path.display()))?;
+        .with_context(|| format!("{}: can't read {}", arm.name, program.path.display()))?;
     Ok(sha256)
 }
 

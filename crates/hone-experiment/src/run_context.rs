@@ -1,4 +1,4 @@
-//! What every job does with the folder of a run that it begins or goes on with.
+//! The handling of a run's folder that all commands share, for new and resumed runs.
 
 use std::path::Path;
 
@@ -10,9 +10,10 @@ use crate::ending::Usage;
 use crate::folder::RunFolder;
 use crate::progress::Progress;
 
-/// What a run of a verb was begun with.
+/// The settings with which a run of a verb was started.
 pub fn begun_with<T: DeserializeOwned>(folder: &RunFolder, note: &str, verb: &str) -> Result<T> {
-    let none = || Usage(format!("{} is no run of hone {verb}: it has no {note}", folder.path().display()));
+    let none =
+        || Usage(format!("{} is not a run folder of hone {verb}: it has no {note}", folder.path().display()));
     Ok(folder.read_note(note)?.ok_or_else(none)?)
 }
 
@@ -24,13 +25,13 @@ pub fn experiment_text(file: &Path) -> Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("the experiment {} can't be read", file.display()))
 }
 
-/// Goes to where the run was begun: commands may hold paths that were meant from there.
+/// Changes to the working directory of the run's start, since commands may have relative paths.
 pub fn back_to(working_folder: &Path) -> Result<()> {
     std::env::set_current_dir(working_folder)
-        .with_context(|| format!("the run began in {}", working_folder.display()))
+        .with_context(|| format!("can't enter {}, in which the run was started", working_folder.display()))
 }
 
-/// A runner whose programs are shown while they run, and whose logs lie in the run's folder.
+/// A runner that shows the output of its programs while they run, with logs in the run's folder.
 ///
 /// # Errors
 /// When the folder can't be written.

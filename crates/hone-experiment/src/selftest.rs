@@ -1,5 +1,5 @@
-//! `hone load --self-test`: stalls, slow-downs and silence of known size are planted at the embedded broker, and the load must
-//! see each at its true size.
+//! `hone load --self-test`: injects stalls, slow-downs and lost answers of known size at the embedded broker. The load must
+//! measure each at its true size.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,22 +16,22 @@ use crate::probe::NoProbe;
 use crate::progress::Progress;
 use crate::spec::{Acks, WorkloadFile};
 
-/// Requests a second: so many that a percentile means something, and so few that no machine is busy with them.
+/// Requests per second: enough for percentiles, and few enough for any machine.
 const RATE: f64 = 500.0;
 const WINDOW_S: f64 = 4.0;
-/// When a fault begins, from the window's start.
+/// Start of a fault, from the window's start.
 const FAULT_AT: Duration = Duration::from_millis(1_500);
 const STALL: Duration = Duration::from_millis(1_000);
 const HOLD: Duration = Duration::from_millis(20);
-/// With a broker that has fallen silent, a request is given up after this.
+/// Time limit of a request to a broker that does not answer.
 const TIMEOUT_S: f64 = 1.0;
-/// A request that took longer than this was hit by the stall; no healthy request on a busy machine takes so long.
+/// A request that took longer than this was hit by the stall. A healthy request is faster, even on a busy machine.
 const HIT_MS: f64 = 250.0;
-/// What a machine whose cores others want may add to any time.
+/// Tolerance for the delays of a busy machine.
 const SLACK_MS: f64 = 100.0;
 const READY_LIMIT: Duration = Duration::from_secs(30);
 
-/// Plants every fault for every engine that this build has.
+/// Injects every fault for every engine of this build.
 pub fn run(engines: &[Engine], progress: &Progress) -> Result<SelfTest> {
     let scratch = Scratch::new()?;
     let runner = System::new(scratch.0.join("logs"))?;
@@ -41,7 +41,7 @@ pub fn run(engines: &[Engine], progress: &Progress) -> Result<SelfTest> {
         let clean = stage.window(Fault::None, WINDOW_S)?.0;
         checks.extend(stage.stall()?);
         checks.push(stage.slow(&clean)?);
-        // A real client sends again what it hears nothing of, in batches of its own: there is no true count.
+        // A real client retries unanswered requests, in batches of its own, so there is no true count.
         if *engine == Engine::Wire {
             checks.extend(stage.silence()?);
         }
@@ -49,13 +49,13 @@ pub fn run(engines: &[Engine], progress: &Progress) -> Result<SelfTest> {
     Ok(SelfTest { machine: hone_host::observe::machine(Path::new("/")), checks })
 }
 
-/// A folder for logs that goes again.
+/// A folder for logs that is deleted after use.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
     fn new() -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("hone-self-test-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
+        std::fs::create_dir_all(&folder).with_context(|| format!("{} can't be created", folder.display()))?;
         Ok(Self(folder))
     }
 }
@@ -74,11 +74,11 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// One window against a broker of its own, behind a relay with a fault.
+    /// One window against its own broker, behind a relay with a fault.
     fn window(&self, fault: Fault, timeout_s: f64) -> Result<(Window, u64)> {
         let relay = Relay::bind(fault).context("the relay has no port")?;
         let (mut session, broker) = self.broker(relay.address())?;
-        relay.serve(broker).context("the relay can't accept")?;
+        relay.serve(broker).context("the relay can't accept connections")?;
         let prepared = self.prepare(relay.address(), timeout_s)?;
         let start = Instant::now() + Duration::from_millis(20);
         relay.begin(start + FAULT_AT);
@@ -88,7 +88,7 @@ impl Stage<'_> {
         Ok((steady(window)?, relay.swallowed()))
     }
 
-    /// The broker's process stands still for a second.
+    /// Stops the broker's process for a second.
     fn stall(&self) -> Result<Vec<SelfCheck>> {
         let (session, broker) = self.broker(SocketAddr::from(([127, 0, 0, 1], 0)))?;
         let prepared = self.prepare(broker, 10.0)?;
@@ -108,7 +108,7 @@ impl Stage<'_> {
         session.stop(READY_LIMIT)?;
         let latency = &window.latencies.intended_to_ack;
         let hit = RATE * (stood_ms - HIT_MS) / 1e3;
-        let planted = format!("the broker stands still for {:.2} s", stood_ms / 1e3);
+        let planted = format!("the broker is stopped for {:.2} s", stood_ms / 1e3);
         Ok(vec![
             self.check(
                 &planted,
@@ -129,14 +129,14 @@ impl Stage<'_> {
         ])
     }
 
-    /// Every answer comes later by a known time.
+    /// Every answer is delayed by a known time.
     fn slow(&self, clean: &Window) -> Result<SelfCheck> {
         let (slow, _) = self.window(Fault::Slow(HOLD), 10.0)?;
         let p50_ms = |window: &Window| window.latencies.intended_to_ack.quantile_us(0.5).unwrap_or(0.0) / 1e3;
         let hold_ms = HOLD.as_secs_f64() * 1e3;
         Ok(self.check(
-            "every answer is held for 20 ms",
-            "median latency, more than without",
+            "every answer is delayed by 20 ms",
+            "increase of the median latency",
             "ms",
             hold_ms,
             p50_ms(&slow) - p50_ms(clean),
@@ -144,17 +144,17 @@ impl Stage<'_> {
         ))
     }
 
-    /// One connection hears nothing any more.
+    /// One connection gets no more answers.
     fn silence(&self) -> Result<Vec<SelfCheck>> {
         let (window, swallowed) = self.window(Fault::Silent, TIMEOUT_S)?;
         let facts = &window.facts;
         let timeouts = facts.errors.values().sum::<u64>() + facts.retries.values().sum::<u64>();
-        let planted = format!("{swallowed} answers of one connection are swallowed");
+        let planted = format!("{swallowed} answers of one connection are dropped");
         let ended = facts.acked_requests + facts.errors.values().sum::<u64>();
         Ok(vec![
             self.check(
                 &planted,
-                "requests that timed out or were sent again",
+                "requests that timed out or were retried",
                 "requests",
                 swallowed as f64,
                 timeouts as f64,
@@ -162,7 +162,7 @@ impl Stage<'_> {
             ),
             self.check(
                 &planted,
-                "requests with an end, of all that were due",
+                "requests with an outcome, of all scheduled ones",
                 "requests",
                 facts.requests as f64,
                 ended as f64,
@@ -192,9 +192,9 @@ impl Stage<'_> {
         }
     }
 
-    /// An embedded broker that tells its clients another address (port 0: its own).
+    /// An embedded broker that advertises another address to its clients (port 0: its own).
     fn broker(&self, advertised: SocketAddr) -> Result<(Session, SocketAddr)> {
-        let own = std::env::current_exe().context("this program's own file can't be found")?;
+        let own = std::env::current_exe().context("can't find the file of this program")?;
         let call = Call::new("self-test-broker", own, self.folder).args([
             "broker".to_owned(),
             "--memory".to_owned(),
@@ -202,15 +202,14 @@ impl Stage<'_> {
             "127.0.0.1:0".to_owned(),
             "--advertise".to_owned(),
             advertised.to_string(),
-            "--metrics".to_owned(),
+            "--metrics-listen".to_owned(),
             "off".to_owned(),
         ]);
         let mut session = self.runner.start(&call)?;
         let line = session.stdout_line_matching("ready ", READY_LIMIT)?;
         let address = line.split_whitespace().find_map(|word| word.strip_prefix("kafka="));
         let address = address.and_then(|address| address.parse().ok());
-        let address =
-            address.with_context(|| format!("the broker's line of readiness has no address: {line}"))?;
+        let address = address.with_context(|| format!("the broker's ready line has no address: {line}"))?;
         Ok((session, address))
     }
 
@@ -243,15 +242,15 @@ impl Stage<'_> {
     }
 }
 
-/// A window that broke off can't be looked at.
+/// An incomplete window can't be examined.
 fn steady(window: Window) -> Result<Window> {
     match &window.outcome {
         Outcome::Steady => Ok(window),
-        other => bail!("a window of the self-test did not come to its end: {other:?}"),
+        other => bail!("a window of the self-test is incomplete: {other:?}"),
     }
 }
 
-/// A process that stands still, and goes on however this ends.
+/// A stopped process that continues when this is dropped.
 struct Stopped {
     pid: u32,
     since: Instant,
@@ -263,7 +262,7 @@ impl Stopped {
         Self { pid, since: Instant::now() }
     }
 
-    /// How long it stood.
+    /// How long it was stopped.
     fn go_on(self) -> Duration {
         let stood = self.since.elapsed();
         drop(self);
@@ -278,6 +277,7 @@ impl Drop for Stopped {
 }
 
 fn signal(pid: u32, signal: libc::c_int) {
-    // SAFETY: no memory is passed; the process is a child that has not been waited for, so the pid is still its own.
+    // SAFETY: no memory is passed; the process is a child that has not been waited for, so the pid is still
+    // its own.
     unsafe { libc::kill(pid.cast_signed(), signal) };
 }

@@ -1,10 +1,11 @@
-//! The settings that every comparison of two states has, whichever verb makes it.
+//! The settings that all comparisons of two states share, in every verb.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use hone_compare::Plan;
+use hone_format::{read_seconds, read_share};
 use hone_record::{Durability, Metric, Mode, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -12,56 +13,59 @@ use crate::arm::Place;
 use crate::ending::Usage;
 use crate::places::Places;
 
-/// The longest that Hone waits for a process to start or to end, in seconds.
+/// The longest time that Hone waits for a process to start or to end, in seconds.
 pub const LONGEST_WAIT_S: f64 = 3_600.0;
 
-/// How pairs are judged, which of them count, and how long starts may take. Verbs take these as options, and runs keep them in their folder.
+/// The rule for the verdict, the exclusion of pairs, and the time limits of starts. They are options of verbs, and a run stores them.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct ComparisonSettings {
     /// Metrics that must not get worse.
     #[arg(skip)]
     pub guards: Vec<Metric>,
-    /// Two-sided error of the primary interval. `hone host try` divides it among the settings that it tries.
-    #[arg(long, default_value_t = 0.05)]
+    /// Two-sided error rate of the primary confidence interval. 0.05 means a 95 % confidence interval. `hone host try` divides it among its
+    /// settings.
+    #[arg(help_heading = "Verdict", long, default_value = "5%", value_parser = read_share, value_name = "SHARE")]
     pub alpha: f64,
-    /// Margin inside which two states count as equivalent.
-    #[arg(long, default_value_t = 0.02, value_name = "SHARE")]
+    /// Margin within which two states count as equivalent.
+    #[arg(help_heading = "Verdict", long, default_value = "2%", value_parser = read_share, value_name = "SHARE")]
     pub equivalence: f64,
-    /// Count every window, whatever neighbours did to the machine.
-    #[arg(long)]
+    /// Keep windows that other work on the machine disturbed. Without this option, Hone excludes them.
+    #[arg(help_heading = "Verdict", long)]
     pub keep_disturbed: bool,
-    /// Seconds that a started command has to answer as a broker.
-    #[arg(long = "ready-timeout", default_value_t = 30.0, value_name = "SECONDS")]
+    /// Time that a started command has until it answers as a broker. A number without a unit means seconds.
+    #[arg(help_heading = "Verdict", long = "ready-timeout", default_value = "30s", value_parser = read_seconds, value_name = "TIME")]
     pub ready_timeout_s: f64,
-    /// Seconds that it has to end after SIGTERM before it is killed.
-    #[arg(long = "stop-timeout", default_value_t = 30.0, value_name = "SECONDS")]
+    /// Time that a started command has to end after SIGTERM. Hone then kills it. A number without a unit means seconds.
+    #[arg(help_heading = "Verdict", long = "stop-timeout", default_value = "30s", value_parser = read_seconds, value_name = "TIME")]
     pub stop_timeout_s: f64,
-    /// The durability that an acknowledgement has on the disk, in words.
+    /// The durability guarantee of an acknowledgement, in words.
     #[arg(skip)]
     pub storage: String,
-    /// A window in which the median request was sent later than this is refused.
+    /// Highest lateness of the generator. Hone excludes a window in which it fell further behind.
     #[arg(skip)]
     pub lateness_limit_us: f64,
 }
 
 impl ComparisonSettings {
-    /// Parses a place, which then has these timeouts.
+    /// Parses an arm, which gets these timeouts.
     ///
     /// # Errors
-    /// When the text is neither an address nor a command that can be started, and when a timeout is out of range.
+    /// If the text is neither an address nor a valid command, or if a timeout is out of range.
     pub fn place(&self, text: &str) -> Result<Place> {
         self.check_timeouts()?;
         let [ready, stop] = [self.ready_timeout_s, self.stop_timeout_s].map(Duration::from_secs_f64);
         Place::parse(text, ready, stop)
     }
 
+    /// Checks the timeouts.
+    ///
     /// # Errors
-    /// When a timeout is out of range.
+    /// If a timeout is out of range.
     pub fn check_timeouts(&self) -> Result<()> {
         let is_fine = |seconds: f64| (0.0..=LONGEST_WAIT_S).contains(&seconds);
         if !is_fine(self.ready_timeout_s) || !is_fine(self.stop_timeout_s) {
             bail!(Usage(format!(
-                "--ready-timeout and --stop-timeout must lie between 0 and {LONGEST_WAIT_S} seconds"
+                "--ready-timeout and --stop-timeout must be between 0 and {LONGEST_WAIT_S} seconds"
             )));
         }
         Ok(())
@@ -72,7 +76,7 @@ impl ComparisonSettings {
         Durability { acks: load.acks, storage: self.storage.clone() }
     }
 
-    /// A plan with one build on each side that can show the usual effect. Callers override what they need.
+    /// A plan with one build per arm that can detect the usual effect. Callers change the fields that they need.
     pub fn plan(&self, mode: Mode, primary: Metric, pairs: [u32; 2], load: &Workload) -> Plan {
         Plan {
             places: mode == Mode::Duet && Places::halves().is_some(),

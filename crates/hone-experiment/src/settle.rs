@@ -1,14 +1,14 @@
-//! What follows a comparison without a verdict: the command that most probably gives one.
+//! Prints the command that most probably gives a verdict, after an inconclusive comparison.
 
 use std::ffi::OsString;
 
 use hone_record::Comparison;
 
-/// The command that most probably gives a verdict, from the words of this one, and its duration: it makes so many comparisons as long as this.
-/// `None` if there is a verdict, if pairs are not what is missing, or if this run was resumed.
+/// The command that most probably gives a verdict, from this command's words, and its duration, in multiples of this
+/// comparison's. `None` if there is a verdict, if more pairs would not help, or if this run was resumed.
 pub fn to_settle(comparison: &Comparison, comparisons: usize, words: &[OsString]) -> Option<String> {
     if comparison.at_least() != [false, false] {
-        // A longer climb gives one, and the sentence says so.
+        // A longer climb gives one, and the verdict's sentence says so.
         return None;
     }
     let design = &comparison.design;
@@ -60,6 +60,6 @@ mod tests {
             assert_eq!(to_settle(&comparison, 1, &words), None);
         }
         comparison.pairs[0].at_least = [true, false];
-        assert_eq!(to_settle(&comparison, 1, &words), None, "it has to climb further");
+        assert_eq!(to_settle(&comparison, 1, &words), None, "raise --max-rate");
     }
 }

@@ -1,8 +1,8 @@
-//! How much slower a counting program is, and what that makes of its training.
+//! Measures how much slower an instrumented program is, and adapts its training load.
 //!
-//! Requests that are due at fixed times come too fast for a program that needs several times the CPU for each: it falls behind, and
-//! the profile is of a program that sheds load. Rates are divided by the measured factor, so that it is as busy as the plain one
-//! would be, and time limits are multiplied by it.
+//! Requests at fixed times are too fast for a program that needs several times the CPU for each. It would fall behind, and the
+//! profile would be of a program that sheds load. So Hone divides rates by the measured factor, so that the program is as busy as
+//! the plain one, and multiplies time limits by it.
 
 use anyhow::Result;
 use hone_binary::capture::SlowDown;
@@ -12,28 +12,28 @@ use hone_tool::interrupt;
 use crate::arm::Arm;
 use crate::bench::Bench;
 
-/// Less CPU than this says nothing about how much a request takes.
+/// With less CPU than this, the cost per request is not measurable.
 const LEAST_CPU_S: f64 = 0.02;
 
-/// A load of operations is tried with this share of them first.
+/// A load of operations is first tried with this share of them.
 const FIRST_TRY: u64 = 64;
 
-/// A load that is due at its times is tried for so long.
+/// Duration of the trial of a load at fixed times.
 const TRY_S: f64 = 1.0;
 
 /// Requests before that.
 const WARMUP: u64 = 500;
 
-/// Time limits grow by this where nothing was measured: the slowest kinds of counting were seen to take some four times the CPU,
-/// single loops thirty times. A limit only ends what hangs.
+/// Factor of time limits without a measurement. The slowest kinds of instrumentation took four times the CPU, and single loops
+/// thirty times. A limit only ends a hanging program.
 const UNMEASURED: f64 = 10.0;
 
-/// Beyond these a load is not accepted.
+/// A load beyond these limits is rejected.
 const LONGEST_S: f64 = 3_600.0;
 const LONGEST_COMMAND_S: f64 = 86_400.0;
 
-/// What a request costs the counting program, over what it costs the plain one. `None` where that can't be told: the load can't
-/// be made short, or it failed.
+/// CPU per request of the instrumented program, divided by that of the plain one. `None` if it can't be measured: the load can't
+/// be shortened, or it failed.
 ///
 /// # Errors
 /// When Hone was interrupted.
@@ -44,13 +44,13 @@ pub fn slow_down(
     load: &Workload,
 ) -> Result<Option<SlowDown>> {
     let Some(sample) = sample(load) else { return Ok(None) };
-    // Filling takes its time, and not every load needs it.
+    // Filling takes time, and not every load needs it.
     let empty = unprepared(&sample);
     for first in [empty.as_ref(), Some(&sample)].into_iter().flatten() {
         match compared(bench, plain, counting, first, load) {
             Err(error) if interrupt::requested() => return Err(error),
             Ok(Some(slow)) => return Ok(Some(slow)),
-            // What is wrong with it will show in the training.
+            // A problem of the load will show in the training.
             Err(_) | Ok(None) => {}
         }
     }
@@ -70,7 +70,7 @@ fn compared(
     Ok(counting.and_then(|(counting_per_s, _)| SlowDown::from_rates(&[plain_per_s], &[counting_per_s]).ok()))
 }
 
-/// How many requests a second of CPU serves, and the load that was long enough to tell; it is made no longer than `whole`.
+/// Requests per second of CPU, and the load that was long enough to measure it. It is at most as long as `whole`.
 fn per_cpu_s(
     bench: &Bench<'_>,
     arm: &Arm,
@@ -94,7 +94,7 @@ fn per_cpu_s(
     Ok(found)
 }
 
-/// The same load on a target that nothing was put into; `None` where nothing is.
+/// The same load on a target without filled data; `None` if it has none anyway.
 fn unprepared(load: &Workload) -> Option<Workload> {
     let mut bare = load.clone();
     if let Engine::Tool { populate, warmup, .. } = &mut bare.engine {
@@ -107,7 +107,7 @@ fn unprepared(load: &Workload) -> Option<Workload> {
 pub fn sample(load: &Workload) -> Option<Workload> {
     match load.engine.operations() {
         Some(operations) => load.with_operations((operations / FIRST_TRY).max(1)),
-        // Recorded times can't be asked for at another rate.
+        // Recorded times have a fixed rate.
         None if matches!(load.schedule, Schedule::Replay { .. }) => None,
         None => Some(Workload {
             duration_s: load.duration_s.min(TRY_S),
@@ -117,7 +117,7 @@ pub fn sample(load: &Workload) -> Option<Workload> {
     }
 }
 
-/// Four times as many operations, as long as the whole load has so many.
+/// Four times as many operations, up to those of the complete load.
 fn longer(load: &Workload, whole: &Workload) -> Option<Workload> {
     let (now, most) = (load.engine.operations()?, whole.engine.operations()?);
     (now < most).then(|| load.with_operations(now.saturating_mul(4).min(most)))?
@@ -128,7 +128,7 @@ fn rate_of(window: &Window) -> Option<f64> {
     (cpu_s >= LEAST_CPU_S).then(|| window.facts.acked_requests as f64 / cpu_s)
 }
 
-/// The load that fits the counting program.
+/// The load that fits the instrumented program.
 pub fn fitted(load: &Workload, slow: Option<SlowDown>) -> Workload {
     let longest_s = if load.engine.operations().is_some() { LONGEST_COMMAND_S } else { LONGEST_S };
     let times = slow.map_or(UNMEASURED, SlowDown::factor);
@@ -137,10 +137,10 @@ pub fn fitted(load: &Workload, slow: Option<SlowDown>) -> Workload {
     Workload { timeout_s, ..load.at_rates(slower) }
 }
 
-/// What was done to a load, as an addition to a sentence about its training.
+/// The change of a load, as an addition to a sentence about its training.
 pub fn words(load: &Workload, slow: Option<SlowDown>) -> String {
     let Some(slow) = slow else {
-        return format!(", at a slow-down that is not known: its time limits are {UNMEASURED} times as long");
+        return format!(", with an unknown slow-down, so its time limits are {UNMEASURED} times as long");
     };
     let factor = slow.factor();
     match load.engine.operations() {
@@ -182,7 +182,7 @@ mod tests {
 
         let unknown = fitted(&open, None);
         assert_eq!((unknown.requests_per_s, unknown.timeout_s), (1500.0, 50.0));
-        assert!(words(&open, None).contains("not known"));
+        assert!(words(&open, None).contains("unknown slow-down"));
         assert_eq!(fitted(&load("timeout_s = 3000"), None).timeout_s, 3600.0, "a load takes no more");
     }
 

@@ -1,4 +1,4 @@
-//! The experiment file: text to settings, with errors that name the line and the nearest right word.
+//! The experiment file: from text to settings, with errors that name the line and the closest known word.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,63 +12,66 @@ use crate::notation::{Share, Written, mean_bytes, payload};
 use crate::ready::Ready;
 use crate::spelling::{did_you_mean, nearest};
 use crate::variants::{self, Variant};
+pub use explain::{ExperimentError, explain};
 pub use gate::GateWishes;
 use target::Target;
 use target::TargetFile;
 pub use wish::ProfileWish;
 
+mod explain;
 mod gate;
 pub mod go;
 pub mod target;
 mod wish;
 
-/// An experiment as the file says it, checked in itself but not against the world.
+/// An experiment from its file. It is consistent in itself, but not checked against the machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
-    /// `name`, after which run folders are called.
+    /// `name`, which run folders carry.
     pub name: String,
     /// `[target]`.
     pub target: Target,
     /// At least one.
     pub training: Vec<Training>,
-    /// The first one decides.
+    /// The first one decides the verdict.
     pub judging: Vec<Workload>,
-    /// The names of those of them that are others at a higher rate.
+    /// The names of those that repeat another one at a higher rate.
     pub raised: Vec<String>,
-    /// Baseline first, each behind the one that it builds on.
+    /// Baseline first, each after the one on which it is based.
     pub variants: Vec<Variant>,
-    /// Whether the file names them; otherwise they are those that fit the target.
+    /// Whether the file names them. Otherwise they are the ones that fit the target.
     pub variants_are_asked: bool,
-    /// How the profile is taken.
+    /// The source of the profile.
     pub profile: ProfileWish,
-    /// Whether each training workload trains a profile of its own, too, and all judge.
+    /// Whether each training workload also trains its own profile, and all workloads judge.
     pub matrix: bool,
-    /// Whether it is traced under an emulator, where there is one: why it stalls, and what each layout will do.
+    /// Whether Hone traces it under an emulator, if there is one: for the reasons of its stalls, and for predictions about each
+    /// layout.
     pub diagnose: bool,
-    /// What is worse than these is not kept.
+    /// A variant beyond these limits is not kept.
     pub limits: Limits,
-    /// A program that BOLT made is checked again and again for so long.
+    /// How long a program from BOLT is checked repeatedly.
     pub soak_s: f64,
-    /// Builds of each variant, with another layout each.
+    /// Builds per variant, each with another layout.
     pub builds: u32,
-    /// Whether pairs compare what builds on another variant with the baseline, too. Rounds always do.
+    /// Whether pairs also compare variants that are based on another one with the baseline. Rounds always do.
     pub compares_baseline: bool,
-    /// Keys that a Go target alone has.
+    /// Keys for a Go target only.
     pub go: go::GoWishes,
     /// `[compare]`.
     pub compare: Compare,
-    /// Where a commit fails.
+    /// The limits at which a commit fails.
     pub gate: GateWishes,
 }
 
 impl Experiment {
-    /// Whether its loads are those of the Kafka API.
+    /// Whether its loads use the Kafka API.
     pub fn is_broker(&self) -> bool {
         let training = self.training.iter().map(|training| &training.workload);
         training.chain(&self.judging).all(|load| load.engine.operations().is_none())
     }
 
-    /// When its target counts as ready.
+    /// The sign that its target is ready.
     pub fn ready(&self) -> Ready {
         let unless_said = if self.is_broker() { Ready::Kafka } else { Ready::Port };
         self.target.ready.clone().unwrap_or(unless_said)
@@ -80,73 +83,73 @@ impl Experiment {
 pub struct Training {
     /// The load.
     pub workload: Workload,
-    /// Its counts go into the profile times this.
+    /// Its counters go into the profile with this factor.
     pub weight: f64,
 }
 
-/// How much a variant may grow over the baseline; a breach drops it, whatever it saves.
+/// How much a variant may grow relative to the baseline. A breach rejects it, whatever it saves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Of the code, without what BOLT keeps of the old one.
+    /// Of the code, without the old code that BOLT keeps.
     pub text_growth: f64,
     /// Of the loaded segments of the file.
     pub file_growth: f64,
     /// Of the largest resident memory.
     pub rss_growth: f64,
-    /// Of the time from the start until it is ready.
+    /// Of the start-up time until it is ready.
     pub start_up_growth: f64,
-    /// Of what goroutine stacks take.
+    /// Of the memory of goroutine stacks.
     pub stack_growth: f64,
 }
 
 impl Default for Limits {
-    /// Choices, not constants of nature: profiles make hot code larger and cold code smaller, in all by less than a half; memory
-    /// and start-up should hardly change, and both are measured a few times only. A file that BOLT has written has the old code, too.
-    /// Inlining makes frames larger: a profile has made Go's stacks larger by a third where it was seen, and that is a cost that is
-    /// to be seen, not one that breaks a service.
+    /// Defaults. A profile makes hot code larger and cold code smaller, by less than a half in total. Memory and start-up time
+    /// should hardly change, and both are measured only a few times. A file from BOLT also contains the old code. Inlining makes
+    /// frames larger: a profile has made Go's stacks larger by a third. You should see that cost, but it does not break a
+    /// service.
     fn default() -> Self {
         Self { text_growth: 1.5, file_growth: 3.0, rss_growth: 1.25, start_up_growth: 1.5, stack_growth: 1.5 }
     }
 }
 
-/// How variants are compared.
+/// Settings of the comparison of variants.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Compare {
-    /// Whether the arms of a pair run at once.
+    /// Concurrent pairs (duet) or sequential ones (solo).
     pub mode: Mode,
     /// Bind the arms of a duet to halves of the cores and swap them.
     pub places: bool,
-    /// Pairs of both variants.
+    /// A/B pairs.
     pub pairs: u32,
-    /// Pairs of A with itself.
+    /// A/A pairs.
     pub control_pairs: u32,
-    /// Most excluded pairs or rounds to measure again, see [`hone_compare::Plan::reserve`].
+    /// Limit of excluded pairs or rounds that are measured again, see [`hone_compare::Plan::reserve`].
     pub reserve: Option<u32>,
     /// Smallest difference that the pairs must detect.
     pub effect: Share,
-    /// Of loads by a command, and of targets that end: in each round every variant is loaded once.
+    /// For loads by a command, and for targets that exit: each round loads every variant once.
     pub rounds: u32,
-    /// Rounds after which all processes are started anew.
+    /// Rounds after which all processes restart.
     pub block_rounds: u32,
-    /// The metric that decides, where the file names one.
+    /// The metric that decides, if the file names one.
     #[serde(rename = "primary")]
     pub asked_primary: Option<Metric>,
-    /// What decides: what was asked for, or what the target's own counters tell, or its CPU.
+    /// The metric that decides: the requested one, or the target's own counters, or its CPU.
     #[serde(skip)]
     pub primary: Metric,
     /// Whether the target's own counters are read.
     #[serde(skip)]
     pub busy: bool,
-    /// Metrics of which none may be worse.
+    /// Metrics that must not get worse.
     pub guards: Vec<Metric>,
-    /// The error that the verdict on the primary metric may have.
+    /// The error level of the verdict on the primary metric.
     pub alpha: f64,
-    /// Relative difference below which both are called equivalent.
+    /// Relative difference below which the verdict is equivalent.
     pub equivalence: f64,
-    /// Of the order of the pairs and of resampling.
+    /// Seed of the order of the pairs and of resampling.
     pub seed: u64,
-    /// A window in which the median request was sent later than this is refused.
+    /// Hone excludes a window whose median request was sent later than this.
     pub lateness_limit_ms: f64,
 }
 
@@ -165,8 +168,9 @@ impl Default for Compare {
             reserve: None,
             effect: usual_effect(),
             rounds: 30,
-            // Even, so that each order and its reverse fall into one start of the processes; and few, since the interval rests on starts:
-            // fifteen make it 2.1 standard errors wide to each side, five 2.8 (Student's t).
+            // It is even, so that each order and its reverse fall into the same start of the processes. It is
+            // small, since the confidence interval is based on starts: with fifteen it extends 2.1 standard
+            // errors to each side, with five 2.8 (Student's t).
             block_rounds: 2,
             asked_primary: None,
             primary: Metric::CpuPerRecord,
@@ -180,8 +184,8 @@ impl Default for Compare {
     }
 }
 
-/// p99 of the generator's lateness above which a window does not count. Wide, because two cores shared with the target
-/// and with neighbours are late by milliseconds now and then; it is there to catch a generator that falls behind.
+/// Limit of the p99 of the generator's lateness, above which a window is excluded. It is wide, because two cores shared with the
+/// target and with neighbours cause delays of milliseconds. It detects a generator that falls behind.
 pub const DEFAULT_LATENESS_LIMIT_MS: f64 = 50.0;
 
 #[derive(Debug, Deserialize)]
@@ -202,10 +206,10 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Optimize {
     train: Names,
-    /// One for each of `train`; all alike when left out.
+    /// One per workload in `train`; without it all are equal.
     weights: Option<Vec<f64>>,
     judge: Vec<String>,
-    /// Says out loud that the judging workload is the training one.
+    /// Allows a judging workload that equals a training one.
     #[serde(default)]
     judge_what_was_trained: bool,
     variants: Option<Vec<String>>,
@@ -222,7 +226,7 @@ struct Optimize {
     builds: Option<u32>,
     #[serde(default)]
     compare_baseline: bool,
-    /// Loads at a rate judge once more with so many times the requests.
+    /// Loads at a rate are judged a second time with this factor on their rate.
     raise: Option<f64>,
     pprof_windows: Option<u32>,
     pprof_window_s: Option<u32>,
@@ -258,90 +262,89 @@ impl<'de> Deserialize<'de> for Names {
     }
 }
 
-/// A workload as the file says it; also what `hone load` fills from its options.
+/// A workload as the file describes it. `hone load` also fills one from its options.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorkloadFile {
-    /// The rate, in a closed loop that at which it begins.
+    /// The rate; in a closed loop, the initial one.
     pub requests_per_s: f64,
-    /// When requests are due.
+    /// The schedule of the requests.
     pub schedule: Written<Schedule>,
-    /// Records in a batch.
+    /// Records per batch.
     pub records_per_batch: u32,
-    /// Bytes of a record, where its payload does not say.
+    /// Bytes of a record, unless its payload determines them.
     pub record_bytes: Option<u32>,
-    /// How the sizes of records spread.
+    /// The distribution of the records' sizes.
     pub sizes: Written<Sizes>,
-    /// How keys are drawn.
+    /// The distribution of the keys.
     pub keys: Written<Keys>,
-    /// What values are made of.
+    /// The contents of the values.
     pub payload: String,
-    /// Share of each value that a codec can fold away, 0 to 1.
+    /// The compressible share of each value, 0 to 1.
     pub compressible_share: f64,
     /// Codec of the batches.
     pub compression: String,
-    /// Connections that send.
+    /// Number of sending connections.
     pub connections: u32,
-    /// Of the wire engine only.
+    /// For the wire engine only.
     pub in_flight: Option<u32>,
     /// Partitions of the topic.
     pub partitions: u32,
-    /// Partitions that a request writes to.
+    /// Partitions that one request writes to.
     pub partitions_per_request: u32,
-    /// Whose acknowledgement is waited for.
+    /// Acknowledgements: 0, 1 or all.
     pub acks: Acks,
     /// Whether batches carry a producer's sequence numbers.
     pub idempotent: bool,
     /// Requests before the window.
     pub warmup_requests: u64,
-    /// Most time for the warm-up, which goes on until the target is warm.
+    /// Time limit of the warm-up, which lasts until the target is warm.
     pub warmup_limit_s: f64,
     /// Length of the window.
     pub duration_s: f64,
-    /// A request without an answer after this has failed.
+    /// A request without an answer after this time has failed.
     pub timeout_s: f64,
-    /// Of sizes, keys and payloads.
+    /// Seed of sizes, keys and payloads.
     pub seed: u64,
-    /// Settings of the topic.
+    /// Properties of the topic.
     pub topic_config: BTreeMap<String, String>,
-    /// Of the topic that is created for the load; without it the cluster decides.
+    /// For the topic of the load; without it the cluster's default applies.
     pub replication_factor: Option<u16>,
-    /// Records of a topic, as `hone init BROKER` writes them, by a path from this file: their times, sizes, keys and producers.
+    /// Records of a topic, from `hone init BROKER`, with a path relative to this file: their times, sizes, keys and producers.
     pub recording: Option<PathBuf>,
     /// `wire`, `librdkafka`, or a command line.
     pub client: String,
-    /// Settings of the real client, by its own names.
+    /// Settings of the real client, with its own names.
     pub client_settings: BTreeMap<String, String>,
-    /// Consumers that read beside it.
+    /// Number of consumers that read at the same time.
     pub consumers: u32,
-    /// Whether the consumers are one group.
+    /// Whether the consumers form one group.
     pub consumer_group: bool,
-    /// A program that loads the target, and then everything above is not for it.
+    /// A program that loads the target. The keys above are then not allowed.
     pub command: Option<String>,
-    /// Arguments with which the target itself does the work and ends.
+    /// Arguments with which the target itself does the work and exits.
     pub run: Option<Vec<String>>,
-    /// What one run of either does.
+    /// Operations of one run of either.
     pub operations: Option<u64>,
-    /// Before the counters are reset: puts data in.
+    /// Runs before the counters are reset: fills the target with data.
     pub populate: Option<String>,
-    /// Before each measurement.
+    /// Runs before each measurement.
     pub warmup: Option<String>,
 }
 
-/// Unanswered requests on a connection of the wire engine.
+/// Unanswered requests per connection of the wire engine.
 pub const DEFAULT_IN_FLIGHT: u32 = 16;
 
-/// Why nobody else is told.
-pub const IN_FLIGHT_IS_THE_WIRES: &str = "in_flight (--in-flight) is for the wire engine: a client has a \
-     setting of its own for its unanswered requests; for librdkafka write \
-     --client-set max.in.flight.requests.per.connection=N";
+/// The error for `in_flight` with another engine.
+pub const IN_FLIGHT_IS_THE_WIRES: &str = "in_flight (--in-flight) is for the wire engine; with librdkafka \
+     use --client-set max.in.flight.requests.per.connection=N";
 
-/// Why nobody can ask for other times.
-const RECORDINGS_HAVE_THEIR_TIMES: &str = "a recording has times of its own: leave out `schedule`";
+/// The error for other times.
+const RECORDINGS_HAVE_THEIR_TIMES: &str = "a recording has its own times; remove `schedule`";
 
-/// Why nobody can ask for another size of them.
-pub const LINES_HAVE_THEIR_SIZES: &str = "record_bytes (--bytes) is not for the lines of a file, which have sizes of \
-     their own: leave it out, or take another payload";
+/// The error for another size.
+pub const LINES_HAVE_THEIR_SIZES: &str = "record_bytes (--bytes) does not apply to the lines of a file, \
+     which have their own sizes; remove it, or use another payload";
 
 impl Default for WorkloadFile {
     fn default() -> Self {
@@ -394,7 +397,7 @@ impl std::str::FromStr for Acks {
             "all" | "-1" => Ok(Self(-1)),
             "0" => Ok(Self(0)),
             "1" => Ok(Self(1)),
-            other => Err(format!("acks must be 0, 1 or all, got `{other}`")),
+            other => Err(format!("invalid acks `{other}`: use 0, 1 or all")),
         }
     }
 }
@@ -418,11 +421,11 @@ impl<'de> Deserialize<'de> for Acks {
     }
 }
 
-/// What is wrong with a load of no operations.
-const AT_LEAST_ONE: &str = "`operations` must be at least 1: CPU is told for each";
+/// The error for a load of no operations.
+const AT_LEAST_ONE: &str = "`operations` must be at least 1, because Hone prints the CPU per operation";
 
 impl WorkloadFile {
-    /// Steps say their rates themselves; the workload's is their mean.
+    /// The mean rate: a schedule of steps has its own rates.
     fn mean_requests_per_s(&self) -> f64 {
         match &self.schedule.0 {
             Schedule::Steps { requests_per_s } => {
@@ -432,7 +435,7 @@ impl WorkloadFile {
         }
     }
 
-    /// That of a load by a command, or of a target that does its work and ends.
+    /// The engine of a load by a command, or of a target that does its work and exits.
     fn own_engine(&self) -> Result<Option<Engine>, String> {
         let plain = Self { timeout_s: self.timeout_s, ..Self::default() };
         let own = Self {
@@ -447,17 +450,21 @@ impl WorkloadFile {
             return Ok(None);
         }
         if own != *self {
-            return Err("a workload with `command` or `run` takes `operations`, `populate`, `warmup` and `timeout_s` beside \
-                        it; the other keys are for loads of the Kafka API"
-                .to_owned());
+            return Err(
+                "a workload with `command` or `run` only takes `operations`, `populate`, `warmup` and \
+                 `timeout_s`; the other keys are for loads of the Kafka API"
+                    .to_owned(),
+            );
         }
         let operations = match self.operations {
             Some(0) => return Err(AT_LEAST_ONE.to_owned()),
             Some(operations) => operations,
             None => {
-                return Err("`operations` is missing: say how many operations one run of it does, so that CPU can be told \
-                            for each"
-                    .to_owned());
+                return Err(
+                    "`operations` is missing: set the number of operations of one run, because Hone \
+                     prints the CPU per operation"
+                        .to_owned(),
+                );
             }
         };
         let words = |text: &Option<String>| text.as_deref().map(target::words).transpose();
@@ -475,7 +482,8 @@ impl WorkloadFile {
                 Err("`populate` and `warmup` are for a `command` that loads a server".to_owned())
             }
             (Some(_), Some(_)) => {
-                Err("`command` loads a server, `run` is a target that ends by itself: name one".to_owned())
+                Err("`command` loads a server, and `run` is for a target that exits: use one of them"
+                    .to_owned())
             }
             (None, None) => {
                 Err("`operations`, `populate` and `warmup` need a `command` or a `run`".to_owned())
@@ -483,7 +491,7 @@ impl WorkloadFile {
         }
     }
 
-    /// The workload under a name; the error says what is wrong with its client.
+    /// The workload under a name. The error is about its client.
     pub fn named(&self, name: &str) -> Result<Workload, String> {
         if let Some(engine) = self.own_engine()? {
             let load = Workload::of_operations(name, engine);
@@ -537,47 +545,22 @@ impl WorkloadFile {
         })
     }
 
-    /// A recording that the file names lies beside it.
+    /// Makes the recording's path relative to the file's folder.
     pub fn beside(&mut self, folder: &Path) {
         self.recording.iter_mut().for_each(|path| *path = folder.join(&*path));
     }
 }
 
-/// What is wrong with an experiment file, and where.
-#[derive(Debug, PartialEq, Eq)]
-pub struct ExperimentError {
-    file: PathBuf,
-    line: Option<usize>,
-    problem: String,
-    source_line: Option<String>,
-}
-
-impl fmt::Display for ExperimentError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.file.display())?;
-        if let Some(line) = self.line {
-            write!(formatter, ":{line}")?;
-        }
-        write!(formatter, ": {}", self.problem)?;
-        if let Some(source_line) = &self.source_line {
-            write!(formatter, "\n    {source_line}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ExperimentError {}
-
-/// What the command line says in place of the experiment's text.
+/// Overrides from the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VariantChoice {
-    /// As `matrix = true`.
+    /// Like `matrix = true`.
     pub matrix: bool,
-    /// In place of `variants`.
+    /// Instead of `variants`.
     pub variants: Option<Vec<String>>,
 }
 
-/// The name in an experiment's text, whatever else is wrong with that.
+/// The name in an experiment's text, even if other parts are invalid.
 pub fn name_in(text: &str) -> Option<String> {
     let table: toml::Table = text.parse().ok()?;
     table.get("name")?.as_str().map(str::to_owned)
@@ -586,12 +569,12 @@ pub fn name_in(text: &str) -> Option<String> {
 /// Reads an experiment's text; `file` is its path, for the errors.
 ///
 /// # Errors
-/// With the line of the text where it makes no sense.
+/// With the invalid line of the text.
 pub fn parse(text: &str, file: &Path) -> Result<Experiment, ExperimentError> {
     parse_asked(text, file, &VariantChoice::default())
 }
 
-/// Reads an experiment's text, where the command line may say otherwise; `file` is its path, for the errors.
+/// Reads an experiment's text, with overrides from the command line; `file` is its path, for the errors.
 pub fn parse_asked(text: &str, file: &Path, asked: &VariantChoice) -> Result<Experiment, ExperimentError> {
     let mut parsed: File = toml::from_str(text).map_err(|error| explain(&error, text, file))?;
     parsed.optimize.matrix |= asked.matrix;
@@ -600,7 +583,7 @@ pub fn parse_asked(text: &str, file: &Path, asked: &VariantChoice) -> Result<Exp
     }
     let checked = parsed.checked();
     checked.map_err(|wrong| {
-        // No line of the text is to blame.
+        // The error is not about a line of the text.
         if wrong.1 == "variants" && asked.variants.is_some() {
             let problem = format!("--variants: {}", wrong.2);
             return ExperimentError { file: file.to_owned(), line: None, problem, source_line: None };
@@ -609,11 +592,11 @@ pub fn parse_asked(text: &str, file: &Path, asked: &VariantChoice) -> Result<Exp
     })
 }
 
-/// Reads an experiment's text for a gate: nothing is trained, and all else follows from `[gate]`.
+/// Reads an experiment's text for a gate: nothing is trained, and everything else follows from `[gate]`.
 pub fn parse_for_gate(text: &str, file: &Path) -> Result<Experiment, ExperimentError> {
     let mut parsed: File = toml::from_str(text).map_err(|error| explain(&error, text, file))?;
     parsed.for_gate().and_then(|()| parsed.checked()).map_err(|(section, key, problem)| {
-        // What an optimisation is asked there, a gate is asked in its own table, where that says anything.
+        // Where `[gate]` has a value of its own, it replaces that of `[optimize]`.
         let own = section == "optimize" && line_of(text, "gate", key).is_some();
         with_line((if own { "gate".to_owned() } else { section }, key, problem), text, file)
     })
@@ -625,14 +608,14 @@ fn with_line((section, key, problem): Wrong, text: &str, file: &Path) -> Experim
     ExperimentError { file: file.to_owned(), line, problem, source_line }
 }
 
-/// The table, its key, and what is wrong with it.
+/// The table, its key, and the problem.
 type Wrong = (String, &'static str, String);
 
 fn in_optimize(key: &'static str, problem: impl Into<String>) -> Wrong {
     ("optimize".to_owned(), key, problem.into())
 }
 
-/// A workload that is named twice would be trained or judged over the first time's results.
+/// Rejects a duplicate workload, whose second results would overwrite the first.
 fn no_twice(key: &'static str, names: &[&str]) -> Result<(), Wrong> {
     let twice = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
     match twice {
@@ -667,7 +650,7 @@ impl File {
         let trained: Vec<&str> = training.iter().map(|training| training.workload.name.as_str()).collect();
         no_twice("train", &trained)?;
         no_twice("judge", &judging.iter().map(|judge| judge.name.as_str()).collect::<Vec<_>>())?;
-        // Those that a matrix adds are told as their own, and come behind the one that decides.
+        // Those that a matrix adds are separate, and follow the one that decides.
         if !self.optimize.judge_what_was_trained {
             check_other_loads(&training, &judging, &self.compare)?;
         }
@@ -709,7 +692,7 @@ impl File {
     fn workload(&self, key: &'static str, name: &str) -> Result<Workload, Wrong> {
         let found = self.workload.get(name).ok_or_else(|| {
             let near = nearest(name, self.workload.keys().map(String::as_str));
-            in_optimize(key, format!("there is no workload `{name}`{}", did_you_mean(near)))
+            in_optimize(key, format!("unknown workload `{name}`{}", did_you_mean(near)))
         })?;
         let key = if found.command.is_some() {
             "command"
@@ -730,7 +713,7 @@ impl File {
 
     fn judging(&self) -> Result<Vec<Workload>, Wrong> {
         if self.optimize.judge.is_empty() {
-            return Err(in_optimize("judge", "[optimize]: no workload judges; name at least one"));
+            return Err(in_optimize("judge", "[optimize]: there is no judging workload; name at least one"));
         }
         self.optimize.judge.iter().map(|name| self.workload("judge", name)).collect()
     }
@@ -738,12 +721,12 @@ impl File {
     fn training(&self) -> Result<Vec<Training>, Wrong> {
         let names = &self.optimize.train.0;
         if names.is_empty() {
-            return Err(in_optimize("train", "no workload trains; name at least one"));
+            return Err(in_optimize("train", "there is no training workload; name at least one"));
         }
         let weights = self.optimize.weights.clone().unwrap_or_else(|| vec![1.0; names.len()]);
         if weights.len() != names.len() {
             let problem = format!(
-                "{} weights for {} training workloads: give one for each",
+                "{} weights for {} training workloads; give one for each",
                 weights.len(),
                 names.len()
             );
@@ -752,7 +735,7 @@ impl File {
         let usual = hone_binary::TRAINING_WEIGHTS;
         if let Some(weight) = weights.iter().find(|weight| !usual.contains(*weight)) {
             let problem =
-                format!("a weight lies between {} and {}, got {weight}", usual.start(), usual.end());
+                format!("invalid weight {weight}: use a number from {} to {}", usual.start(), usual.end());
             return Err(in_optimize("weights", problem));
         }
         let both = names.iter().zip(weights);
@@ -762,7 +745,7 @@ impl File {
 
 impl Optimize {
     fn builds(&self) -> Result<u32, Wrong> {
-        /// More layouts than anybody builds.
+        /// Nobody builds more layouts.
         const MOST: u32 = 100;
         match self.builds {
             None | Some(1) => Ok(1),
@@ -770,7 +753,8 @@ impl Optimize {
             Some(builds) => Err(in_optimize(
                 "builds",
                 format!(
-                    "{builds} builds of a variant: ask for 1, or for {} to {MOST}; from two the spread between layouts can't be told",
+                    "invalid builds {builds}: use 1, or {} to {MOST}; two builds do not show the spread \
+                     between layouts",
                     hone_compare::FEWEST_BLOCKS
                 ),
             )),
@@ -788,31 +772,37 @@ impl Optimize {
     }
 
     fn soak_s(&self) -> Result<f64, Wrong> {
-        /// Enough for some checks, and little beside a training.
+        /// Enough for some checks, and short compared with a training.
         const SOAK_S: f64 = 10.0;
         match self.soak_s {
             None => Ok(SOAK_S),
             Some(given) if (0.0..=86_400.0).contains(&given) => Ok(given),
             Some(given) => {
-                Err(in_optimize("soak_s", format!("soak_s lies between 0 and 86400 seconds, got {given}")))
+                Err(in_optimize("soak_s", format!("invalid soak_s {given}: use 0 to 86400 seconds")))
             }
         }
     }
 
-    /// The loads at a rate once more, at a higher one: what saves CPU is there to be used, and the slowest requests must hold then, too.
+    /// Repeats the loads at a rate with a higher one: the saved CPU will be used, and the slowest requests must still be fast.
     fn raised(&self, judging: &[Workload]) -> Result<Vec<Workload>, Wrong> {
-        /// No target has been given more headroom by a build.
+        /// No build has gained more headroom than this.
         const MOST: f64 = 10.0;
         let Some(times) = self.raise else { return Ok(Vec::new()) };
         if !(times > 1.0 && times <= MOST) {
-            return Err(in_optimize("raise", format!("raise is a ratio above 1, up to {MOST}, got {times}")));
+            return Err(in_optimize(
+                "raise",
+                format!(
+                    "invalid raise {times}: use a ratio above 1, up to \
+                 {MOST}"
+                ),
+            ));
         }
         let raised: Vec<Workload> = judging.iter().filter_map(|workload| raised(workload, times)).collect();
         if raised.is_empty() {
             return Err(in_optimize(
                 "raise",
-                "no judging workload has a rate that could be raised: loads of operations do as much as they can, and recorded \
-                 arrivals are what they are",
+                "no judging workload has a rate to raise: loads of operations always run at full speed, and \
+                 recorded arrivals are fixed",
             ));
         }
         Ok(raised)
@@ -823,9 +813,13 @@ impl Optimize {
         let checked = |key: &'static str, given: Option<f64>, default: f64| match given {
             None => Ok(default),
             Some(ratio) if ratio.is_finite() && ratio >= 1.0 => Ok(ratio),
-            Some(ratio) => {
-                Err(in_optimize(key, format!("{key} is a ratio of 1 or more, such as 1.25, got {ratio}")))
-            }
+            Some(ratio) => Err(in_optimize(
+                key,
+                format!(
+                    "invalid {key} {ratio}: use a ratio of 1 or more, for example \
+                     1.25"
+                ),
+            )),
         };
         Ok(Limits {
             text_growth: checked("text_growth", self.text_growth, least.text_growth)?,
@@ -837,7 +831,7 @@ impl Optimize {
     }
 }
 
-/// A load with so many times the requests; `None` where its rate is not its own to raise.
+/// A load at a multiple of its rate; `None` if its rate can't be raised.
 fn raised(workload: &Workload, times: f64) -> Option<Workload> {
     if workload.engine.operations().is_some() || matches!(workload.schedule, Schedule::Replay { .. }) {
         return None;
@@ -853,8 +847,9 @@ fn check_other_loads(training: &[Training], judging: &[Workload], compare: &Comp
         Some(same) => Err(in_optimize(
             "judge",
             format!(
-                "workload `{}` judges the profile that the same load trained, which flatters it; judge with another one \
-                 (seed, sizes, payload), or set `judge_what_was_trained = true` to say so",
+                "workload `{}` judges the profile that the same load trained, so the result would look too \
+                 good; judge with another one (seed, sizes, payload), or set `judge_what_was_trained = true` \
+                 to allow it",
                 same.name
             ),
         )),
@@ -866,14 +861,15 @@ pub fn check_name(name: &str) -> Result<(), String> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
         return Err(format!(
-            "the name `{name}` becomes a folder: use letters, digits, `-`, `_` and `.`, no dot first"
+            "invalid name `{name}`: it becomes a folder, so use letters, digits, `-`, `_` and `.`, and no \
+             dot at the start"
         ));
     }
     Ok(())
 }
 
-/// Whether judging replays what trained: the same requests with the same contents, for however long. Each pair judges with
-/// a seed of its own, counted up from the workload's.
+/// Whether judging replays the training: the same requests with the same contents, of any length. Each pair judges with its own
+/// seed, counted up from the workload's.
 pub fn is_same_load(training: &Workload, judge: &Workload, compare: &Compare) -> bool {
     let pairs = u64::from(compare.pairs) + u64::from(compare.control_pairs);
     let seeds_meet = training.seed.wrapping_sub(judge.seed) < pairs.max(1);
@@ -890,7 +886,7 @@ pub fn is_same_load(training: &Workload, judge: &Workload, compare: &Compare) ->
     seeds_meet && without_length == training
 }
 
-/// Of commands and of targets that end, the length is the number of operations.
+/// The length of commands and of targets that exit is the number of operations.
 fn of_any_length(engine: &Engine) -> Engine {
     let mut engine = engine.clone();
     if let Engine::Tool { operations, .. } | Engine::Exits { operations, .. } = &mut engine {
@@ -899,32 +895,8 @@ fn of_any_length(engine: &Engine) -> Engine {
     engine
 }
 
-/// An error of the TOML reader, with the place in the file.
-pub fn explain(error: &toml::de::Error, text: &str, file: &Path) -> ExperimentError {
-    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-    let source_line = line.and_then(|line| text.lines().nth(line - 1)).map(|line| line.trim().to_owned());
-    ExperimentError { file: file.to_owned(), line, problem: with_nearest(error.message()), source_line }
-}
-
-/// `unknown field `x`, expected one of `a`, `b`` gets the nearest of the expected words.
-fn with_nearest(message: &str) -> String {
-    let first_line = message.lines().next().unwrap_or(message);
-    let mut quoted = first_line.split('`').skip(1).step_by(2);
-    let unknown = first_line.starts_with("unknown field") || first_line.starts_with("unknown variant");
-    match quoted.next() {
-        Some(word) if unknown => {
-            let what = if first_line.starts_with("unknown field") { "unknown key" } else { "unknown word" };
-            let known: Vec<&str> = quoted.collect();
-            let near = nearest(word, known.iter().copied());
-            format!("{what} `{word}`{}; known here: {}", did_you_mean(near), known.join(", "))
-        }
-        Some(_) if first_line.ends_with("expected a string") => format!("{first_line}: write it in quotes"),
-        _ => first_line.to_owned(),
-    }
-}
-
-/// The line on which a key of a table is set, or that of the table, for problems that are found after parsing. The table
-/// without a name is the beginning of the file.
+/// The line that sets a key of a table, or the line of the table, for problems that are found after parsing. The table without a
+/// name is the start of the file.
 pub fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
     let mut here = String::new();
     let mut head = None;
@@ -987,8 +959,8 @@ judge = ["judge"]
     fn a_kind_of_profile_that_no_machine_gives_is_refused_and_decides_what_is_made() {
         let asked = |more: &str| ("judge = [\"judge\"]", format!("judge = [\"judge\"]\n{more}"));
         for (more, expected) in [
-            ("profile = \"samples\"\nvariants = [\"pgo\"]", "plain samples are for BOLT alone"),
-            ("profile = \"branches\"\nvariants = [\"csir\"]", "counts on top of counts"),
+            ("profile = \"samples\"\nvariants = [\"pgo\"]", "plain samples are for BOLT only"),
+            ("profile = \"branches\"\nvariants = [\"csir\"]", "instruments a second time"),
             ("profile = \"pprof\"", "pprof is for Go programs"),
             ("profile = \"branch\"", "did you mean `branches`?"),
         ] {
@@ -999,7 +971,7 @@ judge = ["judge"]
         let two =
             two.replace("matrix = true", "matrix = true\njudge_what_was_trained = true\nprofile = \"./x\"");
         let refused = parse(&two, Path::new("x.toml")).unwrap_err().to_string();
-        assert!(refused.contains("a file is one profile"), "{refused}");
+        assert!(refused.contains("a file is only one profile"), "{refused}");
 
         for kind in ["samples", "branches"] {
             let (from, to) = asked(&format!("profile = \"{kind}\""));
@@ -1027,29 +999,32 @@ judge = ["judge"]
             "x.toml:9: unknown key `request_per_s`; did you mean `requests_per_s`?",
         );
         check(("[optimize]", "[optimise]"), "did you mean `optimize`?");
-        check(("seed = 2", "seed = \"two\""), "x.toml:13: invalid type: string \"two\", expected u64");
+        check(
+            ("seed = 2", "seed = \"two\""),
+            "x.toml:13: \"two\" is a text; write a whole number, not below zero",
+        );
         check(
             ("train = \"train\"", "train = \"trian\""),
-            "x.toml:15: there is no workload `trian`; did you mean `train`?",
+            "x.toml:15: unknown workload `trian`; did you mean `train`?",
         );
         check(("seed = 2", "seed = 1"), "judge_what_was_trained");
-        check(("seed = 2", "acks = 2"), "acks must be 0, 1 or all, got `2`");
+        check(("seed = 2", "acks = 2"), "invalid acks `2`: use 0, 1 or all");
         check(("seed = 2", "schedule = \"poison\""), "unknown word `poison`; did you mean `poisson`?");
         check(("judge = [\"judge\"]", "judge = []"), "name at least one");
-        check(("bin = \"b\"\n", ""), "missing field `bin`");
+        check(("bin = \"b\"\n", ""), "the key `bin` is missing");
         check(("name = \"test\"", "name = "), "x.toml:2");
         check(("seed = 2", "seed = 1\nduration_s = 9"), "judge_what_was_trained");
-        check(("name = \"test\"", "name = \"../out\""), "x.toml:2: the name `../out` becomes a folder");
-        check(("127.0.0.1:{port}", "127.0.0.1:9092"), "never loads a broker that is not its own");
         check(
-            ("bin = \"b\"", "bin = \"b\"\nready_timeout_s = -1"),
-            "ready_timeout_s must lie between 0 and 3600",
+            ("name = \"test\"", "name = \"../out\""),
+            "x.toml:2: invalid name `../out`: it becomes a folder",
         );
+        check(("127.0.0.1:{port}", "127.0.0.1:9092"), "never loads another broker");
+        check(("bin = \"b\"", "bin = \"b\"\nready_timeout_s = -1"), ": use a number from 0 to 3600");
         check(("127.0.0.1:{port}", "127.0.0.1:{port} {dat}"), "unknown placeholder {dat}");
-        check(("bin = \"b\"", "bin = \"b\"\nstop_timeout_s = nan"), "stop_timeout_s must lie between");
+        check(("bin = \"b\"", "bin = \"b\"\nstop_timeout_s = nan"), "invalid stop_timeout_s");
     }
 
-    /// A file of another form, with what its target says.
+    /// A file of another form, with these keys for its target.
     fn of(target: &str, optimize: &str, workload: &str) -> Result<Experiment, String> {
         let text = format!(
             "name = \"t\"\n[target]\n{target}\n[optimize]\ntrain = \"a\"\njudge = [\"b\"]\n{optimize}\n[workload.a]\n{workload}\n\
@@ -1098,7 +1073,7 @@ judge = ["judge"]
         let go = of(&format!("source = \"s\"\ngo = \"./cmd/server\"\n{serve}"), OWN_LOAD, TOOL).unwrap();
         assert_eq!((names(&go).as_str(), go.target.name().as_str()), ("baseline pgo", "server"));
         assert_eq!(go.target.pprof, "127.0.0.1:{port2}");
-        // A program that ends needs no port.
+        // A program that exits needs no port.
         let elf = of("binary = \"dir/p\"", OWN_LOAD, "run = [\"--num={operations}\"]").unwrap();
         assert_eq!((names(&elf).as_str(), elf.target.name().as_str()), ("baseline bolt", "p"));
     }
@@ -1110,19 +1085,29 @@ judge = ["judge"]
             (format!("{recipe}\ngo = \".\""), "x.toml:7: `build` and `go` are two targets"),
             (
                 format!("{recipe}\nbin = \"b\""),
-                "x.toml:7: `bin` is of a Cargo target, but `build` makes this one a project's own",
+                "x.toml:7: `bin` belongs to a Cargo target, but `build` makes this target a project's own \
+                 build",
             ),
             (
                 recipe.replace("build = [\"make\"]\n", ""),
-                "x.toml:2: the target does not say what it is: name `manifest`",
+                "x.toml:2: the target has no source or program; name `manifest`",
             ),
-            (recipe.replace("\nprogram = \"p\"", ""), "missing field `program`"),
+            (recipe.replace("\nprogram = \"p\"", ""), "the key `program` is missing"),
             (recipe.replace("[\"make\"]", "[\"make '\"]"), "x.toml:4: `make '` has an unclosed quote"),
-            (format!("{recipe}\nready = {{ http = \"x\" }}"), "http is a path such as /health, got `x`"),
-            (format!("{recipe}\nready = {{ port = true, line = \"x\" }}"), "x.toml:7: name one way to tell"),
-            (format!("{recipe}\ndump_signal = \"KILL\""), "a profile is asked for by SIGUSR1"),
+            (
+                format!("{recipe}\nready = {{ http = \"x\" }}"),
+                "invalid http `x`: use a path, for example /health",
+            ),
+            (
+                format!("{recipe}\nready = {{ port = true, line = \"x\" }}"),
+                "x.toml:7: ready has exactly one of",
+            ),
+            (format!("{recipe}\ndump_signal = \"KILL\""), "invalid signal `KILL`: use SIGUSR1"),
             (format!("{recipe}\nstop = \"quit {{prt}}\""), "x.toml:7: unknown placeholder {prt}"),
-            (recipe.replace("{port}", "80"), "`{port}` must stand in the target's address and in its args"),
+            (
+                recipe.replace("{port}", "80"),
+                "the target's address and its args (or env) must contain `{port}`",
+            ),
         ] {
             let message = of(&target, OWN_LOAD, TOOL).unwrap_err();
             assert!(message.contains(expected), "{target}\ngot: {message}");
@@ -1145,19 +1130,19 @@ judge = ["judge"]
                 "unknown variant `blot`; did you mean `bolt`?",
             ),
             (format!("{OWN_LOAD}\nweights = [1, 2]"), run, "2 weights for 1 training workloads"),
-            (format!("{OWN_LOAD}\nweights = [0]"), run, "a weight lies between 0.001 and 1000"),
-            (format!("{OWN_LOAD}\nsoak_s = -1"), run, "soak_s lies between 0 and 86400"),
+            (format!("{OWN_LOAD}\nweights = [0]"), run, "invalid weight 0: use a number from 0.001 to 1000"),
+            (format!("{OWN_LOAD}\nsoak_s = -1"), run, "invalid soak_s -1: use 0 to 86400 seconds"),
+            (format!("{OWN_LOAD}\nbuilds = 2"), run, "x.toml:8: invalid builds 2: use 1, or 3 to 100"),
             (
-                format!("{OWN_LOAD}\nbuilds = 2"),
+                format!("{OWN_LOAD}\ntext_growth = 0.5"),
                 run,
-                "x.toml:8: 2 builds of a variant: ask for 1, or for 3 to 100",
+                "invalid text_growth 0.5: use a ratio of 1 or more",
             ),
-            (format!("{OWN_LOAD}\ntext_growth = 0.5"), run, "text_growth is a ratio of 1 or more"),
-            (format!("{OWN_LOAD}\nfile_growth = 0"), run, "file_growth is a ratio of 1 or more"),
+            (format!("{OWN_LOAD}\nfile_growth = 0"), run, "invalid file_growth 0: use a ratio of 1 or more"),
             (format!("{OWN_LOAD}\nprofile = \"pprof\""), run, "pprof is for Go programs"),
-            (format!("{OWN_LOAD}\nmatrix = true"), run, "a matrix needs two training workloads"),
-            (String::new(), run, "the same load trained, which flatters it"),
-            ("matrix = true".to_owned(), run, "the same load trained, which flatters it"),
+            (format!("{OWN_LOAD}\nmatrix = true"), run, "a matrix needs at least two training workloads"),
+            (String::new(), run, "the same load trained, so the result would look too good"),
+            ("matrix = true".to_owned(), run, "the same load trained, so the result would look too good"),
             (
                 OWN_LOAD.to_owned(),
                 "requests_per_s = 3\nrun = [\"x\"]",
@@ -1168,7 +1153,7 @@ judge = ["judge"]
                 "run = [\"x\"]\nwarmup = \"w\"",
                 "`populate` and `warmup` are for a `command`",
             ),
-            (OWN_LOAD.to_owned(), "run = [\"x\"]\ncommand = \"w\"", "name one"),
+            (OWN_LOAD.to_owned(), "run = [\"x\"]\ncommand = \"w\"", "use one of them"),
             (OWN_LOAD.to_owned(), "command = \"'\"", "unclosed quote"),
         ] {
             let message = of(elf, &optimize, workload).unwrap_err();
@@ -1200,7 +1185,7 @@ judge = ["judge"]
         assert_eq!(ramp[1].schedule, Schedule::Ramp { to_requests_per_s: 300.0 });
         for raise in ["1.0", "nan", "11"] {
             let message = of("seed = 2", raise).unwrap_err();
-            assert!(message.contains("raise is a ratio above 1, up to 10"), "{message}");
+            assert!(message.contains(": use a ratio above 1, up to 10"), "{message}");
         }
         let operations = super::raised(
             &Workload::of_operations("o", Engine::Exits { arguments: vec![], operations: 1 }),

@@ -1,4 +1,4 @@
-//! What a run stands on: the programs it compares and the machine it runs on. One that goes on must stand on the same.
+//! The basis of a run: the programs that it compares, and the machine. A resumed run must have the same basis.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, Place, find_program};
 
-/// Kept with what was asked for, before the first window.
+/// Stored with the settings, before the first window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// SHA-256 of each program, those that send the load among them, and of each file that a command names by an absolute path.
+    /// SHA-256 of each program, including those that send the load, and of each file that a command names by an absolute path.
     programs: BTreeMap<PathBuf, String>,
-    /// What of the machine does not change by itself.
+    /// Properties of the machine that do not change by themselves.
     machine: BTreeMap<String, String>,
     boot_id: Option<String>,
 }
 
 impl Standing {
-    /// Reads all of it now.
+    /// Reads the current basis.
     ///
     /// # Errors
     /// When a program can't be read.
@@ -50,57 +50,57 @@ impl Standing {
         Self::of(arms, loads, &hone_host::observe::machine(Path::new("/")))
     }
 
-    /// What is another one now, in words.
+    /// The differences, in words.
     fn changes(&self, now: &Self) -> Vec<String> {
         let programs = self.programs.iter().filter_map(|(path, then)| match now.programs.get(path) {
             Some(hash) if hash == then => None,
-            Some(_) => Some(format!("{} has another content", path.display())),
-            None => Some(format!("{} is not there any more", path.display())),
+            Some(_) => Some(format!("{} has other contents", path.display())),
+            None => Some(format!("{} does not exist any more", path.display())),
         });
         let machine = self.machine.iter().filter_map(|(name, then)| {
             let now = now.machine.get(name).map_or("unknown", String::as_str);
             (now != then).then(|| format!("the machine's {name} was {then} and is {now}"))
         });
         let boot = matches!((&self.boot_id, &now.boot_id), (Some(then), Some(now)) if then != now);
-        let boot = boot.then(|| "the machine was started anew".to_owned());
+        let boot = boot.then(|| "the machine was rebooted".to_owned());
         programs.chain(machine).chain(boot).collect()
     }
 
-    /// Refuses to go on with another experiment.
+    /// Refuses to resume with another basis.
     ///
     /// # Errors
-    /// When something changed, with all that did.
+    /// With all that has changed.
     pub fn same_as(&self, now: &Self, folder: &Path) -> Result<()> {
         let changes = self.changes(now);
         if changes.is_empty() {
             return Ok(());
         }
         bail!(
-            "{} can't go on, its pairs would be of two experiments: {}; its pairs stay where they are, a new run starts without \
-             --resume",
+            "can't resume {}, because its pairs would mix two experiments: {}\n  next: start a new run \
+             without --resume; the measured pairs stay in the folder",
             folder.display(),
             changes.join("; ")
         )
     }
 }
 
-/// The program of an arm, and the files that its arguments name (a .jar, a script, a configuration).
+/// The program of an arm, and the files in its arguments (a .jar, a script, a configuration).
 fn of_arm(arm: &Arm) -> Vec<PathBuf> {
     let Place::Program(program) = &arm.place else { return Vec::new() };
     std::iter::once(program.path.clone()).chain(named(&program.args)).collect()
 }
 
-/// The same of the program that sends a load, where that is not Hone.
+/// The same for the program that sends a load, unless it is Hone.
 fn of_load(load: &Workload) -> Vec<PathBuf> {
     let (Engine::Command { command, .. } | Engine::Tool { command, .. }) = &load.engine else {
         return Vec::new();
     };
     let Some((program, args)) = command.split_first() else { return Vec::new() };
-    // One that is not there is told by what starts it.
+    // A missing program is reported when it is started.
     find_program(program).into_iter().chain(named(args)).collect()
 }
 
-/// Files with an absolute path among arguments: alone, behind a `=`, or in a list such as a class path.
+/// Files with an absolute path in arguments: alone, after a `=`, or in a list such as a class path.
 fn named(args: &[String]) -> impl Iterator<Item = PathBuf> {
     let values = args.iter().map(|arg| arg.split_once('=').map_or(arg.as_str(), |(_, value)| value));
     let paths = values.flat_map(|value| value.split(':')).map(Path::new);
@@ -128,7 +128,7 @@ mod tests {
         Standing::of(std::iter::empty(), std::iter::empty(), machine)
     }
 
-    /// A client that was built anew between two attempts sends another load.
+    /// A client that was rebuilt between two attempts sends another load.
     #[test]
     fn the_program_that_sends_the_load_is_one_that_a_run_stands_on() {
         let folder = tempfile::tempdir().unwrap();
@@ -144,7 +144,7 @@ mod tests {
             assert!(then.same_as(&now(), folder.path()).is_ok());
             std::fs::write(file, "second").unwrap();
             let refused = then.same_as(&now(), folder.path()).unwrap_err().to_string();
-            assert!(refused.contains(&format!("{} has another content", file.display())), "{refused}");
+            assert!(refused.contains(&format!("{} has other contents", file.display())), "{refused}");
         }
     }
 
@@ -164,9 +164,9 @@ mod tests {
         assert_eq!(
             then.changes(&now),
             [
-                "/gone is not there any more",
+                "/gone does not exist any more",
                 "the machine's kernel was 6.1 and is 6.2",
-                "the machine was started anew"
+                "the machine was rebooted"
             ]
         );
     }

@@ -1,22 +1,22 @@
-//! What it takes to make the programs of an experiment, as far as that is known before. Pure.
+//! The time to build the programs of an experiment, as far as it is known in advance. Pure.
 
 use crate::spec::{Experiment, ProfileWish};
 
 use crate::phase::Phase;
 use crate::variants::{self, BoltBy, Made, Mix, Profile, Variant};
 
-/// Seconds of load that the ceiling is measured under, at least.
+/// The least seconds of load for the measurement of the ceiling.
 pub const CEILING_PROBE_S: f64 = 3.0;
 
-/// Phases that make programs, in their order.
+/// Phases that build programs, in their order.
 pub const MAKING: [Phase; 3] = [Phase::Baseline, Phase::Train, Phase::Build];
 
-/// What is known of the builds of an experiment.
+/// The known figures about the builds of an experiment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Takes {
-    /// Programs that a compiler makes in each phase, those that count among them.
+    /// Programs that a compiler builds in each phase, instrumented ones included.
     pub compiled: [u32; 3],
-    /// Seconds of loads in each phase, as long as they are asked for.
+    /// Seconds of loads in each phase, with their requested lengths.
     pub loads_s: [f64; 3],
     /// The variants that are worth a comparison.
     pub tried: Vec<String>,
@@ -25,29 +25,30 @@ pub struct Takes {
 }
 
 impl Takes {
-    /// Seconds of what is left after so many phases, when a compiler takes so long for each program. BOLT's own time, checks and starts are not
-    /// among them: it takes at least as long. `made_s` is what an earlier attempt has done of each phase.
+    /// Seconds of the remaining phases, if a compiler takes this time per program. It excludes BOLT's own time, checks and
+    /// starts, so it is a lower bound. `made_s` is the time that an earlier attempt spent in each phase.
     pub fn rest_s(&self, phases: usize, compile_s: f64, made_s: [f64; 3]) -> f64 {
         let all = self.loads_s.iter().zip(self.compiled).zip(made_s);
-        // What one phase took beyond its least makes no other one shorter.
+        // A phase that took longer than its minimum makes no other phase shorter.
         let left = all.map(|((loads_s, compiled), made_s)| {
             (loads_s + f64::from(compiled) * compile_s - made_s).max(0.0)
         });
         left.skip(phases).sum()
     }
 
-    /// All programs that a compiler makes.
+    /// All programs that a compiler builds.
     pub fn programs(&self) -> u32 {
         self.compiled.iter().sum()
     }
 }
 
-/// Whether a comparison can show something of it: what is only there to be built upon, or has no profile, is expected to change nothing.
+/// Whether a comparison can show an effect of it. A variant that is only a basis for others, or has no profile, is not expected
+/// to change anything.
 pub fn is_worth_trying(variant: &Variant) -> bool {
     variant.judged && !matches!(variant.made, Made::Plain { .. })
 }
 
-/// What an experiment asks for.
+/// The requirements of an experiment.
 pub fn takes(experiment: &Experiment) -> Takes {
     let training_s: f64 = experiment.training.iter().map(|training| training.workload.duration_s).sum();
     let is_trained = !matches!(experiment.profile, ProfileWish::File(_));
@@ -81,7 +82,7 @@ pub fn takes(experiment: &Experiment) -> Takes {
     }
 }
 
-/// BOLT has a training of its own, and what it makes is checked for long.
+/// BOLT has its own training, and its programs are checked for long.
 fn rewritten_s(variant: &Variant, training_s: f64, soak_s: f64) -> Option<f64> {
     match variant.made {
         Made::Rewritten { by: BoltBy::Wanted | BoltBy::Samples, .. } => Some(training_s + soak_s),
@@ -113,7 +114,7 @@ mod tests {
         let rest_s = |phases, made_s| plain.rest_s(phases, 60.0, made_s);
         assert_eq!(rest_s(1, [0.0; 3]), 10.0 + 120.0);
         assert_eq!(rest_s(3, [0.0; 3]), 0.0);
-        // Broken off, and gone on with.
+        // Interrupted and resumed.
         assert_eq!(rest_s(1, [80.0, 20.0, 0.0]), 50.0 + 60.0);
         assert_eq!(
             rest_s(1, [80.0, 200.0, 55.0]),
@@ -124,7 +125,7 @@ mod tests {
         assert_eq!(plain.trained_by, ["t"]);
     }
 
-    /// Its ground has no profile, and whoever tries it learns nothing.
+    /// Its basis has no profile, so a test of it shows nothing.
     #[test]
     fn what_bolt_only_builds_on_is_not_tried() {
         let all = of("\"baseline\", \"pgo\", \"bolt\", \"pgo+bolt\"");

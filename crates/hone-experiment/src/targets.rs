@@ -1,4 +1,4 @@
-//! Whose CPU is the target's: the processes of all brokers of a cluster, whether they lead or follow.
+//! Finds the processes whose CPU is the target's: those of all brokers of a cluster, leaders and followers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::ToSocketAddrs as _;
@@ -13,16 +13,16 @@ use crate::ending::Usage;
 /// The processes whose CPU counts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Targets {
-    /// Each once; none where one of them can't be known, because a part of a cluster's CPU is no answer.
+    /// Without duplicates. It is empty if one of them is unknown, because a part of a cluster's CPU would be misleading.
     pub pids: Vec<u32>,
-    /// What is missing of the figure, in words.
+    /// The reason why they are unknown, in words.
     pub missing: Option<String>,
-    /// The process that listens, where it is not one of those that a command keeps in its tree: it was followed.
+    /// The listening process, if it is not in the process tree of a command and had to be followed.
     pub followed: Option<u32>,
 }
 
 impl Targets {
-    /// Everybody behind the brokers of a cluster, `id: host:port`. Followers work for acks=all as leaders do.
+    /// All processes of the brokers of a cluster, `id: host:port`. Followers work for acks=all, too.
     pub fn behind(brokers: &BTreeMap<i32, String>) -> Self {
         let asked = brokers.iter().map(|(id, address)| {
             process_behind(address).map_err(|why| format!("broker {id} at {address} ({why})"))
@@ -30,19 +30,19 @@ impl Targets {
         let (found, missing): (Vec<_>, Vec<_>) = asked.partition(Result::is_ok);
         let missing: Vec<String> = missing.into_iter().filter_map(Result::err).collect();
         if brokers.is_empty() {
-            return Self::unknown("the cluster did not tell its brokers".to_owned());
+            return Self::unknown("the cluster did not return its brokers".to_owned());
         }
         if !missing.is_empty() {
-            return Self::unknown(format!("{} can't be seen from here", missing.join(", ")));
+            return Self::unknown(format!("{}: not visible from here", missing.join(", ")));
         }
         let pids: BTreeSet<u32> = found.into_iter().flatten().collect();
         Self { pids: pids.into_iter().collect(), missing: None, followed: None }
     }
 
-    /// Everybody behind the brokers of the cluster that answers at an address.
+    /// All processes of the cluster that answers at an address.
     ///
     /// # Errors
-    /// When nobody answers there.
+    /// When there is no answer.
     pub fn of_cluster(address: &str, security: &Security) -> Result<Self> {
         Ok(Self::behind(&Admin::connect_with(address, security)?.brokers()?))
     }
@@ -51,14 +51,14 @@ impl Targets {
     pub fn named(pid: u32, brokers: &BTreeMap<i32, String>) -> Self {
         let missing = (brokers.len() > 1).then(|| {
             format!(
-                "counted is process {pid} alone with its children, as --pid says, and the cluster has {} brokers",
+                "only process {pid} and its children count, because of --pid, but the cluster has {} brokers",
                 brokers.len()
             )
         });
         Self { pids: vec![pid], missing, followed: None }
     }
 
-    /// A program that Hone started: its whole tree.
+    /// A program that Hone started, with its process tree.
     pub fn started(pid: u32) -> Self {
         Self { pids: vec![pid], missing: None, followed: None }
     }
@@ -68,7 +68,7 @@ impl Targets {
         Self { pids: vec![started, daemon], missing: None, followed: Some(daemon) }
     }
 
-    /// The processes by the names of their programs, with their ids and how they were found.
+    /// The processes by their program names, with their ids and how they were found.
     pub fn names(&self) -> Vec<String> {
         let name = |pid: &u32| {
             let program = ports::program_of(*pid).unwrap_or_else(|| "a process that has ended".to_owned());
@@ -81,38 +81,38 @@ impl Targets {
         self.pids.iter().map(name).collect()
     }
 
-    /// Of a target whose processes can't be told.
+    /// A target with unknown processes.
     pub fn unknown(why: String) -> Self {
         Self { pids: Vec::new(), missing: Some(why), followed: None }
     }
 }
 
-/// Finds out before the first window, and not after the last, that the CPU which decides can't be read from here. `instead` says what
-/// to do then.
+/// Checks before the first window that the deciding CPU can be read from here. `instead` is the alternative for the error.
 ///
 /// # Errors
-/// When it can't, or the cluster does not answer.
+/// When it can't be read, or the cluster does not answer.
 pub fn check_cpu(address: &str, security: &Security, decides: Metric, instead: &str) -> Result<()> {
     if !decides.is_cpu() {
         return Ok(());
     }
     let Some(missing) = Targets::of_cluster(address, security)?.missing else { return Ok(()) };
     bail!(Usage(format!(
-        "the CPU of {address} can't be read: {missing}; so {} can't decide: {instead}, or run Hone where the brokers run",
+        "the CPU of {address} can't be read: {missing}; so {} can't decide\n  next: {instead}, or run Hone on \
+         the brokers' machine",
         decides.label()
     )))
 }
 
-/// The process of this machine that listens on an address, or why it can't be known.
+/// The process of this machine that listens on an address, or the reason why it is unknown.
 fn process_behind(address: &str) -> std::result::Result<u32, String> {
     let places = address.to_socket_addrs().map_err(|error| error.to_string())?;
-    let mut last = "its name has no address".to_owned();
+    let mut last = "the host name has no address".to_owned();
     for place in places {
         last = match ports::listener(place) {
             Ok(Listener::Process { pid, .. }) => return Ok(pid),
-            Ok(Listener::Forwarder { program, .. }) => format!("behind {program}"),
+            Ok(Listener::Forwarder { program, .. }) => format!("forwarded by {program}"),
             Ok(Listener::Hidden) => "another user's process, or one of another container".to_owned(),
-            Ok(Listener::Nobody) => "nobody listens there".to_owned(),
+            Ok(Listener::Nobody) => "no process listens there".to_owned(),
             Ok(Listener::Elsewhere) => "another machine".to_owned(),
             Err(error) => error.to_string(),
         };
@@ -120,7 +120,7 @@ fn process_behind(address: &str) -> std::result::Result<u32, String> {
     Err(last)
 }
 
-/// The process of this machine that listens on an address, whatever it does with what it hears; `None` where none is seen.
+/// The process of this machine that listens on an address, even if it only forwards; `None` if none is visible.
 pub fn listens_on(address: &str) -> Option<(u32, String)> {
     address.to_socket_addrs().ok()?.find_map(|place| match ports::listener(place).ok()? {
         Listener::Process { pid, program } | Listener::Forwarder { pid, program } => Some((pid, program)),
@@ -144,12 +144,12 @@ mod tests {
         let both = Targets::behind(&cluster(&[&first, &second]));
         assert_eq!(both, Targets::started(std::process::id()));
 
-        // An address kept for documentation, which no machine has.
+        // An address that is reserved for documentation, which no machine has.
         let part = Targets::behind(&cluster(&[&first, "192.0.2.1:9092", &second]));
         assert_eq!(part.pids, [0_u32; 0]);
         assert_eq!(
             part.missing.unwrap(),
-            "broker 2 at 192.0.2.1:9092 (another machine) can't be seen from here"
+            "broker 2 at 192.0.2.1:9092 (another machine): not visible from here"
         );
         assert!(Targets::behind(&BTreeMap::new()).missing.is_some());
     }
@@ -158,6 +158,6 @@ mod tests {
     fn one_named_process_of_a_cluster_is_said_to_be_a_part() {
         assert_eq!(Targets::named(7, &cluster(&["a:1"])).missing, None);
         let part = Targets::named(7, &cluster(&["a:1", "b:1", "c:1"])).missing.unwrap();
-        assert!(part.contains("process 7 alone") && part.contains("3 brokers"), "{part}");
+        assert!(part.contains("only process 7") && part.contains("3 brokers"), "{part}");
     }
 }

@@ -1,5 +1,5 @@
-//! Topics that a run makes on a cluster that goes on running: on the disk before the first is made, so that those of a killed run are found and
-//! deleted.
+//! Topics that a run creates on a running cluster. Their names are on the disk before the first is created, so that those of a
+//! killed run are found and deleted.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::folder::RunFolder;
 use crate::progress::Progress;
 
-/// Topics that may be there, as long as the note is.
+/// Topics that may exist, as long as the note does.
 const NOTE: &str = "topics.json";
-/// How the names of all of them begin. Nothing else is ever deleted, whatever a note says.
+/// Prefix of all their names. Hone never deletes another topic, whatever a note says.
 const OWN: &str = "hone-";
 
-/// A name for topics that no other run has.
+/// A unique name prefix for a run's topics.
 pub fn prefix(verb: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     format!("{OWN}{verb}-{now:x}-{:x}-", std::process::id())
@@ -27,11 +27,11 @@ pub fn prefix(verb: &str) -> String {
 pub struct Topics {
     /// A broker of the cluster.
     pub address: String,
-    /// What their names begin with.
+    /// Prefix of their names.
     pub prefix: String,
 }
 
-/// What a run wrote down: of one cluster, or of several.
+/// The note of a run: about one cluster, or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Noted {
@@ -61,11 +61,11 @@ pub fn looked_after<T>(
     all_looked_after(folder, topics.map_or(&[][..], std::slice::from_ref), security, progress, work)
 }
 
-/// Does the work of a run. Topics that an earlier attempt left are deleted before it, its own after it, however it ends; those of a run that is
-/// killed by whoever comes next. There are no `topics` where they go with their broker or shall stay.
+/// Does the work of a run. It first deletes topics of an earlier attempt, and afterwards the run's own, whatever the outcome.
+/// Topics of a killed run are deleted by the next one. `topics` is empty if they disappear with their broker or shall stay.
 ///
 /// # Errors
-/// Those of the work; and when what an earlier attempt left can't be deleted.
+/// Those of the work. Also when topics of an earlier attempt can't be deleted.
 pub fn all_looked_after<T>(
     folder: &RunFolder,
     topics: &[Topics],
@@ -78,33 +78,35 @@ pub fn all_looked_after<T>(
         folder.write_note(NOTE, &topics)?;
     }
     let found = work();
-    // A broker that can't be asked now is asked by the next run.
+    // If a broker does not answer now, the next run asks it.
     if let Err(error) = sweep(folder, security, progress) {
-        progress.line(&format!("the run's topics could not be looked after: {error:#}"));
+        progress.line(&format!("can't delete the run's topics now: {error:#}"));
     }
     found
 }
 
-/// Deletes topics that runs under this folder left on a cluster when they were killed. One that does not answer any more is told and
-/// left for later; so is another than this run's where there is a login, which is this run's alone.
+/// Deletes topics of killed runs under this folder. A cluster that does not answer is reported and left for later. So is a
+/// cluster of another run if there is a login, because the login belongs to this run's cluster.
 pub fn sweep_left_overs(runs: &Path, places: &[&str], security: &Security, progress: &Progress) {
     for run in std::fs::read_dir(runs).into_iter().flatten().flatten() {
         if !run.path().join(NOTE).is_file() {
             continue;
         }
         let Ok(folder) = RunFolder::open(&run.path()) else { continue };
-        // One that goes on looks after its own.
+        // An active run deletes its own.
         let Ok(_held) = folder.held() else { continue };
         if let Some(address) = elsewhere(&folder, places, security) {
             progress.line(&format!(
-                "{} left topics on {address}, which may not see this run's login; go on with that run, or delete them by hand",
+                "{} left topics on {address}, but this run's login is for another cluster; resume that run, \
+                 or delete the topics by hand",
                 folder.path().display()
             ));
             continue;
         }
         if let Err(error) = sweep(&folder, security, progress) {
             progress.line(&format!(
-                "{} left topics behind that can't be deleted now: {error:#}; whoever comes next tries again, unless you remove {}",
+                "{} left topics that can't be deleted now: {error:#}; the next run tries again, unless you \
+                 remove {}",
                 folder.path().display(),
                 folder.join(NOTE).display()
             ));
@@ -112,16 +114,16 @@ pub fn sweep_left_overs(runs: &Path, places: &[&str], security: &Security, progr
     }
 }
 
-/// The address of a run's topics, where this run's login is none of its business.
+/// The address of a run's topics to which this run's login must not be sent.
 fn elsewhere(folder: &RunFolder, places: &[&str], security: &Security) -> Option<String> {
     let addresses = noted(folder).ok()?.into_iter().map(|topics| topics.address);
     addresses.filter(|_| !security.is_open()).find(|address| !places.contains(&address.as_str()))
 }
 
-/// Deletes this run's topics that are still there, and the note that says so. Answers whether there was a note.
+/// Deletes this run's remaining topics, and the note about them. Returns whether there was a note.
 ///
 /// # Errors
-/// When a cluster does not answer, or refuses.
+/// When a cluster does not answer, or rejects the request.
 pub fn sweep(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<bool> {
     let noted = noted(folder)?;
     if noted.is_empty() {
@@ -135,8 +137,8 @@ pub fn sweep(folder: &RunFolder, security: &Security, progress: &Progress) -> Re
 fn sweep_one(folder: &RunFolder, note: &Topics, security: &Security, progress: &Progress) -> Result<()> {
     if !note.prefix.starts_with(OWN) || note.prefix.len() == OWN.len() {
         bail!(
-            "{} says that the run's topics begin with `{}`, which no run's do; nothing was deleted: see which topics are left at {}, and \
-             remove the file",
+            "{} has the topic prefix `{}`, which no run uses; Hone deleted nothing\n  next: check which \
+             topics are left at {}, and remove the file",
             folder.join(NOTE).display(),
             note.prefix,
             note.address
@@ -150,7 +152,7 @@ fn sweep_one(folder: &RunFolder, note: &Topics, security: &Security, progress: &
         .filter(|topic| topic.starts_with(&note.prefix));
     for topic in left.collect::<Vec<_>>() {
         admin.delete_topic(&topic)?;
-        progress.line(&format!("Deleted {topic} at {}, which a run that was killed had left", note.address));
+        progress.line(&format!("deleted {topic} at {}, which a killed run had left", note.address));
     }
     Ok(())
 }
@@ -161,7 +163,7 @@ mod tests {
 
     fn left(runs: &Path, prefix: &str) -> RunFolder {
         let folder = RunFolder::create(runs, "batch-prove").unwrap();
-        // As earlier versions wrote it.
+        // The format of earlier versions.
         let note = Topics { address: "127.0.0.1:1".to_owned(), prefix: prefix.to_owned() };
         folder.write_note(NOTE, &note).unwrap();
         folder
@@ -180,7 +182,7 @@ mod tests {
         assert_eq!(elsewhere(&folder, &["this:9092"], &secured).as_deref(), Some("127.0.0.1:1"));
         assert_eq!(elsewhere(&folder, &["127.0.0.1:1"], &secured), None);
         assert_eq!(elsewhere(&folder, &["this:9092"], &Security::default()), None);
-        // Of two clusters each is asked about.
+        // Each of the two clusters is checked.
         let two = ["127.0.0.1:1", "127.0.0.1:2"]
             .map(|address| Topics { address: address.to_owned(), prefix: "hone-compare-1-".to_owned() });
         folder.write_note(NOTE, &two).unwrap();
@@ -195,14 +197,14 @@ mod tests {
         assert!(prefix.len() < 60, "a topic's name has 249 letters at most");
     }
 
-    /// An empty beginning is that of every topic of the cluster.
+    /// Every topic of the cluster starts with an empty prefix.
     #[test]
     fn a_note_that_names_foreign_topics_deletes_none() {
         let runs = tempfile::tempdir().unwrap();
         for prefix in ["", "orders", "hone-"] {
             let folder = left(runs.path(), prefix);
             let refused = sweep(&folder, &Security::default(), &Progress::new(true)).unwrap_err();
-            assert!(refused.to_string().contains("nothing was deleted"), "{refused:#}");
+            assert!(refused.to_string().contains("Hone deleted nothing"), "{refused:#}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Which errors are about what was asked for.
+//! Recognises usage errors.
 
 use crate::ending::Usage;
 use crate::spec::ExperimentError;
 
-/// Whether an error is about what was asked for, and not about what happened: exit code 2.
+/// Whether an error is about the user's request, and not about an event: exit code 2.
 pub fn is_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<Usage>()

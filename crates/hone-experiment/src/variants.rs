@@ -1,4 +1,4 @@
-//! Which variants there are, what each is made of, and on which one it builds. Pure.
+//! The known variants, their parts, and the variant on which each is based. Pure.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,22 @@ use crate::spelling::{did_you_mean, nearest};
 /// One variant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
-    /// As files and flags call it.
+    /// Its name in files and flags.
     pub name: String,
-    /// The one that it is held against; `None` for the baseline.
+    /// The variant with which it is compared; `None` for the baseline.
     pub parent: Option<usize>,
-    /// How it is made.
+    /// How it is built.
     pub made: Made,
-    /// Whether it was asked for. The others are only what somebody else builds on.
+    /// Whether it was requested. The others are only the basis of another variant.
     pub judged: bool,
 }
 
-/// What a variant is made of.
+/// The parts of a variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Made {
     /// By the compiler, without a profile.
     Plain {
-        /// Linked with relocations, as BOLT wants it.
+        /// Linked with relocations, for BOLT.
         relocs: bool,
         /// Whether the compiler may make jump tables.
         jump_tables: bool,
@@ -34,7 +34,7 @@ pub enum Made {
     Shaped {
         /// The profile.
         by: Profile,
-        /// Linked with relocations, as BOLT wants it.
+        /// Linked with relocations, for BOLT.
         relocs: bool,
     },
     /// By BOLT, from another variant.
@@ -46,10 +46,10 @@ pub enum Made {
     },
 }
 
-/// Which profile BOLT takes.
+/// The profile for BOLT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BoltBy {
-    /// Of the kind that the experiment wants.
+    /// Of the kind that the experiment requests.
     Wanted,
     /// Plain samples.
     Samples,
@@ -57,17 +57,17 @@ pub enum BoltBy {
     Emulator,
 }
 
-/// Which profile.
+/// Identifies a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Profile {
     /// Of the instrumented program, or of Go's profiler.
     First(Mix),
-    /// Of a program that was shaped by the first one and instrumented again.
+    /// Of a program that was built with the first one and instrumented again.
     Second,
 }
 
 impl Profile {
-    /// For names of files.
+    /// For file names.
     pub fn word(self) -> String {
         match self {
             Self::First(Mix::All) => "first".to_owned(),
@@ -77,7 +77,7 @@ impl Profile {
     }
 }
 
-/// Which training workloads.
+/// Identifies training workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Mix {
     /// All, with their weights.
@@ -93,29 +93,29 @@ const NO_JUMP_TABLES: &str = "no-jump-tables";
 /// Built with a profile.
 pub const PGO: &str = "pgo";
 const CSIR: &str = "csir";
-/// What BOLT takes of gcc in place of `pgo`: nobody asks for it by name.
+/// BOLT's basis with gcc, instead of `pgo`. Nobody requests it by name.
 const PGO_RELOCS: &str = "relocs+pgo";
 /// Rewritten by BOLT.
 pub const BOLT: &str = "bolt";
-/// Rewritten by BOLT after plain samples.
+/// Rewritten by BOLT with plain samples.
 pub const SAMPLED_BOLT: &str = "sampled-bolt";
-/// Rewritten by BOLT after an exact trace.
+/// Rewritten by BOLT with an exact trace.
 pub const EMULATED_BOLT: &str = "emulated-bolt";
 /// Built with a profile, then rewritten by BOLT.
 pub const PGO_BOLT: &str = "pgo+bolt";
 const CSIR_BOLT: &str = "csir+bolt";
 
-/// All, in the order in which they are made.
+/// All variants, in the order of their builds.
 const KNOWN: [&str; 10] =
     [BASELINE, RELOCS, NO_JUMP_TABLES, PGO, CSIR, SAMPLED_BOLT, EMULATED_BOLT, BOLT, PGO_BOLT, CSIR_BOLT];
 
-/// The key, and what is wrong with it.
+/// The key, and the problem.
 type Wrong = (&'static str, String);
 
-/// Those that a form can have, and those that it gets unasked.
+/// The variants that a form supports, and its default ones.
 fn of_form(form: &Form) -> (&'static [&'static str], &'static [&'static str]) {
     match form {
-        // Rewriting is asked for: a Cargo target without a word about variants is what it was before there were any.
+        // Rewriting must be requested: a Cargo target without `variants` keeps its original default.
         Form::Cargo(_) => (&KNOWN, &[BASELINE, PGO]),
         Form::Recipe(_) => (&KNOWN, &[BASELINE, PGO, PGO_BOLT]),
         Form::Go(_) => (&[BASELINE, PGO], &[BASELINE, PGO]),
@@ -123,10 +123,10 @@ fn of_form(form: &Form) -> (&'static [&'static str], &'static [&'static str]) {
     }
 }
 
-/// The variants that are wanted, with those that they build on.
+/// The requested variants, with those on which they are based.
 ///
 /// # Errors
-/// With the key of `[optimize]` and what is wrong with it.
+/// With the key of `[optimize]` and the problem.
 pub fn of(
     wanted: Option<&[String]>,
     form: &Form,
@@ -141,19 +141,22 @@ pub fn of(
     for name in &wanted {
         if !KNOWN.contains(name) {
             let near = did_you_mean(nearest(name, KNOWN.into_iter()));
-            return Err(("variants", format!("unknown variant `{name}`{near}; known: {}", KNOWN.join(", "))));
+            return Err((
+                "variants",
+                format!("unknown variant `{name}`{near}; use one of: {}", KNOWN.join(", ")),
+            ));
         }
         if !can.contains(name) {
             return Err((
                 "variants",
-                format!("this kind of target has no variant `{name}`; it has {}", can.join(", ")),
+                format!("this kind of target has no variant `{name}`; use one of: {}", can.join(", ")),
             ));
         }
     }
     if wanted.iter().all(|name| *name == BASELINE) {
         return Err((
             "variants",
-            "nothing is held against the baseline; name at least one more variant".to_owned(),
+            "the baseline has nothing to compare with; name at least one more variant".to_owned(),
         ));
     }
     let mut tree = Tree {
@@ -174,20 +177,20 @@ pub fn of(
 struct Tree<'a> {
     variants: Vec<Variant>,
     wanted: &'a [&'a str],
-    /// Nothing can be compiled.
+    /// There is nothing to compile.
     is_finished: bool,
     loses_by_relocs: bool,
 }
 
-/// gcc keeps hot and cold parts of a function together in a build for BOLT, which costs it a part of what a profile brings. Other
-/// compilers write relocations beside the same code.
+/// In a build for BOLT, gcc keeps hot and cold parts of a function together, which costs it a part of the profile's gain. Other
+/// compilers write relocations next to the same code.
 fn loses_by_relocs(form: &Form) -> bool {
     let Form::Recipe(recipe) = form else { return false };
     recipe.compiler.as_ref().is_some_and(|compiler| !compiler.contains("clang"))
 }
 
 impl Tree<'_> {
-    /// The place of a variant; what it builds on is placed before.
+    /// The index of a variant. Its basis gets its index first.
     fn place(&mut self, name: &str) -> usize {
         if let Some(found) = self.variants.iter().position(|variant| variant.name == name) {
             return found;
@@ -195,12 +198,13 @@ impl Tree<'_> {
         let asks = |wanted: &str| self.wanted.contains(&wanted);
         let (parent, made) = match name {
             RELOCS => (Some(self.place(BASELINE)), Made::Plain { relocs: true, jump_tables: true }),
-            // Where it is asked for, BOLT takes it: what keeps BOLT from moving a function is most often a jump table.
+            // BOLT uses this variant if it was requested: a jump table is the most common reason why BOLT
+            // can't move a function.
             NO_JUMP_TABLES => {
                 let relocs = [BOLT, SAMPLED_BOLT, EMULATED_BOLT].into_iter().any(asks);
                 (Some(self.place(BASELINE)), Made::Plain { relocs, jump_tables: false })
             }
-            // BOLT takes this very program, so that nothing but BOLT lies between the two.
+            // BOLT rewrites exactly this program, so that BOLT is the only difference between the two.
             PGO => {
                 let relocs = asks(PGO_BOLT) && !self.loses_by_relocs;
                 (Some(self.place(BASELINE)), Made::Shaped { by: Profile::First(Mix::All), relocs })
@@ -247,19 +251,16 @@ impl Tree<'_> {
         at
     }
 
-    /// A profile of each training workload alone, beside that of all.
+    /// A profile of each training workload alone, in addition to the one of all.
     fn each_training(&mut self, training: &[&str]) -> Result<(), Wrong> {
         if training.len() < 2 {
             return Err((
                 "matrix",
-                "a matrix needs two training workloads or more: name them in `train`".to_owned(),
+                "a matrix needs at least two training workloads; name them in `train`".to_owned(),
             ));
         }
         if !self.variants.iter().any(|variant| variant.name == PGO) {
-            return Err((
-                "matrix",
-                "a matrix is one of profiles: `pgo` must be among the variants".to_owned(),
-            ));
+            return Err(("matrix", "a matrix compares profiles; add `pgo` to the variants".to_owned()));
         }
         let parent = Some(self.place(BASELINE));
         for (index, name) in training.iter().enumerate() {
@@ -270,12 +271,12 @@ impl Tree<'_> {
     }
 }
 
-/// What a profile for BOLT is good for.
+/// The uses of a profile for BOLT.
 pub fn for_bolt_alone() -> Vec<String> {
     [BASELINE, BOLT].map(str::to_owned).to_vec()
 }
 
-/// The profiles that the variants need, each behind what it is made of.
+/// The profiles that the variants need, each after its sources.
 pub fn profiles(variants: &[Variant]) -> Vec<Profile> {
     let wanted = variants.iter().filter_map(|variant| match variant.made {
         Made::Shaped { by, .. } => Some(by),
@@ -288,15 +289,15 @@ pub fn profiles(variants: &[Variant]) -> Vec<Profile> {
     profiles.into_iter().collect()
 }
 
-/// The tree without what BOLT makes and what is there for BOLT alone; `None` when nothing is left beside the baseline. Nothing is
-/// built on what BOLT makes.
+/// The tree without BOLT's variants and those that only exist for BOLT; `None` if only the baseline is left. No variant is based
+/// on one of BOLT's.
 pub fn without_bolt(variants: &[Variant]) -> Option<Vec<Variant>> {
     let of_bolt = |variant: &Variant| {
         let is_rewritten = matches!(variant.made, Made::Rewritten { .. });
         is_rewritten || (!variant.judged && [RELOCS, PGO_RELOCS].contains(&variant.name.as_str()))
     };
     let new_place = |old: usize| old - variants[..old].iter().filter(|variant| of_bolt(variant)).count();
-    // Relocations are for BOLT; those of the variant `relocs` were asked for.
+    // Relocations are for BOLT; those of the variant `relocs` were requested.
     let without = |made: Made| match made {
         Made::Shaped { by, .. } => Made::Shaped { by, relocs: false },
         Made::Plain { jump_tables: false, .. } => Made::Plain { relocs: false, jump_tables: false },
@@ -311,25 +312,25 @@ pub fn without_bolt(variants: &[Variant]) -> Option<Vec<Variant>> {
     others.iter().skip(1).any(|variant| variant.judged).then_some(others)
 }
 
-/// Whether BOLT is asked for with the profile that the experiment wants.
+/// Whether BOLT is requested with the profile that the experiment requests.
 pub fn bolt_is_wanted(variants: &[Variant]) -> bool {
     let is = |variant: &Variant| matches!(variant.made, Made::Rewritten { by: BoltBy::Wanted, .. });
     variants.iter().any(is)
 }
 
-/// Whether a variant takes plain samples, whatever is wanted.
+/// Whether a variant needs plain samples, whatever the experiment requests.
 pub fn needs_samples(variants: &[Variant]) -> bool {
     let is = |variant: &Variant| matches!(variant.made, Made::Rewritten { by: BoltBy::Samples, .. });
     variants.iter().any(is)
 }
 
-/// Whether a variant is traced under an emulator, whatever is wanted.
+/// Whether a variant needs a trace under an emulator, whatever the experiment requests.
 pub fn needs_emulator(variants: &[Variant]) -> bool {
     let is = |variant: &Variant| matches!(variant.made, Made::Rewritten { by: BoltBy::Emulator, .. });
     variants.iter().any(is)
 }
 
-/// Whether BOLT is asked for.
+/// Whether BOLT is requested.
 pub fn needs_bolt(variants: &[Variant]) -> bool {
     variants.iter().any(|variant| matches!(variant.made, Made::Rewritten { .. }))
 }
@@ -349,7 +350,7 @@ mod tests {
         file.checked().unwrap().form
     }
 
-    /// `name<parent(from)`, a `?` for those that nobody asked for.
+    /// `name<parent(from)`, with a `?` for those that were not requested.
     fn told(form: &Form, wanted: Option<&[&str]>, training: &[&str], matrix: bool) -> Result<String, Wrong> {
         let wanted: Option<Vec<String>> =
             wanted.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
@@ -452,7 +453,9 @@ mod tests {
     fn what_a_target_can_not_have_is_named() {
         let refused = |form: &Form, wanted: &[&str]| told(form, Some(wanted), &["t"], false).unwrap_err().1;
         assert!(refused(&cargo(), &["pg0"]).contains("did you mean `pgo`?"));
-        assert!(refused(&elf(), &["pgo"]).contains("it has baseline, sampled-bolt, emulated-bolt, bolt"));
+        assert!(
+            refused(&elf(), &["pgo"]).contains("use one of: baseline, sampled-bolt, emulated-bolt, bolt")
+        );
         assert!(refused(&cargo(), &["baseline"]).contains("at least one more"));
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a target is warm: what its processes use, for the warm-up and for the course of a window.
+//! Detects whether a target is warm, from the CPU of its processes: for the warm-up and for the course of a window.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use hone_host::repeated::Repeated;
 use hone_load::{Effort, Target};
 use hone_record::{Metric, Outcome, WarmUpEnd, Window};
 
-/// Looks at the process trees of a target.
+/// Samples the process trees of a target.
 #[derive(Debug)]
 pub struct Looker {
     pids: Vec<u32>,
@@ -17,7 +17,7 @@ pub struct Looker {
 }
 
 impl Looker {
-    /// Of these processes; their children's CPU counts, too.
+    /// The root processes. Their children's CPU counts, too.
     pub fn at(pids: &[u32]) -> Self {
         let mut all: Vec<u32> = pids.iter().flat_map(|pid| cpu::tree(*pid).unwrap_or_default()).collect();
         all.sort_unstable();
@@ -41,11 +41,11 @@ impl Target for Looker {
     }
 }
 
-/// Looks at a target again and again while a window is open.
+/// Samples a target repeatedly while a window is open.
 #[derive(Debug)]
 pub struct Course(Repeated<Vec<Point>>);
 
-/// The target's effort at a time since the window's start.
+/// The target's CPU at a time since the window's start.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     at_s: f64,
@@ -55,7 +55,7 @@ pub struct Point {
 const EVERY: Duration = Duration::from_millis(250);
 
 impl Course {
-    /// `None` where no process is known, or no thread can be had.
+    /// `None` if no process is known, or no thread can be started.
     pub fn start(pids: &[u32]) -> Option<Self> {
         if pids.is_empty() {
             return None;
@@ -69,13 +69,13 @@ impl Course {
         Repeated::start("course", EVERY, Vec::new(), look).map(Self)
     }
 
-    /// Ends the watch, and answers what it has seen.
+    /// Ends the watch, and returns the samples.
     pub fn stop(self) -> Vec<Point> {
         self.0.stop().unwrap_or_default()
     }
 }
 
-/// Share of the CPU that went into compiling; `None` where nothing compiles.
+/// Share of the CPU for compiling; `None` if the target does not compile.
 pub fn compiling_share(points: &[Point]) -> Option<f64> {
     let (first, last) = (points.first()?, points.last()?);
     let compiling_s = last.effort.compiling_s? - first.effort.compiling_s.unwrap_or(0.0);
@@ -84,16 +84,16 @@ pub fn compiling_share(points: &[Point]) -> Option<f64> {
 
 /// Quarters of a window.
 const PARTS: usize = 4;
-/// A shorter window tells nothing of a course.
+/// A shorter window shows no trend.
 const LEAST_S: f64 = 4.0;
-/// The last quarter must be lower by this share at least. Our own choice, twice what ends a warm-up.
+/// The last quarter must be lower by at least this share. It is twice the threshold that ends a warm-up.
 const FALL: f64 = 0.10;
-/// Share of the CPU that goes into compiling from which a target is suspected, and from which it is not warm whatever its course.
+/// Share of the CPU for compiling from which a target is suspicious, and from which it is not warm, whatever its trend.
 const COMPILES: f64 = 0.05;
 const MOSTLY_COMPILES: f64 = 0.20;
 
-/// Calls a window warming that is, whose target compiled itself in it or had not become warm before it. Of any other target nothing is
-/// looked at: which windows count must not hang on what they show.
+/// Marks a window as warming up if its target compiled during the window, or was not warm before it. Other targets are not
+/// examined: the results of a window must not decide whether it is valid.
 pub fn judge(window: &mut Window, points: &[Point]) {
     window.facts.compiling_share = compiling_share(points);
     let is_cold = window.facts.warm_up.as_ref().is_some_and(|warm_up| warm_up.end == WarmUpEnd::Limit);
@@ -129,7 +129,7 @@ fn quarters(window: &Window, points: &[Point]) -> Option<[f64; PARTS]> {
     Some(found)
 }
 
-/// Between two looks CPU is taken as even.
+/// Between two samples the CPU is interpolated.
 fn cpu_at(points: &[Point], at_s: f64) -> Option<f64> {
     let after = points.iter().position(|point| point.at_s >= at_s).unwrap_or(points.len().checked_sub(1)?);
     let (left, right) = (points.get(after.saturating_sub(1))?, points.get(after)?);
@@ -138,7 +138,7 @@ fn cpu_at(points: &[Point], at_s: f64) -> Option<f64> {
     Some(left.effort.cpu_s + share * (right.effort.cpu_s - left.effort.cpu_s))
 }
 
-/// Requests acknowledged until a time, by the seconds of the series.
+/// Acknowledged requests until a time, from the seconds of the series.
 fn acked_until(window: &Window, at_s: f64) -> f64 {
     let share = |point: &hone_record::SeriesPoint| {
         ((at_s - point.at_s) / point.length_s.unwrap_or(1.0).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use hone_record::{SeriesPoint, WarmUp};
 
-    /// A window of 8 s with 1,000 requests a second, and CPU per request as it was in each second, in microseconds.
+    /// A window of 8 s with 1,000 requests per second, and this CPU per request in each second, in microseconds.
     fn seen(cpu_us: [f64; 8], compiling_share: Option<f64>, end: WarmUpEnd) -> Window {
         let mut window = crate::fixture::window();
         window.outcome = Outcome::Steady;

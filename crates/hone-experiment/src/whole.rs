@@ -1,4 +1,4 @@
-//! Files that Hone writes whole or not at all, until you interrupt it.
+//! Writes files completely or not at all, and stops when you interrupt it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,18 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Result, bail};
 use hone_tool::interrupt;
 
-/// What is done stays when the user ends it.
+/// Finished files stay when the user interrupts.
 pub fn not_interrupted() -> Result<()> {
     if interrupt::requested() {
-        bail!("interrupted; what is done stays, and the same command goes on");
+        bail!("interrupted; finished files stay, and the same command continues");
     }
     Ok(())
 }
 
-/// Numbers what is not whole yet.
+/// Numbers for unfinished files.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Writes a file whole or not at all. Until then it has a name of its own: its own one may be as long as names can be.
+/// Writes a file completely or not at all. The unfinished file has a short name, since the final one may be as long as names can
+/// be.
 pub fn write_whole(file: &Path, contents: &[u8]) -> Result<()> {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let part = file.with_file_name(format!(".{}-{number}.part", std::process::id()));
@@ -28,10 +29,11 @@ pub fn write_whole(file: &Path, contents: &[u8]) -> Result<()> {
         .map_err(|why| NotWritten { file: file.to_path_buf(), why }.into())
 }
 
-/// What to do where the disk takes no file.
-const REMEDY: &str = "look at the rights of its folder and the free space there; what was done stays, and the same command goes on";
+/// The next step if a file can't be written.
+const REMEDY: &str = "check the rights of its folder and the free space; finished files stay, and the same \
+     command continues";
 
-/// A file that the disk did not take: it would not take another one either.
+/// A file that could not be written. The next one would fail, too.
 #[derive(Debug, thiserror::Error)]
 #[error("{} can't be written: {why}\n  next: {}", .file.display(), REMEDY)]
 pub struct NotWritten {
@@ -40,7 +42,7 @@ pub struct NotWritten {
 }
 
 impl NotWritten {
-    /// Whether only its name, or its path, is too long for the disk.
+    /// Whether only its name, or its path, is too long for the file system.
     pub fn is_for_its_name(&self) -> bool {
         self.why.kind() == std::io::ErrorKind::InvalidFilename
     }

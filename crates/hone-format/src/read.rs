@@ -1,22 +1,22 @@
-//! From text to values. Every error names the text and shows how to write it.
+//! Parsers from text to values. Every error names the text and shows how to write it.
 
 /// A finite number.
 ///
 /// # Errors
-/// When the text is none.
+/// Returns an error when the text is not a finite number.
 pub fn read_number(text: &str) -> Result<f64, String> {
     let found = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
-    found.ok_or_else(|| format!("invalid number `{text}`"))
+    found.ok_or_else(|| format!("invalid number `{text}`: use digits, for example `12` or `0.5`"))
 }
 
-/// The number in front of a unit, and the unit.
+/// Splits the text into the number and the unit behind it.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let number = text.trim_end_matches(|letter: char| letter.is_alphabetic() || letter == '/');
     (number.trim_end(), text.get(number.len()..).unwrap_or_default())
 }
 
-/// Seconds that a unit of time has.
+/// Seconds per unit of time.
 fn seconds_of(unit: &str) -> Option<f64> {
     Some(match unit {
         "ns" => 1e-9,
@@ -26,6 +26,7 @@ fn seconds_of(unit: &str) -> Option<f64> {
         "m" | "min" => 60.0,
         "h" => 3_600.0,
         "d" => 86_400.0,
+        "w" => 604_800.0,
         _ => return None,
     })
 }
@@ -33,7 +34,7 @@ fn seconds_of(unit: &str) -> Option<f64> {
 /// A duration with its unit, in seconds: `500us`, `2ms`, `30s`, `5m`, `1h`. Zero needs no unit.
 ///
 /// # Errors
-/// When the text is no duration, or is negative.
+/// Returns an error when the text is not a duration or is negative.
 pub fn read_duration_s(text: &str) -> Result<f64, String> {
     let (number, unit) = split(text);
     let found = read_number(number).ok().filter(|number| *number >= 0.0);
@@ -43,10 +44,10 @@ pub fn read_duration_s(text: &str) -> Result<f64, String> {
     })
 }
 
-/// A duration whose unit may be left out and then is seconds: `30`, `30s`, `5m`.
+/// A duration whose unit may be left out: `30`, `30s`, `5m`. A number without a unit is in seconds.
 ///
 /// # Errors
-/// When the text is no duration, or is negative.
+/// Returns an error when the text is not a duration or is negative.
 pub fn read_seconds(text: &str) -> Result<f64, String> {
     match read_number(text) {
         Ok(seconds) if seconds >= 0.0 => Ok(seconds),
@@ -54,7 +55,7 @@ pub fn read_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Bytes that a unit has. Kafka's configuration writes no unit, so none is bytes.
+/// Bytes per unit. Kafka's configuration writes sizes without a unit, so no unit means bytes.
 fn bytes_of(unit: &str) -> Option<u64> {
     Some(match unit {
         "" | "B" => 1,
@@ -73,7 +74,7 @@ fn bytes_of(unit: &str) -> Option<u64> {
 /// A size in whole bytes: `65536`, `64KiB`, `1MiB`, `100kB`.
 ///
 /// # Errors
-/// When the text is no size, or one beyond 2^64.
+/// Returns an error when the text is not a size, or the size is beyond 2^64.
 pub fn read_bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let found = number.parse::<u64>().ok().zip(bytes_of(unit));
@@ -85,7 +86,7 @@ pub fn read_bytes(text: &str) -> Result<u64, String> {
 /// A throughput in bytes per second: `10Gbit`, `800Mbit/s`, `1GiB/s`, `1.25GB`.
 ///
 /// # Errors
-/// When the text is no throughput above zero.
+/// Returns an error when the text is not a throughput above zero.
 pub fn read_throughput(text: &str) -> Result<f64, String> {
     let (number, unit) = split(text);
     let factor = match unit.strip_suffix("/s").unwrap_or(unit) {
@@ -100,10 +101,31 @@ pub fn read_throughput(text: &str) -> Result<f64, String> {
     })
 }
 
-/// A share as `5%` or `0.05`; above 1 only with `%`, since whoever writes 5 means 5 %.
+/// A rate per second above zero: `1000`, `10k`, `1.5M`, each with or without `/s`.
 ///
 /// # Errors
-/// When the text is no share, or is negative.
+/// Returns an error when the text is not a rate above zero.
+pub fn read_rate(text: &str) -> Result<f64, String> {
+    let (number, unit) = split(text);
+    let factor = match unit.strip_suffix("/s").unwrap_or(unit) {
+        "" => Some(1.0),
+        "k" | "K" => Some(1e3),
+        "M" => Some(1e6),
+        _ => None,
+    };
+    let found = read_number(number).ok().zip(factor).map(|(number, factor)| number * factor);
+    found.filter(|rate| *rate > 0.0 && rate.is_finite()).ok_or_else(|| {
+        format!(
+            "invalid rate `{text}`: use a number above zero, with k or M for thousands or millions, for \
+            example `10k`"
+        )
+    })
+}
+
+/// A share as `5%` or `0.05`. Values above 1 need `%`, since a person who writes 5 means 5 %.
+///
+/// # Errors
+/// Returns an error when the text is not a share or is negative.
 pub fn read_share(text: &str) -> Result<f64, String> {
     let invalid =
         || format!("invalid share `{text}`: use a percentage or a fraction, for example `5%` or `0.05`");

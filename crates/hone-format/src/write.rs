@@ -1,9 +1,9 @@
-//! From values to text.
+//! Printers from values to text.
 
-/// What stands where there is no number.
+/// The text for a missing number.
 pub const NONE: &str = "–";
 
-/// A measured number: three significant digits, thousands separated. [`NONE`] for what is not finite.
+/// A measured number: three significant digits, thousands separated. [`NONE`] for a value that is not finite.
 pub fn measured(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
@@ -12,7 +12,7 @@ pub fn measured(value: f64) -> String {
         return "0".to_owned();
     }
     let rounded = three_digits(value);
-    // The largest numbers have no neighbour with three digits.
+    // Above the largest numbers, a neighbour with three digits does not exist.
     if !rounded.is_finite() {
         return NONE.to_owned();
     }
@@ -25,7 +25,7 @@ fn magnitude(value: f64) -> i32 {
 }
 
 fn three_digits(value: f64) -> f64 {
-    // By way of decimal text: 9.995 is below its half in binary, and people round by what they read.
+    // The rounding goes through decimal text: 9.995 is below its half in binary, but people round the digits that they read.
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 
@@ -47,7 +47,7 @@ fn grouped(plain: &str) -> String {
     out
 }
 
-/// A number that somebody chose: all of its digits up to six decimals, without needless zeros.
+/// A number that a person chose: all of its digits up to six decimals, without trailing zeros.
 pub fn exact(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
@@ -57,7 +57,7 @@ pub fn exact(value: f64) -> String {
     grouped(if text == "-0" { "0" } else { text })
 }
 
-/// A rate that a search found, whole from 100 on, so that it can be asked for again.
+/// A rate that a search found. From 100 on it is whole, so that a user can type it again.
 pub fn rate(per_s: f64) -> String {
     if per_s >= 100.0 && per_s.is_finite() { count(per_s.round() as u64) } else { measured(per_s) }
 }
@@ -72,7 +72,7 @@ pub fn counted(value: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(value), if value == 1 { one } else { many })
 }
 
-/// A mark of an axis of counts or rates: `200`, `5k`, `1.5M`.
+/// A label on an axis of counts or rates: `200`, `5k`, `1.5M`.
 pub fn short(value: f64) -> String {
     match value.abs() {
         large if large >= 1e6 => format!("{}M", exact(value / 1e6)),
@@ -89,8 +89,8 @@ pub struct TimeUnit {
 }
 
 impl TimeUnit {
-    /// The unit in which this many microseconds have at most three digits before the point. One microsecond is the smallest
-    /// unit, so that a column of latencies is read without a change from µs to ns.
+    /// The unit in which this many microseconds have at most three digits before the point. One microsecond is the smallest unit, so that a
+    /// column of latencies does not switch between µs and ns.
     pub fn fitting(us: f64) -> Self {
         match us.abs() {
             large if large >= 999_500.0 => Self { name: "s", us: 1e6 },
@@ -104,7 +104,7 @@ impl TimeUnit {
         if us.is_finite() { format!("{} {}", measured(us / self.us), self.name) } else { NONE.to_owned() }
     }
 
-    /// Microseconds in this unit without needless zeros, for the marks of an axis.
+    /// Microseconds in this unit without trailing zeros, for the labels of an axis.
     pub fn tick(self, us: f64) -> String {
         format!("{} {}", exact(us / self.us), self.name)
     }
@@ -115,8 +115,8 @@ pub fn time_us(us: f64) -> String {
     TimeUnit::fitting(us).write(us)
 }
 
-/// How long something takes, in the units that a person plans by: `0.25 s`, `45 s`, `3 min 20 s`, `2 h 5 min`. [`NONE`] for what is
-/// no length of time.
+/// A length of time, in the units that a person plans in: `0.25 s`, `45 s`, `3 min 20 s`, `2 h 5 min`. [`NONE`] for a value that is not a
+/// length of time.
 pub fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return NONE.to_owned();
@@ -147,7 +147,7 @@ pub fn bytes(value: u64) -> String {
     if value < 1024 { format!("{} B", count(value)) } else { format!("{} {unit}", measured(scaled)) }
 }
 
-/// A size that somebody chose, in the largest binary unit that holds it without a rest: `64 KiB`, `1,000,000 B`.
+/// A size that a person chose, in the largest binary unit that divides it without a remainder: `64 KiB`, `1,000,000 B`.
 pub fn exact_bytes(value: u64) -> String {
     let fits = |shift: &u32| value >= 1 << shift && value.is_multiple_of(1 << shift);
     let shift = [40, 30, 20, 10].into_iter().find(fits).unwrap_or(0);
@@ -155,7 +155,7 @@ pub fn exact_bytes(value: u64) -> String {
     format!("{} {unit}", count(value >> shift))
 }
 
-/// A measured flow of bytes.
+/// A measured throughput in bytes per second.
 pub fn throughput(bytes_per_s: f64) -> String {
     if !bytes_per_s.is_finite() || bytes_per_s < 0.0 {
         return NONE.to_owned();
@@ -163,7 +163,7 @@ pub fn throughput(bytes_per_s: f64) -> String {
     format!("{}/s", bytes(bytes_per_s.round() as u64))
 }
 
-/// A measured value by the unit of its metric, for example of `hone_record::Metric::unit`.
+/// A measured value with the unit of its metric, for example the unit that `hone_record::Metric::unit` gives.
 pub fn of_unit(value: f64, unit: &str) -> String {
     match unit {
         "µs" => time_us(value),
@@ -177,19 +177,19 @@ pub fn percent(share: f64) -> String {
     if share.is_finite() { format!("{} %", measured(share * 100.0)) } else { NONE.to_owned() }
 }
 
-/// The size of a change in percent, without its sign `%`: one decimal, as much as a ratio with three decimals holds, and none from
-/// 100 on.
+/// The size of a change in percent, without the sign `%`. It has one decimal, which is as precise as a ratio with three decimals, and none
+/// from 100 on.
 pub fn change_points(percent: f64) -> String {
     if !percent.is_finite() {
         return NONE.to_owned();
     }
     let decimals = usize::from(percent.abs() < 99.95);
     let text = format!("{percent:.decimals$}");
-    // A value that rounds to nothing has no sign.
+    // A value that rounds to zero has no sign.
     grouped(if text == "-0.0" { "0.0" } else { &text })
 }
 
-/// A share that somebody chose, without needless decimals: `95 %`, `99.38 %`.
+/// A share that a person chose, without trailing zeros: `95 %`, `99.38 %`.
 pub fn exact_percent(share: f64) -> String {
     if share.is_finite() { format!("{} %", exact((share * 1e4).round() / 1e2)) } else { NONE.to_owned() }
 }
@@ -228,8 +228,8 @@ pub fn date_utc(unix_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)
 }
 
-/// Days since 1970-01-01 to year, month, day in the Gregorian calendar. Counts in cycles of 400 years (146,097
-/// days) that begin on the first of March, so that the leap day is the last day of its year.
+/// Days since 1970-01-01 as year, month and day of the Gregorian calendar. The calculation counts in cycles of 400 years (146,097 days)
+/// that begin on the first of March, so that the leap day is the last day of its year.
 fn civil_date(days_since_1970: u64) -> (u64, u64, u64) {
     // 719,468 days lie between 0000-03-01 and 1970-01-01.
     let days = days_since_1970 + 719_468;
@@ -245,7 +245,7 @@ fn civil_date(days_since_1970: u64) -> (u64, u64, u64) {
     (cycle * 400 + year_of_cycle + u64::from(month <= 2), month, day)
 }
 
-/// Whose acknowledgement a producer waits for, as every client writes it: `0`, `1` or `all`.
+/// The replicas whose acknowledgement a producer waits for, as every client writes it: `0`, `1` or `all`.
 pub fn acks(acks: i16) -> String {
     if acks == -1 { "all".to_owned() } else { acks.to_string() }
 }

@@ -1,4 +1,4 @@
-//! Which cores may run a process: read, and set for processes that the caller started itself.
+//! CPU affinity: reads it, and sets it for processes that the caller started itself.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use crate::error::HostError;
 /// Cores that the calling thread may run on, ascending.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// Returns an error when the kernel does not report it.
 pub fn allowed_cores() -> Result<Vec<usize>, HostError> {
     // SAFETY: an all-zero set is a valid value, and the size passed is its size.
     let (result, set) = unsafe {
@@ -25,11 +25,11 @@ pub fn allowed_cores() -> Result<Vec<usize>, HostError> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect())
 }
 
-/// Binds a process with all its descendants, every thread of them, to these cores. What starts later inherits it from
-/// the one that starts it.
+/// Pins a process and all its descendants, with every thread, to these cores. Later threads and processes inherit the affinity from the one
+/// that starts them.
 ///
 /// # Errors
-/// When the process is gone, or the kernel refuses.
+/// Returns an error when the process is gone, or the kernel refuses.
 pub fn bind_tree(pid: u32, cores: &[usize]) -> Result<(), HostError> {
     for member in tree_of(Path::new("/"), pid)? {
         match bind_process(member, cores) {
@@ -56,10 +56,10 @@ fn bind_process(pid: u32, cores: &[usize]) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Binds one thread, named by its kernel id, to these cores.
+/// Pins one thread, named by its kernel id, to these cores.
 ///
 /// # Errors
-/// When the thread is gone, or the kernel refuses.
+/// Returns an error when the thread is gone, or the kernel refuses.
 pub fn bind_thread(task: i32, cores: &[usize]) -> Result<(), HostError> {
     // SAFETY: an all-zero set is a valid value; indices are checked against its size.
     let result = unsafe {
@@ -74,7 +74,7 @@ pub fn bind_thread(task: i32, cores: &[usize]) -> Result<(), HostError> {
 
 /// Kernel id of the calling thread, for [`bind_thread`].
 pub fn this_thread() -> i32 {
-    // SAFETY: a question without side effects.
+    // SAFETY: the call has no side effects.
     unsafe { libc::gettid() }
 }
 

@@ -1,8 +1,8 @@
-//! How long a disk takes for each request, from the kernel's own marks of issue and completion (block_rq_issue and
-//! block_rq_complete in tracefs), which is the distribution that /proc/diskstats lacks. It takes root and no package.
+//! Latency of a disk per request, from the kernel's trace events of issue and completion (block_rq_issue and block_rq_complete in tracefs).
+//! This gives the distribution that /proc/diskstats lacks. It needs root but no package.
 //!
-//! The marks are written into an instance of tracefs of our own, so whoever traces beside us is not disturbed. Where tracefs is not
-//! mounted, it is mounted in a namespace of mounts that belongs to one thread of ours and goes with it.
+//! The events go to a separate instance of tracefs, so that other traces are not disturbed. Where tracefs is not mounted, it is mounted in
+//! a mount namespace of one thread, and disappears with it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
@@ -15,48 +15,49 @@ use serde::Serialize;
 
 use crate::latency::{Times, times};
 
-/// Times of a disk's requests of one kind.
+/// Latencies of a disk's requests of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BlockTimes {
-    /// The disk.
+    /// Name of the disk.
     pub device: String,
     /// `read`, `write`, `flush` or `other`.
     pub operation: String,
-    /// From issue to completion.
+    /// Time from issue to completion.
     pub times: Times,
 }
 
-/// What was seen.
+/// Result of the trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BlockLatencies {
-    /// By disk and kind.
+    /// Latencies by disk and kind.
     pub blocks: Vec<BlockTimes>,
-    /// Marks that were written over before they were read, or are behind the longest trace that is read: then the times are of a part.
+    /// Number of events that were overwritten before they were read, or that exceed the read limit. If it is not zero, the latencies are
+    /// incomplete.
     pub lost: u64,
 }
 
-/// A disk by its name and its number, `254:0`.
+/// A disk by its name and its device number, `254:0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Its name.
+    /// Name of the disk.
     pub name: String,
-    /// As `/sys/block/NAME/dev` says it.
+    /// Device number as in `/sys/block/NAME/dev`.
     pub number: String,
 }
 
-/// Where tracefs is, by custom (Documentation/trace/ftrace.rst).
+/// Usual places of tracefs (Documentation/trace/ftrace.rst).
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const EVENTS: [&str; 2] = ["block_rq_issue", "block_rq_complete"];
 const NAME: &str = "hone-";
-/// For each core: 4 MiB hold some 40,000 requests.
+/// Buffer for each core: 4 MiB hold some 40,000 requests.
 const BUFFER_KIB: &str = "4096";
 const LONGEST_TRACE_BYTES: u64 = 64 << 20;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Watches disks for some time, or until `stop` says so.
+/// Traces disks for some time, or until `stop` returns true.
 ///
 /// # Errors
-/// Where tracefs can't be had, with what was tried.
+/// Returns an error if tracefs is not available, with everything that was tried.
 pub fn watch(devices: &[Device], over: Duration, stop: &dyn Fn() -> bool) -> io::Result<BlockLatencies> {
     let place = match PLACES.iter().map(Path::new).find(|place| place.join("instances").is_dir()) {
         Some(place) => place.to_owned(),
@@ -74,13 +75,13 @@ fn failure(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-/// Mounts tracefs where only this thread sees it. The mount goes when the thread ends, whatever ends it.
+/// Mounts tracefs for this thread only. The mount disappears when the thread ends, for any reason.
 fn mounted_for_this_thread() -> io::Result<PathBuf> {
     let place = Path::new("/sys/kernel/tracing");
     let check = |answer: libc::c_int| if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     let text = |text: &str| CString::new(text).map_err(io::Error::from);
     let (root, target, kind) = (text("/")?, text("/sys/kernel/tracing")?, text("tracefs")?);
-    // SAFETY: changes what this thread alone sees; the strings live until the calls return.
+    // SAFETY: the calls change only what this thread sees, and the strings live until the calls return.
     let done = unsafe {
         check(libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS))
             .and_then(|()| {
@@ -97,10 +98,11 @@ fn mounted_for_this_thread() -> io::Result<PathBuf> {
                 check(libc::mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), 0, std::ptr::null()))
             })
     };
-    done.map(|()| place.to_owned()).map_err(|error| failure("tracefs is not mounted, and can't be", &error))
+    done.map(|()| place.to_owned())
+        .map_err(|error| failure("tracefs is not mounted and can't be mounted", &error))
 }
 
-/// An instance of tracefs; gone when this is dropped.
+/// An instance of tracefs, removed when this is dropped.
 struct Instance {
     path: PathBuf,
 }
@@ -110,7 +112,7 @@ impl Instance {
         let instances = tracefs.join("instances");
         remove_left(&instances);
         let path = instances.join(format!("{NAME}{}", std::process::id()));
-        fs::create_dir(&path).map_err(|error| failure("no instance of tracefs can be made", &error))?;
+        fs::create_dir(&path).map_err(|error| failure("no instance of tracefs can be created", &error))?;
         let instance = Self { path };
         instance.write("trace_clock", "mono")?;
         instance.write("buffer_size_kb", BUFFER_KIB)?;
@@ -147,7 +149,7 @@ impl Drop for Instance {
         for event in EVENTS {
             let _ = self.write(&format!("events/block/{event}/enable"), "0");
         }
-        // Files that were read are let go by the kernel a moment later.
+        // The kernel releases files that were read a moment later.
         for _ in 0..50 {
             if fs::remove_dir(&self.path).is_ok() || !self.path.exists() {
                 return;
@@ -157,12 +159,12 @@ impl Drop for Instance {
     }
 }
 
-/// What a Hone that was killed has left.
+/// Remains of a killed Hone.
 fn remove_left(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(NAME)?.parse::<u32>().ok());
-        // One that has ended and was not waited for has no program any more.
+        // A process that has ended and was not waited for has no program any more.
         let is_gone = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).is_err();
         if pid.is_some_and(|pid| pid != std::process::id() && is_gone(pid)) {
             drop(Instance { path: entry.path() });
@@ -170,7 +172,7 @@ fn remove_left(instances: &Path) {
     }
 }
 
-/// The whole lines in the first `limit` bytes, and how many lines come behind them.
+/// The whole lines in the first `limit` bytes, and the number of lines after them.
 fn head_of(mut trace: impl BufRead, limit: u64) -> io::Result<(String, u64)> {
     let mut bytes = Vec::new();
     trace.by_ref().take(limit).read_to_end(&mut bytes)?;
@@ -185,13 +187,13 @@ fn head_of(mut trace: impl BufRead, limit: u64) -> io::Result<(String, u64)> {
         trace.consume(read);
     }
     if behind > 0 {
-        // The one that the limit has cut is counted by its end.
+        // The line across the limit counts by its end.
         bytes.truncate(bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1));
     }
     Ok((String::from_utf8_lossy(&bytes).into_owned(), behind))
 }
 
-/// The kernel's own number of a device: 12 bits and 20 (include/linux/kdev_t.h).
+/// The kernel's number of a device: 12 bits and 20 bits (include/linux/kdev_t.h).
 fn filter(devices: &[Device]) -> String {
     let number = |device: &Device| {
         let (major, minor) = device.number.split_once(':')?;
@@ -202,7 +204,7 @@ fn filter(devices: &[Device]) -> String {
     if all.is_empty() { "0".to_owned() } else { all.join(" || ") }
 }
 
-/// A mark: when (us), whether it is a completion, device, kind and first sector.
+/// A trace event: time (us), whether it is a completion, device, kind and first sector.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark<'a> {
     at_us: u64,
@@ -212,8 +214,8 @@ struct Mark<'a> {
     sector: &'a str,
 }
 
-/// `dd-29838 [001] ..... 58946.657907: block_rq_issue: 254,0 WS 4096 () 343066664 + 8 be,0,7 [dd]`; the completion has no bytes. A
-/// task's name may hold blanks and colons, so a line is read from its event on.
+/// `dd-29838 [001] ..... 58946.657907: block_rq_issue: 254,0 WS 4096 () 343066664 + 8 be,0,7 [dd]`; the completion has no bytes. A task's
+/// name may contain spaces and colons, so a line is read from its event on.
 fn mark(line: &str) -> Option<Mark<'_>> {
     let (head, rest, is_end) = EVENTS.iter().zip([false, true]).find_map(|(event, is_end)| {
         let (head, rest) = line.split_once(&format!(": {event}: "))?;
@@ -238,7 +240,7 @@ fn paired(trace: &str, devices: &[Device]) -> Vec<BlockTimes> {
     let mut open: HashMap<(&str, &str), u64> = HashMap::new();
     let mut all_us: BTreeMap<(&str, &str), Vec<u64>> = BTreeMap::new();
     for mark in trace.lines().filter(|line| !line.starts_with('#')).filter_map(mark) {
-        // A flush has no sector: 0 at its issue, the largest number at its end.
+        // A flush has no sector: 0 at its issue, the largest number at its completion.
         let key = (mark.number, if mark.kind == "flush" { "flush" } else { mark.sector });
         if !mark.is_end {
             open.insert(key, mark.at_us);

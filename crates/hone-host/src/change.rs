@@ -1,7 +1,7 @@
-//! Changing the kernel's settings and taking that back: every write is announced in a journal first, read back after, and
-//! undone to what was there before, whatever it took along.
+//! Changes kernel settings and rolls them back. Every write is announced in a journal first and read back afterwards. A rollback restores
+//! the earlier values, including those of attributes that a write changed along with its own.
 //!
-//! Nothing here starts by itself: a change that somebody else made since is told and not written over.
+//! This module starts nothing by itself. It reports a value that another process has set since, and does not overwrite it.
 
 use std::collections::BTreeMap;
 
@@ -12,52 +12,53 @@ use crate::journal::{Begun, Entry, JournalError, Log, State, Values};
 use crate::kernel::{Kernel, plain_value};
 use crate::knob::{is_reset, moves, rank, rival};
 
-/// A write that a plan wants.
+/// A write of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// The attribute.
+    /// Path of the attribute.
     pub path: String,
     /// The value.
     pub value: String,
-    /// All attributes that the write can change, this one among them.
+    /// All attributes that the write can change, including this one.
     pub closure: Vec<String>,
 }
 
-/// Why a change did not come about. What had been written when it stopped is in the journal.
+/// Reasons why a change failed. The journal holds the writes before the failure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// The journal can't be kept: nothing more was written.
+    /// The journal can't be written, so no further value was written.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The kernel refused a value, or took another one.
+    /// The kernel refused a value, or set another one.
     #[error("{path} can't be set to `{value}`: {why}")]
     Refused {
-        /// The attribute.
+        /// Path of the attribute.
         path: String,
         /// The value.
         value: String,
         /// The kernel's answer.
         why: String,
     },
-    /// It says something else than when the change began.
+    /// Its value differs from the value at the beginning of the change.
     #[error(
-        "{path} was `{before}` when the change began, and is `{found}` now: somebody else sets it, too; find out who does, and plan anew"
+        "{path} was `{before}` when the change began, but is `{found}` now: another process sets it, too; \
+         find that process, and plan again"
     )]
     Changed {
-        /// The attribute.
+        /// Path of the attribute.
         path: String,
-        /// What it said.
+        /// Value at the beginning.
         before: String,
-        /// What it says.
+        /// Value now.
         found: String,
     },
-    /// The time to confirm ran out before everything was written.
-    #[error("the time to confirm ran out while the change was made; use a longer --confirm-within")]
+    /// The time limit for the confirmation ended before the last write.
+    #[error("the time limit ended while the change was applied; use a longer --confirm-within")]
     Late,
 }
 
-/// The values of attributes as they stand there.
+/// The current values of attributes.
 pub fn snapshot<'a>(kernel: &dyn Kernel, paths: impl IntoIterator<Item = &'a String>) -> Values {
     paths.into_iter().map(|path| (path.clone(), kernel.read(path).ok())).collect()
 }
@@ -68,12 +69,12 @@ pub fn touched(steps: &[Step]) -> Vec<String> {
     all.into_iter().cloned().collect()
 }
 
-/// Writes the steps, in their dependency order. `before` is what the journal says of all that they touch; `late` says whether the
-/// guard may be at work by now.
+/// Writes the steps in their dependency order. `before` holds the journal's values of all attributes that they touch; `late` returns
+/// whether the watchdog may be active by now.
 ///
 /// # Errors
-/// At the first step that the kernel does not take as asked, or whose attribute somebody else has set since; the caller takes back
-/// what was done.
+/// Returns an error at the first step that the kernel does not accept as given, or whose attribute another process has set since. The
+/// caller then rolls back the earlier steps.
 pub fn apply(
     kernel: &dyn Kernel,
     log: &mut dyn Log,
@@ -98,7 +99,7 @@ pub fn apply(
             return Err(ChangeError::Refused { path: step.path.clone(), value: step.value.clone(), why });
         }
     }
-    // Whoever was stopped in front of its last write may have made it behind the guard.
+    // A process that was stopped before its last write may have written it after the watchdog's rollback.
     if late() {
         return Err(ChangeError::Late);
     }
@@ -110,7 +111,7 @@ pub(crate) fn says(kernel: &dyn Kernel, path: &str, value: &str) -> bool {
     kernel.read(path).is_ok_and(|text| plain_value(&text) == plain_value(value))
 }
 
-/// What somebody else has set since the change began would be written over, and the way back would bring the older value.
+/// The write would replace a value that another process has set since, and a rollback would restore the older value.
 fn is_as_known(kernel: &dyn Kernel, path: &str, known: &Values) -> Result<(), ChangeError> {
     let of_both = std::iter::once(path.to_owned()).chain(rival(path));
     for path in of_both {
@@ -123,7 +124,7 @@ fn is_as_known(kernel: &dyn Kernel, path: &str, known: &Values) -> Result<(), Ch
     Ok(())
 }
 
-/// One write with its two lines in the journal. Answers what its closure says now, and why it was not taken.
+/// One write with its two journal lines. Returns the values of its closure afterwards, and the reason if the kernel did not accept it.
 fn write(
     kernel: &dyn Kernel,
     log: &mut dyn Log,
@@ -134,7 +135,7 @@ fn write(
     log.append(&Entry::Intent { path: path.to_owned(), value: value.to_owned(), closure: closure.to_vec() })?;
     let mut refused = kernel.write(path, value).err().map(|error| error.to_string());
     let mut now = snapshot(kernel, closure);
-    // A scheduler brings attributes of its own, which the closure before the write did not know.
+    // A scheduler adds attributes of its own, which the closure before the write did not contain.
     if path.ends_with("/queue/scheduler") {
         now.extend(own_attributes(kernel, path));
     }
@@ -152,66 +153,67 @@ fn own_attributes(kernel: &dyn Kernel, scheduler: &str) -> Values {
     snapshot(kernel, &paths)
 }
 
-/// What came of an attribute on the way back.
+/// Outcome of an attribute in a rollback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
-    /// It says what it said before, and nothing had to be done.
+    /// It has its earlier value, and no write was needed.
     Already,
-    /// It was written back, and says what it said before.
+    /// It was written and has its earlier value again.
     Restored,
-    /// As `Restored`; a crash hides whether the other value was the kernel's doing or somebody else's.
+    /// Like `Restored`, but after a crash it is unknown whether the kernel or another process had set the other value.
     RestoredBlind,
-    /// Somebody else has set it since: left as it is.
+    /// Another process has set it since, so it was left unchanged.
     Drifted,
-    /// The kernel refuses what it said before, or the device is another one now.
+    /// The kernel refuses the earlier value, or the device is another one now.
     Failed,
 }
 
-/// An attribute on the way back.
+/// An attribute in a rollback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// The attribute.
+    /// Path of the attribute.
     pub path: String,
-    /// What it said before the change.
+    /// Value before the change.
     pub before: Option<String>,
-    /// What we left behind.
+    /// Value after the change.
     pub left: Option<String>,
-    /// What was found.
+    /// Value at the start of the rollback.
     pub found: Option<String>,
-    /// What it says now.
+    /// Value now.
     pub now: Option<String>,
-    /// What came of it.
+    /// Outcome.
     pub fate: Fate,
-    /// Why, where that helps.
+    /// Reason, if it helps.
     pub why: Option<String>,
 }
 
 impl Outcome {
-    /// Whether it says what it said before.
+    /// Whether it has its earlier value.
     pub fn is_back(&self) -> bool {
         matches!(self.fate, Fate::Already | Fate::Restored | Fate::RestoredBlind)
     }
 }
 
-/// What stands at an attribute, held against the journal.
+/// Origin of an attribute's value, by comparison with the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AttributeState {
     AsBefore,
     Ours,
-    /// Ours for all that is known: a crash hides whether the kernel or somebody else has set it.
+    /// Probably Hone's value: after a crash it is unknown whether the kernel or another process has set it.
     Unclear,
     Foreign,
 }
 
-/// How often a value that did not hold is written again.
+/// Number of repeated writes of a value that does not stay.
 const ATTEMPTS: usize = 3;
 const BETWEEN_ATTEMPTS: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Takes a change back, and closes its journal. `force` also writes over what somebody else has set since.
+/// Rolls a change back, and closes its journal. `force` also overwrites values that another process has set since.
 ///
 /// # Errors
-/// When the journal can't be kept. What the kernel refuses is an outcome, and the others are still taken back.
+/// Returns an error when the journal can't be written. A value that the kernel refuses is an outcome, and the other values are still
+/// restored.
 pub fn revert(
     kernel: &dyn Kernel,
     log: &mut dyn Log,
@@ -223,15 +225,15 @@ pub fn revert(
     Ok(outcomes)
 }
 
-/// The attributes that do not say what they said before.
+/// The attributes without their earlier value.
 pub(crate) fn not_back(outcomes: &[Outcome]) -> Vec<String> {
     outcomes.iter().filter(|outcome| !outcome.is_back()).map(|outcome| outcome.path.clone()).collect()
 }
 
-/// Takes the values of a change back, and leaves its journal open for what else there is of it.
+/// Rolls back the values of a change, and leaves its journal open for other parts of it.
 ///
 /// # Errors
-/// As [`revert`].
+/// Returns the errors of [`revert`].
 pub(crate) fn restore(
     kernel: &dyn Kernel,
     log: &mut dyn Log,
@@ -249,7 +251,7 @@ pub(crate) fn restore(
     let mut refused: BTreeMap<String, String> = BTreeMap::new();
     for _ in 0..ATTEMPTS {
         if !refused.is_empty() {
-            // Whoever holds an attribute (EBUSY) may have let go of it by then.
+            // A process that keeps an attribute busy (EBUSY) may have released it by then.
             std::thread::sleep(BETWEEN_ATTEMPTS);
         }
         if !pass(kernel, log, state, &targets, &order, &mut refused)? {
@@ -259,8 +261,8 @@ pub(crate) fn restore(
     Ok(outcomes(kernel, state, &found, &standing, &lost, &refused))
 }
 
-/// What an attribute shall say in the end: what it said before, or what somebody else has set since. The latter is
-/// written, too, if the way back of a scheduler has taken it along.
+/// The target value of an attribute: its earlier value, or the value that another process has set since. The latter must be written, too,
+/// if the rollback of a scheduler has changed it.
 fn target(
     path: &String,
     standing: &BTreeMap<String, AttributeState>,
@@ -275,7 +277,7 @@ fn target(
     values.get(path).cloned().flatten()
 }
 
-/// What was found, told apart, so that a way back that is broken off can go on.
+/// Current values by origin, so that an interrupted rollback can continue.
 fn reverting(standing: &BTreeMap<String, AttributeState>, found: &Values, state: &State) -> Entry {
     let of = |wanted: &[AttributeState]| -> Values {
         let meant = standing.iter().filter(|(_, standing)| wanted.contains(standing));
@@ -290,7 +292,7 @@ fn reverting(standing: &BTreeMap<String, AttributeState>, found: &Values, state:
     }
 }
 
-/// Writes every attribute that does not say its target. Answers whether anything was written.
+/// Writes every attribute that does not have its target value. Returns whether it wrote any.
 fn pass(
     kernel: &dyn Kernel,
     log: &mut dyn Log,
@@ -317,8 +319,8 @@ fn pass(
     Ok(wrote)
 }
 
-/// Whether nothing is to be written. Of a pair the one that rules is written: the kernel sets the other to 0 then, and
-/// refuses a written 0 of the bytes. Only where both shall be 0 the ratio's is written.
+/// Whether no write is needed. Of a pair only the effective one is written: the kernel then sets the other to 0, and rejects a written 0
+/// for the bytes. If both must be 0, only the ratio is written.
 fn skips(kernel: &dyn Kernel, path: &str, value: &str, rival_target: Option<&str>) -> bool {
     let says_it = kernel.read(path).map_or(true, |text| plain_value(&text) == value);
     match (rival(path), value) {
@@ -330,7 +332,7 @@ fn skips(kernel: &dyn Kernel, path: &str, value: &str, rival_target: Option<&str
     }
 }
 
-/// Of these attributes those that a write of this one can change.
+/// The attributes among these that a write of this one can change.
 pub(crate) fn closure_of(path: &str, among: &Values) -> Vec<String> {
     let queue = path.rsplit_once("/queue/").map(|(device, _)| format!("{device}/queue/"));
     let resets = rank(path) <= 1;
@@ -342,7 +344,7 @@ pub(crate) fn closure_of(path: &str, among: &Values) -> Vec<String> {
     among.keys().filter(touched).cloned().collect()
 }
 
-/// Devices of the journal whose name belongs to another one now.
+/// Devices of the journal whose name belongs to another device now.
 fn lost_devices(kernel: &dyn Kernel, begun: &Begun) -> Vec<String> {
     let lost = begun.disks.iter().filter(|disk| !is_there(kernel, disk));
     lost.map(|disk| format!("sys/block/{}/", disk.name)).collect()
@@ -363,7 +365,7 @@ fn attribute_states(state: &State, found: &Values, force: bool) -> BTreeMap<Stri
     standing
 }
 
-/// Whoever has set a scheduler has set its queue anew with it.
+/// The process that set a scheduler has also reset its queue's attributes.
 fn leave_queues_of_others(standing: &mut BTreeMap<String, AttributeState>) {
     let queues: Vec<String> = standing
         .iter()
@@ -380,7 +382,7 @@ fn leave_queues_of_others(standing: &mut BTreeMap<String, AttributeState>) {
     }
 }
 
-/// What an attribute says in some values, and its rival with it: the two are one setting.
+/// Whether an attribute has this value, together with its rival: the two are one setting.
 fn unit(values: &Values, path: &str) -> (Option<String>, Option<String>) {
     let plain = |path: &str| values.get(path).and_then(Option::as_deref).map(plain_value);
     (plain(path), rival(path).and_then(|rival| plain(&rival)))
@@ -401,7 +403,7 @@ fn attribute_state(state: &State, found: &Values, path: &str) -> AttributeState 
     let (flown, other) = unit(found, &flight.path);
     let flown = flown == Some(plain_value(&flight.value));
     match rival(&flight.path) {
-        // The kernel sets the rival to 0, and nothing else does without changing the value.
+        // Only the kernel sets the rival to 0 without changing the value.
         Some(_) if flown && other.as_deref() == Some("0") => AttributeState::Ours,
         Some(_) => AttributeState::Foreign,
         None if !flown => AttributeState::Foreign,
@@ -430,16 +432,17 @@ fn outcomes(
                 Some(AttributeState::Foreign) if !is_back => {
                     let kept = now.as_deref().map(plain_value) == found.as_deref().map(plain_value);
                     let why = if kept {
-                        "somebody else has set it since"
+                        "someone else has set it since"
                     } else {
-                        "somebody else has set it since, and the way back has changed it along with another"
+                        "someone else has set it since, and the rollback has changed it along with \
+                         another attribute"
                     };
                     (Fate::Drifted, Some(why.to_owned()))
                 }
                 _ if !is_back => (Fate::Failed, refused.get(path).cloned()),
                 Some(AttributeState::Unclear) => (
                     Fate::RestoredBlind,
-                    Some("a crash hides whether the kernel or somebody else had set it".to_owned()),
+                    Some("a crash hides whether the kernel or someone else had set it".to_owned()),
                 ),
                 Some(AttributeState::AsBefore) => (Fate::Already, None),
                 _ => (Fate::Restored, None),

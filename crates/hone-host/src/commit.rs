@@ -1,7 +1,7 @@
-//! The way of a change: begun, guarded, applied, confirmed or taken back, recovered after a crash.
+//! Life of a change: begin, start the watchdog, apply, confirm or roll back, and clean up after a crash.
 //!
-//! The guard is a process of its own that is ready before the first write. It needs nothing but the journal: whatever becomes
-//! of the process that made the change, it takes the change back at its time unless the journal says that it was confirmed.
+//! The rollback watchdog is a separate process that is ready before the first write. It needs only the journal. Whatever happens to the
+//! process that made the change, the watchdog rolls the change back at its time, unless the journal has a confirmation.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,173 +16,176 @@ use crate::kernel::{Files, Kernel as _};
 use crate::later_boot::{self, Here};
 use crate::persist::{self, BootFiles, Layer, LeftFile};
 
-/// How long a verb waits for another one to be done with this host.
+/// Time that a command waits for another one on this host.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the guard waits. A change that hangs for longer is not waited for.
+/// Time that the watchdog waits. It does not wait for a change that hangs longer.
 const GUARDS_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a run waits for its turn: those that have it keep it for minutes.
+/// Time that a run waits for its turn, since other runs hold it for minutes.
 const TURNS_PATIENCE: Duration = Duration::from_millis(200);
-/// How long a guard may need to be ready.
+/// Time that a watchdog has to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Why a change did not go its way.
+/// Reasons why a step of a change failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
-    /// The journal.
+    /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A change is there already, and not confirmed or taken back.
+    /// Another change is neither confirmed nor rolled back.
     #[error(
-        "the change {id} of this host is neither confirmed nor taken back; do one first (`hone host confirm`, `hone host revert`)"
+        "the change {id} of this host is neither confirmed nor rolled back\n  next: hone host confirm, or \
+         hone host rollback"
     )]
     Open {
-        /// Its name.
+        /// Id of the change.
         id: String,
     },
-    /// There is no change of this name.
-    #[error("there is no change {id} of this host; `hone host status` tells which there are")]
+    /// No change has this id.
+    #[error("there is no change {id} on this host\n  next: hone host status lists all changes")]
     Unknown {
-        /// The name.
+        /// The id.
         id: String,
     },
-    /// It was taken back before.
-    #[error("the change {id} of this host is taken back already")]
+    /// It was rolled back before.
+    #[error("the change {id} of this host is already rolled back")]
     Closed {
-        /// Its name.
+        /// Id of the change.
         id: String,
     },
-    /// Another change was made on top of it, and found its values.
+    /// Another change was made on top of it, and began with its values.
     #[error(
-        "the change {newer} was made on top of the change {id}; take that one back first (`hone host revert --change {newer}`)"
+        "the change {newer} was made on top of the change {id}\n  next: roll that one back first: hone host \
+         rollback --change-id {newer}"
     )]
     Below {
-        /// Its name.
+        /// Id of the change.
         id: String,
-        /// The one on top.
+        /// Id of the later change.
         newer: String,
     },
-    /// There is no change to go on with.
-    #[error("there is no change of this host to {what}; `hone host apply` makes one")]
+    /// There is no change for this command.
+    #[error("this host has no change to {what}\n  next: hone host apply makes one")]
     None {
-        /// The verb.
+        /// The command.
         what: &'static str,
     },
-    /// The kernel can't say which boot this is.
+    /// The kernel does not identify the current boot.
     #[error(
-        "/proc/sys/kernel/random/boot_id can't be read, so a journal could not be told from one of another boot"
+        "/proc/sys/kernel/random/boot_id can't be read, so Hone can't identify the journals of this boot"
     )]
     NoBoot,
-    /// Somebody tries settings of this host already.
-    #[error("another run tries settings of this host ({path} is locked); wait for it, or end it", path = path.display())]
+    /// Another run is already trying settings of this host.
+    #[error("another run tries settings of this host: {path} is locked\n  next: wait for it, or end \
+        it", path = path.display())]
     Busy {
-        /// The lock.
+        /// Path of the lock.
         path: PathBuf,
     },
-    /// The guard did not come up: nothing was written.
-    #[error("the guard that would take the change back is not ready: {why}; nothing was changed")]
+    /// The rollback watchdog did not start, so nothing was written.
+    #[error("the rollback watchdog is not ready: {why}; nothing was changed")]
     Unguarded {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A step failed, and what was done before it was taken back.
-    #[error("{source}; what was changed before was taken back")]
+    /// A step failed, and the steps before it were rolled back.
+    #[error("{source}; the earlier steps were rolled back")]
     TakenBack {
-        /// What failed.
+        /// The failure.
         source: Box<ChangeError>,
-        /// What came of each attribute.
+        /// Outcome of each attribute.
         outcomes: Vec<Outcome>,
-        /// Why the journal does not say so, if it does not: the next recovery looks at this change again.
+        /// Why the journal does not show the end, if it does not: the next `hone host recover` checks this change again.
         unkept: Option<String>,
     },
-    /// The change was of another boot.
+    /// The change is from another boot.
     #[error(
-        "the machine has booted since the change {id}, and its values went with that boot; make it again"
+        "the machine has booted since the change {id}, which ended with that boot\n  next: apply it again"
     )]
     OtherBoot {
-        /// Its name.
+        /// Id of the change.
         id: String,
     },
-    /// It has no time left, or was not finished.
+    /// Its time limit has ended, or it is incomplete.
     #[error("the change {id} can't be confirmed: {why}")]
     NotConfirmable {
-        /// Its name.
+        /// Id of the change.
         id: String,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// Its time can't be made longer.
-    #[error("the time of the change {id} can't be made longer: {why}")]
+    /// Its time limit can't be extended.
+    #[error("the time limit of the change {id} can't be extended: {why}")]
     NotRenewable {
-        /// Its name.
+        /// Id of the change.
         id: String,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// Files of the next boot.
-    #[error("settings for the next boot can't be written or deleted: {0}; run as root")]
+    /// Files for the next boot failed.
+    #[error("settings for the next boot can't be written or deleted: {0}\n  next: run as root")]
     Files(#[from] io::Error),
 }
 
-/// What shall be changed.
+/// A requested change.
 #[derive(Debug, Clone, Default)]
 pub struct ChangeRequest {
-    /// The profile's name.
+    /// Name of the profile.
     pub profile: String,
     /// The writes.
     pub steps: Vec<Step>,
-    /// The disks whose queues are meant.
+    /// The disks whose queues are changed.
     pub disks: Vec<Disk>,
-    /// Taken back after this time unless confirmed.
+    /// Time until the rollback, unless confirmed.
     pub confirm_within: Option<Duration>,
 }
 
-/// A change that is in force.
+/// A change in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Applied {
-    /// Its name.
+    /// Id of the change.
     pub id: String,
-    /// Where its journal is.
+    /// Path of its journal.
     pub journal: PathBuf,
-    /// The guard's process.
+    /// Process id of the watchdog.
     pub guard: Option<u32>,
-    /// Seconds until it is taken back.
+    /// Seconds until the rollback.
     pub confirm_within_s: Option<u64>,
-    /// Time that the writes took, in milliseconds: a window in which nothing should be measured.
+    /// Duration of the writes in milliseconds. Nothing should be measured in this time.
     pub writing_ms: u64,
 }
 
-/// What came of a change that was taken back.
+/// Result of a rollback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TakenBack {
-    /// Its name.
+    /// Id of the change.
     pub id: String,
-    /// What came of each attribute; none where all went with another boot.
+    /// Outcome of each attribute; empty if all of them ended with an earlier boot.
     pub outcomes: Vec<Outcome>,
-    /// Files of the next boot that are still there, and why.
+    /// Files for the next boot that remain, with the reason.
     pub files_left: Vec<LeftFile>,
-    /// Whether the machine has booted since: then the outcomes are of what its files had set again.
+    /// Whether the machine has booted since. The outcomes are then those of the values that its files had set again.
     pub other_boot: bool,
-    /// Why the journal does not say so, if it does not: the next recovery looks at this change again.
+    /// Why the journal does not show the end, if it does not: the next `hone host recover` checks this change again.
     pub unkept: Option<String>,
 }
 
 impl TakenBack {
-    /// Whether everything is as it was.
+    /// Whether everything has its earlier value.
     pub fn is_whole(&self) -> bool {
         self.files_left.is_empty() && self.unkept.is_none() && self.outcomes.iter().all(Outcome::is_back)
     }
 }
 
-/// Seconds since boot, sleep of the machine included.
+/// Seconds since boot, including sleep of the machine.
 pub fn since_boot_s() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid place for the answer.
+    // SAFETY: the call writes to a valid place.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
     u64::try_from(time.tv_sec).unwrap_or(0)
 }
 
-/// The second since boot at which so many will have passed, rounded up: nobody has less time than was said.
+/// The time since boot after this many seconds, rounded up, so that the user never has less time than stated.
 fn after_s(seconds: u64) -> u64 {
     since_boot_s().saturating_add(1).saturating_add(seconds)
 }
@@ -195,22 +198,22 @@ pub(crate) fn boot_id(files: &Files) -> Result<String, CommitError> {
 /// The journals of this host.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// Those that can be read, with what they say, the oldest first.
+    /// Readable journals with their contents, the oldest first.
     pub states: Vec<(PathBuf, State)>,
-    /// Those that can't: a change may be in force of which nothing is known.
+    /// Unreadable journals: an unknown change may be in force.
     pub unreadable: Vec<Unreadable>,
 }
 
 /// A journal that can't be read.
 #[derive(Debug)]
 pub struct Unreadable {
-    /// Its change; empty where it is the folder of all journals.
+    /// Its change; empty for the folder of all journals.
     pub id: String,
-    /// Why.
+    /// The reason.
     pub why: JournalError,
 }
 
-/// The journals of this host with what they say. One that can't be read hides no other one.
+/// The journals of this host with their contents. An unreadable one hides no other one.
 pub fn known(root: &Path) -> Known {
     let mut known = Known::default();
     let paths = journal::all(root).unwrap_or_else(|why| {
@@ -227,14 +230,14 @@ pub fn known(root: &Path) -> Known {
 }
 
 impl Known {
-    /// The number of the last change, read or not: no name is given twice.
+    /// Number of the last change, readable or not, so that no id is used twice.
     fn newest_id(&self) -> u32 {
         let readable = self.states.iter().map(|(path, _)| name_of(path));
         let ids = readable.chain(self.unreadable.iter().map(|one| one.id.clone()));
         ids.filter_map(|id| id.parse().ok()).max().unwrap_or(0)
     }
 
-    /// Nothing is done beside a change of which nothing is known.
+    /// While an unknown change exists, nothing else is done.
     fn whole(self) -> Result<Vec<(PathBuf, State)>, CommitError> {
         match self.unreadable.into_iter().next() {
             Some(one) => Err(one.why.into()),
@@ -242,7 +245,7 @@ impl Known {
         }
     }
 
-    /// The change of this name, or the last one that is not closed.
+    /// The change with this id, or the last one that is not closed.
     fn open(mut self, id: Option<&str>, what: &'static str) -> Result<(PathBuf, State), CommitError> {
         let Some(id) = id else {
             let states = self.whole()?;
@@ -262,7 +265,7 @@ impl Known {
     }
 }
 
-/// Whether it was confirmed, and nobody has begun to take it back.
+/// Whether it was confirmed, and no rollback has begun.
 fn stays(state: &State) -> bool {
     state.confirmed && !state.reverting
 }
@@ -274,7 +277,7 @@ pub(crate) fn name_of(path: &Path) -> String {
 /// Makes a change. `start_guard` starts the process that calls [`guard`] with the journal's path.
 ///
 /// # Errors
-/// Before anything is written when a journal or a guard can't be had; after a failed step everything was taken back.
+/// Returns an error before any write when there is no journal or watchdog. After a failed step, everything was rolled back.
 pub fn make(
     root: &Path,
     order: &ChangeRequest,
@@ -285,7 +288,7 @@ pub fn make(
     let boot = boot_id(&files)?;
     let known = known(root);
     let id = format!("{:05}", known.newest_id() + 1);
-    // On top of what stays another change can be made; it is taken back first then.
+    // On top of a confirmed change another one can be made; it is rolled back first then.
     let open = known.whole()?.into_iter().find(|(_, state)| !state.closed && !stays(state));
     if let Some((path, _)) = open {
         return Err(CommitError::Open { id: name_of(&path) });
@@ -329,12 +332,12 @@ pub fn make(
     })
 }
 
-/// A change whose journal can't be read any more: all that says something else than before is taken for its own.
+/// A change whose journal has become unreadable: every differing value counts as its own.
 fn unread(files: &Files, begun: Begun) -> State {
     State { left: snapshot(files, begun.before.keys()), begun, ..State::default() }
 }
 
-/// Starts the guard and waits until the journal says that it lives.
+/// Starts the watchdog and waits until the journal shows that it is alive.
 fn armed(
     journal: &mut Journal,
     id: &str,
@@ -348,25 +351,25 @@ fn armed(
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    Err(format!("it said nothing for {} s", READY_WITHIN.as_secs()))
+    Err(format!("it wrote nothing for {} s", READY_WITHIN.as_secs()))
 }
 
-/// The guard: says in the journal that it lives, sleeps until its time, and takes the change back unless it was confirmed or
-/// taken back meanwhile. Answers what came of it; `None` when there was nothing to do.
+/// The watchdog: notes in the journal that it is alive and sleeps until its time. Then it rolls the change back, unless it was confirmed or
+/// rolled back meanwhile. Returns the result; `None` if there was nothing to do.
 ///
 /// # Errors
-/// When the journal can't be read or kept.
+/// Returns an error when the journal can't be read or written.
 pub fn guard(root: &Path, id: &str) -> Result<Option<TakenBack>, CommitError> {
     let path = journal_of(root, id);
     if !path.exists() {
-        // Only what is closed is deleted.
+        // Only closed journals are deleted.
         return Ok(None);
     }
     let state = journal::read(&path)?;
     let Some(within_s) = state.begun.confirm_within_s.filter(|_| !state.closed && !state.confirmed) else {
         return Ok(None);
     };
-    // One that follows another that was killed keeps its time.
+    // A watchdog that follows a killed one keeps its time.
     let first_s = || after_s(within_s);
     let deadline_s = state.armed.map_or_else(first_s, |(_, deadline_s)| deadline_s);
     let entry = Entry::Armed { pid: std::process::id(), deadline_s };
@@ -376,70 +379,70 @@ pub fn guard(root: &Path, id: &str) -> Result<Option<TakenBack>, CommitError> {
         if !slept_until(deadline_s, &path)? {
             return Ok(None);
         }
-        // Whoever holds the lock longer than that hangs, and what hangs does not confirm.
+        // A process that holds the lock longer hangs, and does not confirm.
         let _lock = Lock::take(root, GUARDS_PATIENCE);
         let state = journal::read(&path)?;
         if state.closed || state.confirmed {
             return Ok(None);
         }
         match state.armed {
-            // Renewed in the last moment.
+            // The time was extended at the last moment.
             Some((_, later_s)) if later_s > since_boot_s() => deadline_s = later_s,
             _ => return take_back(root, &path, &state, false).map(Some),
         }
     }
 }
 
-/// Gives a change, or the last one, more time: from now on `within`, if its guard would come before. Whoever renews from afar is known to be
-/// alive, and once it does not, the guard comes.
+/// Extends the time limit of a change, or of the last one: the rollback comes `within` from now, unless it is already later. A process that
+/// extends it from another host is known to be alive. When it stops, the rollback follows.
 ///
-/// Answers its name and the seconds that are left.
+/// Returns the change's id and the seconds that are left.
 ///
 /// # Errors
-/// When there is none that waits for its confirmation, or its guard is gone.
+/// Returns an error when no change waits for its confirmation, or its watchdog is gone.
 pub fn renew(root: &Path, id: Option<&str>, within: Duration) -> Result<(String, u64), CommitError> {
     let _lock = Lock::take(root, PATIENCE)?;
-    let (path, state) = known(root).open(id, "give more time")?;
+    let (path, state) = known(root).open(id, "renew")?;
     let id = name_of(&path);
     let refused = |why| CommitError::NotRenewable { id: id.clone(), why };
     if boot_id(&Files::new(root))? != state.begun.boot_id {
         return Err(CommitError::OtherBoot { id });
     }
     if state.confirmed || state.reverting {
-        return Err(refused("it is confirmed or taken back already"));
+        return Err(refused("it is already confirmed or rolled back"));
     }
     let Some((pid, before_s)) = state.armed else {
-        return Err(refused("it was made without --confirm-within, and waits for ever"));
+        return Err(refused("it was made without --confirm-within, so it has no time limit"));
     };
     let now_s = since_boot_s();
     if now_s >= before_s {
-        return Err(refused("its time is over, and its guard takes it back"));
+        return Err(refused("its time limit has ended, and its watchdog rolls it back"));
     }
     if !is_guard(pid, &id) {
-        return Err(refused("its guard is gone; take it back by `hone host revert`"));
+        return Err(refused("its watchdog is gone; roll it back with `hone host rollback`"));
     }
     let deadline_s = before_s.max(after_s(within.as_secs()));
     Journal::resume(&path)?.append(&Entry::Armed { pid, deadline_s })?;
     Ok((id, deadline_s.saturating_sub(after_s(0))))
 }
 
-/// How often a sleeping guard looks whether it is still needed. A clock that stops while the machine sleeps is no measure of
-/// the time that has passed, so it looks at the one that does not.
+/// Interval in which a sleeping watchdog checks whether it is still needed. It uses a clock that includes the machine's sleep, since other
+/// clocks stop meanwhile.
 const GUARD_LOOKS_EVERY: Duration = Duration::from_millis(500);
 
-/// Sleeps; answers whether the time has come, and not a confirmation or another way back.
+/// Sleeps. Returns whether the time has come, as opposed to a confirmation or another rollback.
 fn slept_until(mut deadline_s: u64, path: &Path) -> Result<bool, JournalError> {
     let mut size = 0;
     loop {
         let now_size = match std::fs::metadata(path) {
             Ok(found) => found.len(),
-            // Only what is closed is deleted, and without it nothing can be taken back.
+            // Only closed journals are deleted, and without the journal no rollback is possible.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(_) => 0,
         };
         if now_size != size {
             size = now_size;
-            // A line that is being written is read with the next look.
+            // The next check reads a line that is still being written.
             if let Ok(state) = journal::read(path) {
                 if state.closed || state.confirmed {
                     return Ok(false);
@@ -455,14 +458,14 @@ fn slept_until(mut deadline_s: u64, path: &Path) -> Result<bool, JournalError> {
     }
 }
 
-/// Values first: whatever keeps a file from being deleted keeps no value from being had back.
+/// Values come first, so that an undeletable file does not prevent their rollback.
 fn take_back(root: &Path, path: &Path, state: &State, force: bool) -> Result<TakenBack, CommitError> {
     let files = Files::new(root);
     let id = name_of(path);
     let boot = boot_id(&files)?;
     let known = known(root).states;
     let here = later_boot::here(&files, state, &boot);
-    // Of what is gone with a boot nothing is put back, so nothing that lies on top of it can be in the way.
+    // Values of an earlier boot need no rollback, so later changes can't block it.
     if here.is_some()
         && let Some(newer) = on_top(&files, &known, &id, &boot)
     {
@@ -480,7 +483,7 @@ fn take_back(root: &Path, path: &Path, state: &State, force: bool) -> Result<Tak
         }
     };
     let files_left = persist::take_away(root, &id, &state.files, &below(&known, &id));
-    // A file of ours that is still there would set everything again at the next boot: nothing is closed with that.
+    // A remaining file of Hone's would set everything again at the next boot, so the journal stays open.
     if !files_left.iter().any(|file| file.is_tried_again) {
         let mut left = not_back(&outcomes);
         left.extend(files_left.iter().map(|file| file.path.clone()));
@@ -490,14 +493,14 @@ fn take_back(root: &Path, path: &Path, state: &State, force: bool) -> Result<Tak
     Ok(TakenBack { id, outcomes, files_left, other_boot, unkept: journal.unkept })
 }
 
-/// A change that was made after this one, and of which there is something in this boot.
+/// A later change with values in this boot.
 fn on_top(files: &Files, known: &[(PathBuf, State)], id: &str, boot: &str) -> Option<String> {
     let newer = known.iter().map(|(path, state)| (name_of(path), state));
     let mut newer = newer.filter(|(name, state)| name.as_str() > id && !state.closed);
     newer.find(|(_, state)| later_boot::here(files, state, boot).is_some()).map(|(name, _)| name)
 }
 
-/// Changes before this one that the next boot has, the oldest first.
+/// Earlier changes that the next boot has, the oldest first.
 fn persistent<'a>(known: &'a [(PathBuf, State)], id: &str) -> Vec<(String, Layer<'a>)> {
     let older = known.iter().map(|(path, state)| (name_of(path), state));
     let older = older.filter(|(name, state)| name.as_str() < id && !state.closed && stays(state));
@@ -506,7 +509,7 @@ fn persistent<'a>(known: &'a [(PathBuf, State)], id: &str) -> Vec<(String, Layer
 }
 
 fn layer(state: &State) -> Layer<'_> {
-    // As it was made: names of devices, and what these were then, belong together.
+    // The change as it was made, since names of devices and their identities belong together.
     let begun = state.first.as_deref().unwrap_or(&state.begun);
     let is_changed = |path: &&String| state.left.get(*path) != begun.before.get(*path);
     let changed = begun.before.keys().filter(is_changed).map(String::as_str).collect();
@@ -522,21 +525,21 @@ fn below(known: &[(PathBuf, State)], id: &str) -> BootFiles {
     }
 }
 
-/// Takes a change back, or the last one, confirmed or not. With `force` also what somebody else has set since, and then also a
-/// change that is closed and left something behind, if there is no open one.
+/// Rolls a change back, or the last one, confirmed or not. With `force` it also overwrites values that another process has set since. If no
+/// change is open, `force` also handles a closed change that left values behind.
 ///
 /// # Errors
-/// When there is none, another one was made on top of it, or its journal can't be kept.
+/// Returns an error when there is none, another one was made on top of it, or its journal can't be written.
 pub fn take_last_back(root: &Path, id: Option<&str>, force: bool) -> Result<TakenBack, CommitError> {
     let _lock = Lock::take(root, PATIENCE)?;
-    let found = match known(root).open(id, "take back") {
+    let found = match known(root).open(id, "roll back") {
         Err(CommitError::None { .. } | CommitError::Closed { .. }) if force => left_over(root, id)?,
         found => found?,
     };
     take_back(root, &found.0, &found.1, force)
 }
 
-/// The last change of this boot that was closed and left something behind.
+/// The last change of this boot that was closed and left values behind.
 fn left_over(root: &Path, id: Option<&str>) -> Result<(PathBuf, State), CommitError> {
     let boot = boot_id(&Files::new(root))?;
     let is_left = |state: &State| !state.left_behind.is_empty() && state.begun.boot_id == boot;
@@ -545,22 +548,23 @@ fn left_over(root: &Path, id: Option<&str>) -> Result<(PathBuf, State), CommitEr
     let mut left = states.filter(|(path, state)| is_left(state) && is_meant(path));
     left.next().ok_or(match id {
         Some(id) => CommitError::Closed { id: id.to_owned() },
-        None => CommitError::None { what: "take back" },
+        None => CommitError::None { what: "roll back" },
     })
 }
 
-/// The turn of a run that tries many changes, one after the other: as long as this lives no other run has it. It ends with its process,
-/// however that ends.
+/// The turn of a run that tries many changes, one after the other: while this lives, no other run has it. It ends with its process, for any
+/// reason.
 #[derive(Debug)]
 pub struct Turn {
     _lock: Lock,
 }
 
 impl Turn {
-    /// Takes it.
+    /// Takes the turn.
     ///
     /// # Errors
-    /// When another run has it, or the folder of journals can't be written, in which case nothing can be changed either.
+    /// Returns an error when another run has it, or the folder of journals can't be written. In the latter case nothing can be changed
+    /// either.
     pub fn take(root: &Path) -> Result<Self, CommitError> {
         match Lock::named(root, "trial.lock", TURNS_PATIENCE) {
             Ok(lock) => Ok(Self { _lock: lock }),
@@ -570,10 +574,10 @@ impl Turn {
     }
 }
 
-/// Takes this change back, unless somebody has: `None` then.
+/// Rolls this change back. Returns `None` if it was already rolled back.
 ///
 /// # Errors
-/// When its journal can't be read or kept.
+/// Returns an error when its journal can't be read or written.
 pub fn take_one_back(root: &Path, id: &str) -> Result<Option<TakenBack>, CommitError> {
     let _lock = Lock::take(root, PATIENCE)?;
     let path = journal_of(root, id);
@@ -581,11 +585,11 @@ pub fn take_one_back(root: &Path, id: &str) -> Result<Option<TakenBack>, CommitE
     if state.closed { Ok(None) } else { take_back(root, &path, &state, false).map(Some) }
 }
 
-/// Deletes the journals of these changes: of a run that made many, and took all back. One that is not closed stays, and so does one
-/// whose guard has not gone yet, since its name may be given again.
+/// Deletes the journals of these changes, of a run that rolled back all of its changes. An open journal stays. A journal whose watchdog
+/// still runs stays, too, since its id may be used again.
 ///
 /// # Errors
-/// When a file can't be deleted.
+/// Returns an error when a file can't be deleted.
 pub fn forget_these<'a>(root: &Path, ids: impl IntoIterator<Item = &'a str>) -> Result<(), CommitError> {
     let _lock = Lock::take(root, PATIENCE)?;
     for id in ids {
@@ -603,28 +607,28 @@ fn journal_of(root: &Path, id: &str) -> PathBuf {
     root.join(journal::FOLDER).join(format!("{id}.journal"))
 }
 
-/// Whether this process is the guard of a change. Guards run on this machine, whatever the root.
+/// Whether this process is the watchdog of a change. Watchdogs run on this machine, for every root.
 pub(crate) fn is_guard(pid: u32, id: &str) -> bool {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
     words.windows(2).any(|pair| pair == [b"guard".as_slice(), id.as_bytes()])
 }
 
-/// What a confirmation did.
+/// Result of a confirmation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Confirmed {
-    /// The change.
+    /// Id of the change.
     pub id: String,
-    /// Files of the next boot that were written.
+    /// Files for the next boot that were written.
     pub files: Vec<String>,
-    /// What does not stay, and why.
+    /// Settings that will not stay, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// Makes a change stay, or the last one: the guard is told to go, and with `persistent` the next boot has the values, too.
+/// Confirms a change, or the last one: its watchdog ends. With `persistent` the next boot has the values, too.
 ///
 /// # Errors
-/// When there is none that can be confirmed, or files can't be written; then nothing is confirmed.
+/// Returns an error when no change can be confirmed, or files can't be written; then nothing is confirmed.
 pub fn confirm(root: &Path, id: Option<&str>, for_next_boot: bool) -> Result<Confirmed, CommitError> {
     let _lock = Lock::take(root, PATIENCE)?;
     let (path, state) = known(root).open(id, "confirm")?;
@@ -635,13 +639,13 @@ pub fn confirm(root: &Path, id: Option<&str>, for_next_boot: bool) -> Result<Con
         return Err(CommitError::OtherBoot { id });
     }
     let why = if !state.applied {
-        Some("it was not finished; `hone host recover` takes it back")
+        Some("it is incomplete; `hone host recover` rolls it back")
     } else if state.reverting {
-        Some("it is being taken back; `hone host recover` goes on with that")
+        Some("it is being rolled back; `hone host recover` continues the rollback")
     } else if !state.confirmed && state.armed.is_some_and(|(_, deadline_s)| since_boot_s() >= deadline_s) {
-        Some("its time is over; make it again, with a longer --confirm-within")
+        Some("its time limit has ended; apply it again with a longer --confirm-within")
     } else if state.first.is_some() || boot != state.begun.boot_id {
-        Some("it is of an earlier boot, and this one has its values by its files")
+        Some("it is from an earlier boot, and this boot has its values from its files")
     } else {
         None
     };
@@ -660,11 +664,11 @@ pub fn confirm(root: &Path, id: Option<&str>, for_next_boot: bool) -> Result<Con
         confirmed.files = boot.files.iter().map(|file| file.path.clone()).collect();
         confirmed.left_out = boot.left_out;
         let ours: Vec<&str> = names.iter().chain([&confirmed.id]).map(String::as_str).collect();
-        // Before the journal says that they are ours: a way back would find somebody else's there.
+        // The check comes before the journal claims the files: a rollback would otherwise find another owner's files there.
         persist::may_write(root, &ours, &boot.files)?;
         Journal::resume(&path)?.append(&Entry::Persisting { files: confirmed.files.clone() })?;
         if let Err(error) = persist::write(root, &ours, &boot.files) {
-            // Nothing is confirmed, so what was written of it may set nothing at the next boot.
+            // Nothing is confirmed, so the written files must not set anything at the next boot.
             persist::take_away(root, &confirmed.id, &confirmed.files, &below(&known, &confirmed.id));
             return Err(error.into());
         }
@@ -673,42 +677,42 @@ pub fn confirm(root: &Path, id: Option<&str>, for_next_boot: bool) -> Result<Con
     Ok(confirmed)
 }
 
-/// What a recovery found of a change.
+/// Finding of a recovery about a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "found")]
 pub enum Recovered {
-    /// It was broken off, its guard is gone, or the machine has booted since: taken back.
+    /// It was interrupted, its watchdog is gone, or the machine has booted since: it was rolled back.
     TakenBack(TakenBack),
-    /// It is in force and whole, and waits for a confirmation.
+    /// It is complete and in force, and waits for a confirmation.
     Waiting {
-        /// Its name.
+        /// Id of the change.
         id: String,
     },
-    /// It is in force and confirmed.
+    /// It is confirmed and in force.
     InForce {
-        /// Its name.
+        /// Id of the change.
         id: String,
     },
-    /// Its journal can't be read, so nobody knows whether it is in force.
+    /// Its journal can't be read, so it is unknown whether it is in force.
     Unreadable {
-        /// Its name.
+        /// Id of the change.
         id: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// Looks at every change that is not closed, and takes back what a crash has left.
+/// Checks every open change, and rolls back the remains of a crash.
 ///
 /// # Errors
-/// When a journal can't be read or kept.
+/// Returns an error when a journal can't be read or written.
 pub fn recover(root: &Path, force: bool) -> Result<Vec<Recovered>, CommitError> {
     let _lock = Lock::take(root, PATIENCE)?;
     let files = Files::new(root);
     let boot = boot_id(&files)?;
     let known = known(root);
     let mut found = Vec::new();
-    // The last one first: it has found the values of those before it.
+    // The last change comes first, since it began with the values of those before it.
     for (path, state) in known.states.into_iter().rev().filter(|(_, state)| !state.closed) {
         let id = name_of(&path);
         let is_there = later_boot::here(&files, &state, &boot).is_some();
@@ -726,25 +730,25 @@ pub fn recover(root: &Path, force: bool) -> Result<Vec<Recovered>, CommitError> 
     Ok(found)
 }
 
-/// Whether it is whole, and somebody keeps what was promised of it: it was made without a guard, or its guard lives.
+/// Whether it is complete, and either has no time limit or a live watchdog.
 fn is_waiting(state: &State, id: &str, boot: &str) -> bool {
     let is_kept = |(pid, deadline_s)| since_boot_s() < deadline_s && is_guard(pid, id);
     state.applied && !state.reverting && state.begun.boot_id == boot && state.armed.is_none_or(is_kept)
 }
 
-/// Deletes the journals. What is not closed has to be taken back first.
+/// Deletes the journals. Open changes must be rolled back first.
 ///
 /// # Errors
-/// When a change is not closed, or a file can't be deleted.
+/// Returns an error when a change is not closed, or a file can't be deleted.
 pub fn forget(root: &Path) -> Result<(), CommitError> {
     let lock = Lock::take(root, PATIENCE)?;
     if let Some((path, _)) = known(root).whole()?.iter().find(|(_, state)| !state.closed) {
         return Err(CommitError::Open { id: name_of(path) });
     }
     let folder = root.join(journal::FOLDER);
-    // Whoever waits for a lock in here finds it gone, and makes another one.
+    // A process that waits for this lock finds the file gone, and creates another one.
     std::fs::remove_dir_all(&folder)?;
-    // The folder above may hold other things of Hone's.
+    // The folder above may hold other files of Hone.
     if let Some(above) = folder.parent() {
         let _ = std::fs::remove_dir(above);
     }

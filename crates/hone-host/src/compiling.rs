@@ -1,11 +1,11 @@
-//! Threads that compile the program of their own process while it runs, by their names.
+//! Threads that compile their own process's program while it runs, recognized by name.
 
 use std::path::Path;
 
 use crate::threads::{self, Threads};
 
-/// How the names of such threads begin, as the kernel keeps them (15 bytes): HotSpot's compilers (`compileBroker.cpp`), those of JVMCI and
-/// OpenJ9, .NET's tiered compilation, V8's workers, which compile and collect.
+/// Beginnings of such threads' names, as the kernel keeps them (15 bytes): HotSpot's compilers (`compileBroker.cpp`), those of JVMCI and
+/// OpenJ9, .NET's tiered compilation, and V8's workers, which compile and collect garbage.
 const NAMES: [&str; 8] = [
     "C1 CompilerThre",
     "C2 CompilerThre",
@@ -22,7 +22,7 @@ pub fn compiles(name: &str) -> bool {
     NAMES.iter().any(|begin| name.starts_with(begin))
 }
 
-/// CPU time of compiling threads, counted from look to look: HotSpot ends those that are idle, and what they did goes with them.
+/// CPU time of compiler threads, summed from check to check, since HotSpot ends idle ones and their CPU time disappears with them.
 #[derive(Debug, Default)]
 pub struct Compiling {
     pids: Vec<u32>,
@@ -32,13 +32,13 @@ pub struct Compiling {
 }
 
 impl Compiling {
-    /// Of these processes; their children are not looked at.
+    /// For these processes, without their children.
     pub fn new(pids: Vec<u32>) -> Self {
         let last = pids.iter().map(|_| None).collect();
         Self { pids, last, sum_s: 0.0, is_seen: false }
     }
 
-    /// CPU time of their compiling threads since the first look; `None` where there were none yet.
+    /// CPU time of their compiler threads since the first check; `None` if there were none so far.
     pub fn look(&mut self) -> Option<f64> {
         for (pid, last) in self.pids.iter().zip(&mut self.last) {
             let Ok(now) = threads::sample(Path::new("/"), *pid) else { continue };

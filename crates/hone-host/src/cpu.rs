@@ -1,8 +1,7 @@
 //! CPU time around a measured window: of a process with all its descendants, and of the whole machine.
 //!
-//! The total comes from the process' CPU clock, which counts nanoseconds and includes threads that have ended. A
-//! child that ended is in the tick-based counters of the parent that waited for it. The user share comes from ticks
-//! alone: the kernel splits no finer.
+//! The total comes from the process's CPU clock, which counts nanoseconds and includes ended threads. An ended child is in the tick-based
+//! counters of the parent that waited for it. The user share comes from ticks only, since the kernel has no finer split.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +20,7 @@ pub struct CpuSample {
     processes: BTreeMap<ProcessKey, ProcessCpu>,
 }
 
-/// A pid is used again after a while; with the time of its start it names one process.
+/// Process ids are reused, but an id together with its start time identifies one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ProcessKey {
     pid: u32,
@@ -37,13 +36,13 @@ struct ProcessCpu {
     reaped_system_ticks: u64,
 }
 
-/// Below this the ticks are too few to be split (0.1 s are 10 ticks of the usual 10 ms: ±10 %).
+/// Below this the ticks are too few for a split (0.1 s are 10 ticks of the usual 10 ms: ±10 %).
 const SHARE_NEEDS_S: f64 = 0.1;
 
 /// Samples a process and all its descendants.
 ///
 /// # Errors
-/// [`HostError::Vanished`] when there is no such process (any more); else when `/proc` can't be read.
+/// Returns [`HostError::Vanished`] when there is no such process, and another error when `/proc` can't be read.
 pub fn sample(pid: u32) -> Result<CpuSample, HostError> {
     sample_under(Path::new("/"), pid, process_clock_ns)
 }
@@ -51,16 +50,15 @@ pub fn sample(pid: u32) -> Result<CpuSample, HostError> {
 /// A process and all its descendants, every parent before its children.
 ///
 /// # Errors
-/// As [`sample`].
+/// Returns the errors of [`sample`].
 pub fn tree(pid: u32) -> Result<Vec<u32>, HostError> {
     tree_of(Path::new("/"), pid)
 }
 
 /// CPU time that the tree used between two samples of the same process.
 ///
-/// Processes that started in between count from their start. Processes that ended in between count when their parent
-/// belonged to the tree and waited for them, as services do; a process that left the tree (a daemon that its starter
-/// did not wait for) does not count from then on.
+/// Processes that started in between count from their start. Processes that ended in between count if their parent belonged to the tree and
+/// waited for them, as services do. A process that left the tree (a daemon that its starter did not wait for) does not count from then on.
 pub fn between(before: &CpuSample, after: &CpuSample) -> CpuSeconds {
     let ticks_per_s = after.ticks_per_s.max(1) as f64;
     let own = own_deltas(before, after);
@@ -72,7 +70,7 @@ pub fn between(before: &CpuSample, after: &CpuSample) -> CpuSeconds {
     CpuSeconds { total_s, user_share }
 }
 
-/// What the processes alive at the end used themselves.
+/// CPU of the processes that are alive at the end.
 fn own_deltas(before: &CpuSample, after: &CpuSample) -> ProcessCpu {
     let mut sum = ProcessCpu::default();
     for (key, now) in &after.processes {
@@ -90,8 +88,8 @@ struct Reaped {
     system: u64,
 }
 
-/// What ended processes used in the window. Their parents' counters got the CPU time of their whole lives, and of the
-/// children that they had waited for before; what they had used up to the first sample does not belong to the window.
+/// CPU of ended processes in the window. Their parents' counters got the CPU time of their whole lives, and of the children that they had
+/// waited for. CPU before the first sample does not belong to the window.
 fn reaped_delta(before: &CpuSample, after: &CpuSample) -> Reaped {
     let mut reaped = Reaped::default();
     for (key, now) in &after.processes {
@@ -107,7 +105,7 @@ fn reaped_delta(before: &CpuSample, after: &CpuSample) -> Reaped {
     reaped
 }
 
-/// A child that ends while the tree is read would be missed; the tree is then read again, at most this often.
+/// A child that ends during the reading would be missed. The tree is then read again, at most this often.
 const ATTEMPTS: u32 = 5;
 
 fn sample_under(
@@ -126,10 +124,10 @@ fn sample_under(
     }
 }
 
-/// Reads the processes of a tree; `false` when one of them ended meanwhile.
+/// Reads the processes of a tree; `false` if one of them ended meanwhile.
 ///
-/// A parent is read before its children: then a child that could still be read was not yet in what its parent had
-/// reaped, and is not counted twice.
+/// A parent is read before its children. So a child that could still be read was not yet in its parent's counters, and does not count
+/// twice.
 fn read_tree(
     root: &Path,
     pid: u32,
@@ -182,13 +180,13 @@ pub(crate) fn tree_of(root: &Path, pid: u32) -> Result<Vec<u32>, HostError> {
     let folder = root.join("proc");
     let entries = fs::read_dir(&folder).map_err(|source| HostError::Read { path: folder, source })?;
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    // Foreign processes come and go and may be hidden; only ours have to be readable.
+    // Other processes come and go and may be hidden; only those of the tree must be readable.
     let parents: Vec<(u32, u32)> =
         pids.filter_map(|pid| Some((pid, read_stat(root, pid).ok()?.parent))).collect();
     Ok(descendants(pid, &parents))
 }
 
-/// Breadth first from `root`; `parents` holds (pid, parent) of every process. Pure.
+/// Breadth first from `root`; `parents` holds (pid, parent) of every process. The code is pure.
 fn descendants(root: u32, parents: &[(u32, u32)]) -> Vec<u32> {
     let mut tree = vec![root];
     let mut next = 0;
@@ -201,7 +199,7 @@ fn descendants(root: u32, parents: &[(u32, u32)]) -> Vec<u32> {
     tree
 }
 
-/// The process' CPU clock: user and system time of all its threads, ended ones included.
+/// The process's CPU clock: user and system time of all its threads, including ended ones.
 fn process_clock_ns(pid: u32) -> Result<u64, HostError> {
     let failed = |errno| match errno {
         libc::ESRCH | libc::EINVAL => HostError::Vanished { pid },
@@ -225,7 +223,7 @@ fn process_clock_ns(pid: u32) -> Result<u64, HostError> {
 
 /// Clock ticks per second of the counters in `/proc`, 100 on every common system.
 pub(crate) fn ticks_per_s() -> u64 {
-    // SAFETY: a question without side effects.
+    // SAFETY: the call has no side effects.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     u64::try_from(ticks).ok().filter(|ticks| *ticks > 0).unwrap_or(100)
 }
@@ -240,18 +238,18 @@ pub struct SystemSample {
 /// CPU time of all cores in a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SystemUse {
-    /// Used by anybody, in core seconds.
+    /// CPU used by all processes, in core seconds.
     pub busy_s: f64,
-    /// Taken by the hypervisor while somebody here wanted to run, as a share of `total_s`, 0 to 1.
+    /// CPU that the hypervisor took while a task here wanted to run, as a share of `total_s`, 0 to 1.
     pub steal_share: f64,
-    /// Cores times the length of the window, in core seconds.
+    /// Number of cores times the length of the window, in core seconds.
     pub total_s: f64,
 }
 
 /// Samples the CPU time of all cores.
 ///
 /// # Errors
-/// When `/proc/stat` can't be read.
+/// Returns an error when `/proc/stat` can't be read.
 pub fn system() -> Result<SystemSample, HostError> {
     system_under(Path::new("/"))
 }
@@ -264,8 +262,8 @@ fn system_under(root: &Path) -> Result<SystemSample, HostError> {
     Ok(SystemSample { ticks_per_s: ticks_per_s(), ticks })
 }
 
-/// CPU time of all cores between two samples. A counter that went backwards, as idle time does when a core goes
-/// offline, counts as standing still.
+/// CPU time of all cores between two samples. A counter that went backwards, as idle time does when a core goes offline, counts as
+/// unchanged.
 pub fn system_between(before: &SystemSample, after: &SystemSample) -> SystemUse {
     let delta = CpuTicks {
         busy: after.ticks.busy.saturating_sub(before.ticks.busy),

@@ -1,5 +1,5 @@
-//! Which disks hold a folder: from its mount through md, dm and partitions down to what has a queue, and who a disk is,
-//! whatever it is called after the next boot.
+//! The disks behind a folder: from its mount through md, dm and partitions down to the devices with a queue. Also identifies a disk, even
+//! if its name changes at the next boot.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -8,67 +8,67 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Kernel, plain_value};
 
-/// Where a folder's bytes go.
+/// The devices behind a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DataPath {
-    /// The folder that was asked for.
+    /// The folder.
     pub folder: String,
-    /// Where its file system is mounted.
+    /// Mount point of its file system.
     pub mount_point: String,
-    /// The kind of file system.
+    /// Type of the file system.
     pub file_system: String,
-    /// The device that carries the file system, by its name in `/sys/block`; readahead is that one's.
+    /// The device of the file system, by its name in `/sys/block`; readahead applies to this one.
     pub top: Option<String>,
-    /// All devices from there down, in the order in which they were met.
+    /// All devices from there down, in the order of the search.
     pub layers: Vec<Layer>,
-    /// The lowest ones: those with a scheduler and requests of their own, if any have.
+    /// The lowest devices: those with a scheduler and a queue, if there are any.
     pub disks: Vec<Disk>,
-    /// Why there is none, or what is below that was not followed.
+    /// Why there is no disk, or which lower device was not followed.
     pub problem: Option<String>,
 }
 
-/// A device on the way down.
+/// A device on this path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Layer {
     /// Its name in `/sys/block`.
     pub name: String,
-    /// What it makes of those below (`dm-crypt`, `raid0`); `None` of a disk.
+    /// Its kind of mapping (`dm-crypt`, `raid0`); `None` for a disk.
     pub kind: Option<String>,
 }
 
 /// A device of `/sys/block`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
-    /// Its name, which may be another one's after the next boot.
+    /// Its name, which may belong to another device after the next boot.
     pub name: String,
-    /// Who it is.
+    /// Identity of the device.
     pub identity: Identity,
-    /// Hardware queues; 0 for devices without requests of their own (dm, md, zram).
+    /// Number of hardware queues; 0 for devices without a queue (dm, md, zram).
     pub hardware_queues: usize,
-    /// Whether the kernel takes it for a turning disk.
+    /// Whether the kernel considers it a rotating disk.
     pub rotational: bool,
-    /// What its maker or its cloud calls it.
+    /// Its model name.
     #[serde(default)]
     pub model: Option<String>,
-    /// Requests that a hardware queue itself can hold.
+    /// Number of requests that a hardware queue itself can hold.
     #[serde(default)]
     pub tags: Option<u64>,
 }
 
 impl Disk {
-    /// Whether it is a volume over the network that looks like a local drive.
+    /// Whether it is a network volume that looks like a local drive.
     pub fn is_volume_of_a_cloud(&self) -> bool {
-        // What EC2 calls its volumes; instance store has a model of its own.
+        // EC2's model name for its volumes; instance store has another one.
         self.model.as_deref() == Some("Amazon Elastic Block Store")
     }
 }
 
-/// Who a device is.
+/// Identity of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The attribute below `/sys/block/NAME` that stays with the device, and its value, for a udev rule: `wwid`, `serial`, `dm/uuid`.
     pub stable: Option<(String, String)>,
-    /// The kernel's count of devices: never used twice in one boot, so it tells a device from its successor of the same name.
+    /// The kernel's sequence number of devices. It is unique within a boot, so it separates a device from a successor with the same name.
     pub diskseq: Option<String>,
     /// Major and minor number.
     pub number: Option<String>,
@@ -77,10 +77,10 @@ pub struct Identity {
 /// Attributes that stay with a device, the best first. `device/` is the SCSI disk below a block device.
 const STABLE: [&str; 5] = ["wwid", "device/wwid", "dm/uuid", "md/uuid", "serial"];
 
-/// Stacks are not deeper; a loop in a foreign tree ends here.
+/// No real stack is deeper, and a loop in a foreign tree ends here.
 const DEEPEST: usize = 16;
 
-/// The disks below a folder. Under another root than `/` links inside of the path are not followed.
+/// The disks below a folder. Under another root than `/`, links inside the path are not followed.
 pub fn of_folder(kernel: &dyn Kernel, root: &Path, folder: &Path) -> DataPath {
     let resolved = if root == Path::new("/") {
         std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
@@ -97,7 +97,7 @@ pub fn of_folder(kernel: &dyn Kernel, root: &Path, folder: &Path) -> DataPath {
     path.file_system.clone_from(&mount.kind);
     let device = device_of_number(kernel, &mount.number).or_else(|| device_of_source(kernel, &mount.source));
     let Some(device) = device else {
-        path.problem = Some(format!("{} of {} is no disk of this machine", mount.kind, mount.source));
+        path.problem = Some(format!("{} of {} is not a disk of this machine", mount.kind, mount.source));
         return path;
     };
     path.top = Some(device.clone());
@@ -105,7 +105,7 @@ pub fn of_folder(kernel: &dyn Kernel, root: &Path, folder: &Path) -> DataPath {
     path
 }
 
-/// A device that was named, without the way to it.
+/// A device given by name, without its path.
 pub fn of_name(kernel: &dyn Kernel, name: &str) -> Option<DataPath> {
     let name = disk_of(kernel, name.trim_start_matches("/dev/"))?;
     let mut path = DataPath { top: Some(name.clone()), ..DataPath::default() };
@@ -113,8 +113,8 @@ pub fn of_name(kernel: &dyn Kernel, name: &str) -> Option<DataPath> {
     Some(path)
 }
 
-/// Whether this device has its name still. What stays with a device tells it; of one without that, the kernel's count, which holds for
-/// a boot.
+/// Whether this device still has its name. An attribute that stays with the device shows it. Without one, the kernel's sequence number
+/// does, within a boot.
 pub fn is_there(kernel: &dyn Kernel, disk: &Disk) -> bool {
     let found = look(kernel, &disk.name).identity;
     match &disk.identity.stable {
@@ -123,18 +123,18 @@ pub fn is_there(kernel: &dyn Kernel, disk: &Disk) -> bool {
     }
 }
 
-/// What is known of a device.
+/// Known facts about a device.
 pub fn look(kernel: &dyn Kernel, name: &str) -> Disk {
     let attribute = |file: &str| {
         let text = kernel.read(&format!("sys/block/{name}/{file}")).ok()?;
         Some(plain_value(&text)).filter(|text| !text.is_empty())
     };
-    // udev compares every blank but those at the end, and `t10.` names are full of them.
+    // udev compares every space except those at the end, and `t10.` names are full of them.
     let whole = |file: &str| {
         let text = kernel.read(&format!("sys/block/{name}/{file}")).ok()?;
         Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
     };
-    // A rule of udev is a line with quotes: what would break out of it is not taken, nor the `|` between two patterns.
+    // A udev rule is a line with quotes, so values with quotes or the alternative sign `|` are rejected.
     let quotable =
         |value: &String| !value.contains(['"', '\\', '|']) && value.chars().all(|c| !c.is_control());
     let stable = STABLE.iter().find_map(|file| Some(((*file).to_owned(), whole(file).filter(quotable)?)));
@@ -148,7 +148,7 @@ pub fn look(kernel: &dyn Kernel, name: &str) -> Disk {
     }
 }
 
-/// What a device makes of those below it: by dm's own prefix of its uuid, or md's level.
+/// A device's kind of mapping: the prefix of its dm uuid, or md's level.
 fn kind(kernel: &dyn Kernel, name: &str) -> Option<String> {
     let word = |file: &str| {
         let text = kernel.read(&format!("sys/block/{name}/{file}")).ok()?;
@@ -163,13 +163,13 @@ fn kind(kernel: &dyn Kernel, name: &str) -> Option<String> {
     word("dm/uuid").and_then(by_uuid).or_else(|| word("md/level"))
 }
 
-/// Has the kernel write back what is dirty in the file system of a folder, and waits for it.
+/// Makes the kernel write back the dirty pages of a folder's file system, and waits for it.
 ///
 /// # Errors
-/// When the folder can't be opened, or the disk fails.
+/// Returns an error when the folder can't be opened, or the disk fails.
 pub fn write_back(folder: &Path) -> std::io::Result<()> {
     let folder = std::fs::File::open(folder)?;
-    // SAFETY: a descriptor that is open as long as the call lasts.
+    // SAFETY: the descriptor stays open during the call.
     match unsafe { libc::syncfs(std::os::fd::AsRawFd::as_raw_fd(&folder)) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
@@ -195,8 +195,10 @@ fn descend(kernel: &dyn Kernel, top: &str, path: &mut DataPath) {
                 path.disks.push(look(kernel, &name));
             }
             if let Ok(file) = kernel.read(&format!("sys/block/{name}/loop/backing_file")) {
-                path.problem =
-                    Some(format!("{name} is a loop over {}, whose disk was not followed", file.trim()));
+                path.problem = Some(format!(
+                    "{name} is a loop device over {}, whose disk was not followed",
+                    file.trim()
+                ));
             }
             below.extend(slaves);
         }
@@ -204,7 +206,7 @@ fn descend(kernel: &dyn Kernel, top: &str, path: &mut DataPath) {
     }
 }
 
-/// The device of a name that may be a partition's.
+/// The device with a name, which may be a partition's.
 fn disk_of(kernel: &dyn Kernel, name: &str) -> Option<String> {
     let disks = kernel.list("sys/block");
     if disks.iter().any(|disk| disk == name) {
@@ -216,7 +218,7 @@ fn disk_of(kernel: &dyn Kernel, name: &str) -> Option<String> {
 }
 
 fn device_of_number(kernel: &dyn Kernel, number: &str) -> Option<String> {
-    // Major 0 is the kernel's own: file systems without a device, and those with several.
+    // Major number 0 is the kernel's own: file systems without a device, and those with several.
     if number.starts_with("0:") {
         return None;
     }
@@ -233,7 +235,7 @@ fn device_of_number(kernel: &dyn Kernel, number: &str) -> Option<String> {
     disks.iter().find(|disk| holds(disk)).cloned()
 }
 
-/// The device that a mount names, for file systems with numbers of their own (btrfs).
+/// The device that a mount names, for file systems with their own device numbers (btrfs).
 fn device_of_source(kernel: &dyn Kernel, source: &str) -> Option<String> {
     let name = source.strip_prefix("/dev/")?;
     if let Some(mapped) = name.strip_prefix("mapper/") {
@@ -252,7 +254,7 @@ struct Mount {
     source: String,
 }
 
-/// The mount that holds a path: the longest one above it, of equal ones the last, which lies over the others.
+/// The mount of a path: the longest mount point above it; of equal ones the last, which covers the others.
 fn mount_of(mountinfo: &str, path: &Path) -> Option<Mount> {
     let above = mountinfo.lines().filter_map(mount).filter(|mount| path.starts_with(&mount.point));
     above.max_by_key(|mount| Path::new(&mount.point).components().count())
@@ -268,14 +270,14 @@ fn mount(line: &str) -> Option<Mount> {
     Some(Mount { number, point, kind: tail.next()?.to_owned(), source: unescaped(tail.next()?) })
 }
 
-/// mountinfo writes blanks, tabs, newlines and backslashes as three octal digits.
+/// mountinfo writes spaces, tabs, newlines and backslashes as three octal digits.
 fn unescaped(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
 }
 
-/// A path made absolute without looking at the disk.
+/// An absolute path, computed without access to the disk.
 pub fn absolute(folder: &Path) -> PathBuf {
     let whole = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let mut plain = PathBuf::new();
@@ -361,7 +363,7 @@ mod tests {
         let files = Files::new(root.path());
         let data = of_folder(&files, root.path(), Path::new("/data"));
         assert!(data.disks.is_empty());
-        assert_eq!(data.problem.as_deref(), Some("overlay of overlay is no disk of this machine"));
+        assert_eq!(data.problem.as_deref(), Some("overlay of overlay is not a disk of this machine"));
         assert_eq!(names(&of_folder(&files, root.path(), Path::new("/b/x"))), ["sda"]);
         assert!(of_name(&files, "sdz").is_none());
         assert_eq!(names(&of_name(&files, "/dev/sda2").unwrap()), ["sda"]);

@@ -1,4 +1,4 @@
-//! What a machine and its tools mean for a measurement: findings with what follows and what to do. Pure.
+//! Meaning of a machine and its tools for a measurement: findings with their consequence and advice. The code is pure.
 
 use std::fmt::Write as _;
 
@@ -7,28 +7,28 @@ use serde::Serialize;
 
 use crate::tools::{Fit, Need, ToolFinding};
 
-/// How grave a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// Worth knowing: it limits what can be said.
+    /// A limit of the possible results.
     Note,
-    /// Spoils a measurement, or keeps a verb from working.
+    /// A problem that spoils a measurement, or blocks a verb.
     Warn,
 }
 
-/// One thing that was found.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How grave it is.
+    /// Its severity.
     pub level: Level,
-    /// What was found, with its value.
+    /// The finding, with its value.
     pub what: String,
-    /// What follows from it.
+    /// Its consequence.
     pub so_what: String,
-    /// What to do, a command where there is one; `None` when nothing is to be done.
+    /// The advice, with a command if possible; `None` if nothing needs to be done.
     pub next: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Finding {
     }
 }
 
-/// Everything to be said: the machine first, then its tools in the given order.
+/// All findings: the machine first, then its tools in the given order.
 pub fn examine(machine: &Machine, tools: &[ToolFinding]) -> Vec<Finding> {
     let machine_findings = [
         Some(hardware(machine)),
@@ -61,7 +61,7 @@ pub fn examine(machine: &Machine, tools: &[ToolFinding]) -> Vec<Finding> {
 fn hardware(machine: &Machine) -> Finding {
     let or_unknown = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
     let mut what = format!("CPU {}, {}", or_unknown(&machine.cpu_model), cores_in_words(machine.cores));
-    // Writing into a String can't fail.
+    // Writing to a String can't fail.
     if machine.l1i_bytes > 0 {
         let _ = write!(what, ", L1i {} KiB", machine.l1i_bytes / 1024);
     }
@@ -69,7 +69,7 @@ fn hardware(machine: &Machine) -> Finding {
         let _ = write!(what, ", {:.1} GiB of memory", machine.memory_bytes as f64 / f64::from(1 << 30));
     }
     let _ = write!(what, "; {}, kernel {}", or_unknown(&machine.os), or_unknown(&machine.kernel));
-    Finding::new(Level::Ok, what, "every record carries this; results hold for this machine")
+    Finding::new(Level::Ok, what, "every record carries this; results apply to this machine")
 }
 
 fn cores_in_words(cores: u32) -> String {
@@ -85,15 +85,15 @@ fn surroundings(machine: &Machine) -> Finding {
         None => Finding::new(
             Level::Ok,
             "bare metal",
-            "no hypervisor takes CPU time, and caches are what the kernel says they are",
+            "no hypervisor takes CPU time, and the reported cache sizes are real",
         ),
         Some(hypervisor) => Finding::new(
             Level::Note,
             format!("virtual machine ({hypervisor})"),
-            "neighbours on the same host disturb it unseen but for steal, and the cache sizes shown to a guest \
-             may be invented",
+            "other guests on the same host disturb it, which only steal time shows; the cache sizes that a \
+             guest sees may be wrong",
         )
-        .next("compare in pairs, and trust CPU per record before latency"),
+        .next("compare in pairs, and rely on CPU per record more than on latency"),
     }
 }
 
@@ -101,36 +101,37 @@ fn container(manager: &str) -> Finding {
     Finding::new(
         Level::Note,
         format!("inside a container ({manager})"),
-        "a CPU limit of the container does not show in the number of cores, and settings of the host can't be \
-         changed from here",
+        "a CPU limit of the container does not show in the number of cores, and settings of the host can't \
+         be changed from here",
     )
-    .next("measure without a CPU limit; run commands that change the kernel's settings on the host")
+    .next("measure without a CPU limit; run commands that change kernel settings on the host")
 }
 
 fn counters(machine: &Machine) -> Finding {
     match machine.pmu {
         PmuState::CountersAndBranches => Finding::new(
             Level::Ok,
-            "hardware counters and branch records open",
+            "hardware counters and branch records are available",
             "top-down analysis can be measured, and profiles can be sampled from an unchanged binary",
         ),
         PmuState::Counters => Finding::new(
             Level::Note,
-            "hardware counters open, branch records do not",
-            "top-down analysis can be measured; a profile needs an instrumented build, because sampling one needs \
-             branch records",
+            "hardware counters are available, branch records are not",
+            "top-down analysis can be measured; a profile needs an instrumented build, because sampling \
+             needs branch records",
         ),
         PmuState::Forbidden => forbidden(machine),
         PmuState::None => {
             let finding = Finding::new(
                 Level::Note,
                 "no hardware counters (opening one failed, or it stayed at zero)",
-                "top-down analysis (TMA) can't be measured here: evidence about the CPU's front end is simulated \
-                 and marked so; instrumented profiles, CPU time and latency need no counters",
+                "top-down analysis (TMA) can't be measured here: evidence about the CPU's front end is \
+                 simulated and marked so; instrumented profiles, CPU time and latency need no counters",
             );
             match machine.virtualization {
                 Some(_) => finding.next(
-                    "for measured evidence use bare metal, or a kind of virtual machine that passes the PMU through",
+                    "for measured evidence use bare metal, or a type of virtual machine that passes the PMU \
+                     through",
                 ),
                 None => finding,
             }
@@ -139,7 +140,8 @@ fn counters(machine: &Machine) -> Finding {
 }
 
 fn forbidden(machine: &Machine) -> Finding {
-    let so_what = "whether there is a PMU can't be told: top-down analysis is not measured until counters may be opened";
+    let so_what = "it is unknown whether there is a PMU: top-down analysis is not measured until counters \
+        may be opened";
     let finding = |what: String| Finding::new(Level::Warn, what, so_what);
     match (machine.perf_event_paranoid, machine.container.as_deref()) {
         (Some(level), _) if level > USER_MODE_LEVEL => {
@@ -150,15 +152,16 @@ fn forbidden(machine: &Machine) -> Finding {
             "hardware counters are forbidden, probably by the system-call filter of the container ({manager})"
         ))
         .next("start the container with `--cap-add=PERFMON`, or with `--security-opt seccomp=unconfined` where that is not enough"),
-        _ => finding("hardware counters are forbidden, not by kernel.perf_event_paranoid but by another rule".to_owned())
-            .next("look for a security module or a system-call filter (`grep Seccomp /proc/self/status`), or run as root"),
+        _ => finding("hardware counters are forbidden, but not by kernel.perf_event_paranoid".to_owned())
+            .next("check for a security module or a system-call filter (`grep Seccomp /proc/self/status`), \
+                or run as root"),
     }
 }
 
-/// Up to this level of `kernel.perf_event_paranoid` everybody may count user mode of his own processes; the mainline
-/// kernel knows no higher one, Debian's 3 and Ubuntu's 4 forbid everything (Documentation/admin-guide/sysctl/kernel.rst).
+/// Up to this level of `kernel.perf_event_paranoid` every user may count user mode of their own processes. The mainline kernel has no
+/// higher level; Debian's 3 and Ubuntu's 4 forbid everything (Documentation/admin-guide/sysctl/kernel.rst).
 const USER_MODE_LEVEL: i32 = 2;
-/// From here down the kernel's part of own processes may be counted too.
+/// From this level down, users may also count the kernel's part of their own processes.
 const KERNEL_LEVEL: i32 = 1;
 
 fn paranoid(machine: &Machine, level: i32) -> Option<Finding> {
@@ -168,7 +171,11 @@ fn paranoid(machine: &Machine, level: i32) -> Option<Finding> {
     if level <= USER_MODE_LEVEL {
         if machine.pmu == PmuState::Forbidden {
             let what = format!("kernel.perf_event_paranoid is {level}");
-            return Some(Finding::new(Level::Ok, what, "it is not this setting that forbids the counters"));
+            return Some(Finding::new(
+                Level::Ok,
+                what,
+                "this setting is not the one that forbids the counters",
+            ));
         }
         let reach = if level <= KERNEL_LEVEL { "user and kernel mode" } else { "user mode" };
         return Some(Finding::new(
@@ -179,7 +186,7 @@ fn paranoid(machine: &Machine, level: i32) -> Option<Finding> {
     }
     let level_of_finding = if machine.pmu == PmuState::Forbidden { Level::Warn } else { Level::Note };
     let so_what = if open {
-        "only root and users with CAP_PERFMON may count and sample, as it works now".to_owned()
+        "only root and users with CAP_PERFMON may count and sample; this works now".to_owned()
     } else {
         "only root and users with CAP_PERFMON may count and sample, which includes sampling by the clock"
             .to_owned()
@@ -187,32 +194,42 @@ fn paranoid(machine: &Machine, level: i32) -> Option<Finding> {
     Some(
         Finding::new(
             level_of_finding,
-            format!("kernel.perf_event_paranoid is {level}, it must be {USER_MODE_LEVEL} or lower for ordinary users"),
+            format!(
+                "kernel.perf_event_paranoid is {level}, but ordinary users need {USER_MODE_LEVEL} or lower"
+            ),
             so_what,
         )
         .next(format!("`{command}`{where_to} (until the next boot)")),
     )
 }
 
-/// The target's busy thread and its helpers, and as many for the generator.
+/// Cores for the target's busy thread and its helpers, and equally many for the generator.
 const CORES_WANTED: u32 = 4;
 
 fn cores(cores: u32) -> Finding {
     match cores {
-        0 => Finding::new(Level::Note, "the number of cores is unknown", "nothing can be said about room for the generator"),
+        0 => Finding::new(
+            Level::Note,
+            "the number of cores is unknown",
+            "it is unknown whether the generator has enough cores",
+        ),
         1 => Finding::new(
             Level::Warn,
             "1 core",
-            "target and generator take turns on it: latency says more about the scheduler than about the target",
+            "target and generator share it: latency then shows the scheduler more than the target",
         )
-        .next("judge by CPU per record, at a low rate; take a machine with 4 or more cores for latency"),
+        .next("judge by CPU per record, at a low rate; use a machine with 4 or more cores for latency"),
         2..CORES_WANTED => Finding::new(
             Level::Note,
             format!("{cores} cores"),
-            "fewer than two are left for the generator beside a busy target: latencies at high rates hold both",
+            "fewer than two are left for the generator next to a busy target: latencies at high rates \
+             contain both",
         )
-        .next("take CPU per record as the primary metric; compare latency in solo pairs, at a moderate rate"),
-        _ => Finding::new(Level::Ok, format!("{cores} cores"), "target and generator have room beside each other"),
+        .next(
+            "use CPU per record as the primary metric; compare latency in sequential pairs (solo), at a \
+            moderate rate",
+        ),
+        _ => Finding::new(Level::Ok, format!("{cores} cores"), "target and generator have enough cores"),
     }
 }
 
@@ -221,19 +238,20 @@ fn governor(governor: &str) -> Finding {
         return Finding::new(
             Level::Ok,
             "CPU frequency governor is performance",
-            "the clock does not follow the load more than the hardware itself makes it",
+            "the clock frequency does not follow the load beyond the hardware's own control",
         );
     }
     Finding::new(
         Level::Warn,
         format!("CPU frequency governor is {governor}"),
-        "the clock follows the load: a variant that needs less CPU may run at a lower frequency and look slower",
+        "the clock frequency follows the load: a variant that needs less CPU may run at a lower frequency \
+         and look slower",
     )
     .next("`echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor` (until the next boot)")
 }
 
-/// Own thresholds. A share of one in a hundred is as large as the effects that are looked for; at five, a pair of
-/// windows can differ by more than a whole optimisation brings.
+/// Hone's own thresholds. A share of one in a hundred is as large as the effects of interest. At five, the windows of a pair can differ by
+/// more than the gain of a whole optimization.
 const STEAL_NOTED: f64 = 0.01;
 const STEAL_HIGH: f64 = 0.05;
 
@@ -244,15 +262,17 @@ fn steal(machine: &Machine) -> Option<Finding> {
         return machine
             .virtualization
             .is_some()
-            .then(|| Finding::new(Level::Ok, what, "the host gives the cores that it promised"));
+            .then(|| Finding::new(Level::Ok, what, "the hypervisor provides all of the cores' time"));
     }
     let level = if share < STEAL_HIGH { Level::Note } else { Level::Warn };
-    let so_what = "other guests run on these cores: latency and throughput vary for no reason of the target";
-    let next = "compare in duet pairs, which neighbours hit alike; take a dedicated host for tails";
+    let so_what =
+        "other guests run on these cores: latency and throughput vary for reasons outside the target";
+    let next = "compare in concurrent pairs (duet), which other guests hit alike; use a dedicated host for \
+        tail latencies";
     Some(Finding::new(level, what, so_what).next(next))
 }
 
-/// Own thresholds, as shares of all cores.
+/// Hone's own thresholds, as shares of all cores.
 const LOAD_NOTED: f64 = 0.25;
 const LOAD_HIGH: f64 = 0.75;
 
@@ -267,8 +287,8 @@ fn load(machine: &Machine) -> Finding {
         return Finding::new(Level::Ok, what, "the machine is quiet");
     }
     let level = if per_core < LOAD_HIGH { Level::Note } else { Level::Warn };
-    Finding::new(level, what, "something else is running: it takes CPU and cache from target and generator")
-        .next("see with `top` what it is, and wait until it has ended or stop it")
+    Finding::new(level, what, "another program is running: it takes CPU and cache from target and generator")
+        .next("find it with `top`, and wait for its end or stop it")
 }
 
 fn tool(tool: &ToolFinding) -> Finding {
@@ -351,10 +371,10 @@ mod tests {
     #[test]
     fn the_setting_is_shown_with_its_value_the_value_needed_and_the_command() {
         let machine = Machine { perf_event_paranoid: Some(4), pmu: PmuState::Forbidden, ..quiet() };
-        let finding = about(&machine, "perf_event_paranoid is 4, it must be 2 or lower");
+        let finding = about(&machine, "perf_event_paranoid is 4, but ordinary users need 2 or lower");
         assert!(finding.next.unwrap().contains("`sudo sysctl -w kernel.perf_event_paranoid=2`"));
         let inside = Machine { container: Some("docker".into()), ..machine };
-        let finding = about(&inside, "perf_event_paranoid is 4, it must");
+        let finding = about(&inside, "perf_event_paranoid is 4, but");
         assert!(finding.next.unwrap().contains("on the host"));
     }
 

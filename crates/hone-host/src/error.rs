@@ -1,16 +1,14 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why something about the machine could not be found out.
+/// Reasons why a fact about the machine is unknown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// There is no such process (any more).
-    #[error(
-        "there is no process {pid} (any more): it ended, or the number is wrong; look for its exit in its log"
-    )]
+    /// The process does not exist, or has ended.
+    #[error("there is no process {pid}: it ended, or the number is wrong; check its log for the reason")]
     Vanished {
-        /// The process that was asked for.
+        /// Id of the process.
         pid: u32,
     },
     /// A file of the kernel could not be read.
@@ -18,31 +16,31 @@ pub enum HostError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The answer of the system.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file of the kernel has another form than expected.
+    /// A file of the kernel has an unexpected form.
     #[error("{} has an unknown form: expected {expected}", path.display())]
     Form {
         /// The file.
         path: PathBuf,
-        /// What should have been there.
+        /// The expected form.
         expected: &'static str,
     },
     /// The CPU clock of a process could not be read.
     #[error("could not read the CPU clock of process {pid}: {source}")]
     Clock {
-        /// The process.
+        /// Id of the process.
         pid: u32,
-        /// The answer of the system.
+        /// The system's error.
         source: io::Error,
     },
-    /// A thread could not be bound to cores, or its cores could not be read.
-    #[error("could not bind thread {task} to cores: {source}")]
+    /// A thread could not be pinned to cores, or its cores could not be read.
+    #[error("could not pin thread {task} to cores: {source}")]
     Affinity {
         /// The kernel's id of the thread; 0 is the calling one.
         task: i32,
-        /// The answer of the system.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,5 +1,5 @@
-//! A host's counters and settings in Prometheus' text format: what delays a broker, and whether the settings still say what they
-//! shall. What the kernel does not show has no sample; a sample of 0 was counted.
+//! A host's counters and settings in Prometheus' text format: delays of a broker, and drift of the settings. Counters that the kernel does
+//! not provide have no sample; a sample of 0 was really counted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ type Sample = (Vec<(&'static str, String)>, f64);
 
 /// A family of samples.
 struct Metric {
-    /// Without the prefix that all have.
+    /// Name without the common prefix.
     name: &'static str,
     /// `counter` or `gauge`.
     kind: &'static str,
@@ -35,17 +35,17 @@ fn gauge(name: &'static str, help: &'static str, samples: Vec<Sample>) -> Metric
     Metric { name, kind: "gauge", help, samples }
 }
 
-/// What else is known of a host, beside its files.
+/// Further facts about a host, besides its files.
 #[derive(Debug, Clone, Default)]
 pub struct OpenSettings {
-    /// Settings that Hone's open changes hold.
+    /// Number of settings that Hone's open changes hold.
     pub settings: u64,
-    /// Of these, how many say something else now.
+    /// Number of these whose value differs now.
     pub drifted: u64,
 }
 
-/// What Hone has changed here and not taken back; nothing where the journals can't be read. What a change could have touched, and
-/// has not, is not held.
+/// Settings that Hone has changed and not rolled back; `None` if the journals can't be read. Attributes that a change could have touched
+/// but did not are left out.
 pub fn kept_here(root: &Path) -> Option<OpenSettings> {
     let known = commit::known(root);
     if !known.unreadable.is_empty() {
@@ -61,7 +61,7 @@ pub fn kept_here(root: &Path) -> Option<OpenSettings> {
     Some(kept)
 }
 
-/// All that a host shows now, as a page that Prometheus reads. `kept` is of Hone's own journals, where they can be read.
+/// All values of a host as a Prometheus page. `kept` comes from Hone's own journals, if they can be read.
 pub fn page(kernel: &dyn Kernel, data: &DataPath, facts: &Facts, kept: Option<&OpenSettings>) -> String {
     let mut metrics = vec![pressure(kernel)];
     metrics.extend(memory(kernel, facts));
@@ -92,7 +92,7 @@ fn write_metric(metric: &Metric, text: &mut String) {
     }
 }
 
-/// As the format wants it of a label's value.
+/// Escapes a label's value for the format.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -117,12 +117,12 @@ fn pressure(kernel: &dyn Kernel) -> Metric {
     }
     counts(
         "pressure_waiting_seconds_total",
-        "Time in which some task, or all of them (full), waited for a resource.",
+        "Time in which some tasks, or all of them (full), waited for a resource.",
         samples,
     )
 }
 
-/// Events of `/proc/vmstat` that stall whoever asks for memory, or tell of swap and of what is written back.
+/// Events of `/proc/vmstat` that stall tasks in need of memory, or concern swap and writeback.
 const EVENTS: [&str; 11] = [
     "compact_stall",
     "compact_fail",
@@ -159,15 +159,15 @@ fn memory(kernel: &dyn Kernel, facts: &Facts) -> Vec<Metric> {
             .collect()
     };
     vec![
-        counts("memory_events_total", "Events of memory since boot, by their names in /proc/vmstat.", events),
+        counts("memory_events_total", "Memory events since boot, by their names in /proc/vmstat.", events),
         gauge(
             "unwritten_bytes",
-            "Memory that the disks do not have yet.",
+            "Memory that is not written to the disks yet.",
             of("state", &[("dirty", "nr_dirty"), ("writeback", "nr_writeback")]),
         ),
         gauge(
             "unwritten_limit_bytes",
-            "Unwritten memory from which on writing begins in the background, and from which on writers wait.",
+            "Dirty memory from which the kernel writes in the background, and from which writers wait.",
             of(
                 "begins",
                 &[("background", "nr_dirty_background_threshold"), ("waiting", "nr_dirty_threshold")],
@@ -175,7 +175,7 @@ fn memory(kernel: &dyn Kernel, facts: &Facts) -> Vec<Metric> {
         ),
         counts(
             "dirtied_bytes_total",
-            "Memory that was made dirty, and that was written, since boot.",
+            "Memory that became dirty, and memory that was written, since boot.",
             of("state", &[("dirtied", "nr_dirtied"), ("written", "nr_written")]),
         ),
         gauge(
@@ -186,7 +186,7 @@ fn memory(kernel: &dyn Kernel, facts: &Facts) -> Vec<Metric> {
     ]
 }
 
-/// Where operations stand among the columns of `/proc/diskstats` behind the name: count, and milliseconds
+/// Positions of operations among the columns of `/proc/diskstats` after the name: count, and milliseconds
 /// (Documentation/admin-guide/iostats.rst). Older kernels have no discards and no flushes.
 const OPERATIONS: [(&str, usize, usize); 4] =
     [("read", 0, 3), ("write", 4, 7), ("discard", 11, 14), ("flush", 15, 16)];
@@ -210,22 +210,22 @@ fn disks(kernel: &dyn Kernel) -> Vec<Metric> {
         busy.extend(columns.get(9).map(|ms| (vec![device()], *ms as f64 / 1e3)));
     }
     vec![
-        counts("disk_requests_total", "Requests that a disk has finished.", requests),
+        counts("disk_requests_total", "Finished requests of a disk.", requests),
         counts(
             "disk_request_seconds_total",
-            "Time of these requests from queueing to the end, summed.",
+            "Time of these requests from queueing to completion, summed.",
             seconds,
         ),
-        gauge("disk_requests_running", "Requests that a disk has not finished.", running),
+        gauge("disk_requests_running", "Unfinished requests of a disk.", running),
         counts("disk_busy_seconds_total", "Time in which a disk had requests.", busy),
     ]
 }
 
-/// The column of `/proc/stat` with the hypervisor's share; not there on old kernels.
+/// The column of `/proc/stat` with the hypervisor's share; old kernels lack it.
 const STEAL_COLUMN: usize = 7;
 
 fn ticks_per_second() -> f64 {
-    // SAFETY: a question without side effects.
+    // SAFETY: the call has no side effects.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     if ticks > 0 { ticks as f64 } else { 100.0 }
 }
@@ -245,23 +245,23 @@ fn cores(kernel: &dyn Kernel) -> Vec<Metric> {
     vec![
         counts(
             "stolen_seconds_total",
-            "CPU time that the hypervisor gave to others, of all cores.",
+            "CPU time that the hypervisor gave to other guests, over all cores.",
             steal.map(|ticks| (Vec::new(), ticks as f64 / ticks_per_second())).into_iter().collect(),
         ),
         counts(
             "interrupts_total",
-            "Interrupts by the core that served them; cores are numbered as /proc/interrupts lists them.",
+            "Interrupts by the core that served them; cores are numbered as in /proc/interrupts.",
             interrupts.iter().enumerate().map(|(at, count)| (cpu(at), *count as f64)).collect(),
         ),
         counts(
             "softirqs_total",
-            "Deferred work of interrupts, by its kind.",
+            "Deferred work of interrupts, by kind.",
             softirqs.lines().skip(1).filter_map(of_kind).collect(),
         ),
     ]
 }
 
-/// Columns of `/proc/net/softnet_stat`, hexadecimal, a line for each core (net/core/net-procfs.c).
+/// Columns of `/proc/net/softnet_stat`: hexadecimal, one line per core (net/core/net-procfs.c).
 fn network(kernel: &dyn Kernel) -> Vec<Metric> {
     let text = read(kernel, "proc/net/softnet_stat");
     let sum = |column: usize| -> Vec<Sample> {
@@ -270,14 +270,10 @@ fn network(kernel: &dyn Kernel) -> Vec<Metric> {
         if all.is_empty() { Vec::new() } else { vec![(Vec::new(), all.iter().sum::<u64>() as f64)] }
     };
     vec![
-        counts(
-            "network_backlog_dropped_total",
-            "Packets that were dropped because a core's backlog was full.",
-            sum(1),
-        ),
+        counts("network_backlog_dropped_total", "Packets dropped because a core's backlog was full.", sum(1)),
         counts(
             "network_budget_exceeded_total",
-            "Times that a core stopped taking packets though there were more.",
+            "Number of times that a core stopped taking packets although more were waiting.",
             sum(2),
         ),
     ]
@@ -294,7 +290,7 @@ fn run_queue(kernel: &dyn Kernel, facts: &Facts) -> Metric {
     let sample = |(program, ns): (&str, u64)| (vec![("program", program.to_owned())], ns as f64 / 1e9);
     counts(
         "run_queue_waiting_seconds_total",
-        "Time that the living threads of the data's processes have waited for a core.",
+        "Time that the live threads of the data's processes waited for a core.",
         waited.into_iter().map(sample).collect(),
     )
 }
@@ -321,8 +317,8 @@ fn knobs(kernel: &dyn Kernel, data: &DataPath) -> Vec<Metric> {
         }
     }
     vec![
-        gauge("knob_value", "A setting that is a number, in its own unit.", numbers),
-        gauge("knob_info", "A setting that is a word.", choices),
+        gauge("knob_value", "Value of a numeric setting, in its own unit.", numbers),
+        gauge("knob_info", "Value of a setting that is a word.", choices),
     ]
 }
 
@@ -333,10 +329,14 @@ fn changes(kept: Option<&OpenSettings>) -> Vec<Metric> {
     vec![
         gauge(
             "settings_held",
-            "Settings that Hone has changed and not taken back.",
+            "Settings that Hone has changed and not rolled back.",
             of(|kept| kept.settings),
         ),
-        gauge("settings_drifted", "Of these, those that say something else now.", of(|kept| kept.drifted)),
+        gauge(
+            "settings_drifted",
+            "Number of these settings whose value differs now.",
+            of(|kept| kept.drifted),
+        ),
     ]
 }
 

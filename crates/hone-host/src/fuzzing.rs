@@ -1,4 +1,4 @@
-//! Entry point of the fuzz target in `fuzz/`: it takes any bytes as a text of tuning, and panics when a reader breaks a promise. It is
+//! Entry point of the fuzz target in `fuzz/`. It takes any bytes as a tuning text, and panics when a reader violates its contract. It is
 //! compiled for the feature `fuzzing` and for the unit tests.
 
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ impl Kernel for Host {
     }
 
     fn write(&self, path: &str, _: &str) -> io::Result<()> {
-        panic!("{path} is written by somebody who only looks");
+        panic!("{path} was written by a read-only check");
     }
 
     fn list(&self, folder: &str) -> Vec<String> {
@@ -46,11 +46,11 @@ impl Kernel for Host {
     }
 }
 
-/// A text of tuning, with its file's name on the first line. Whatever is said of it has a line that the text has.
+/// A tuning text, with its file name on the first line. Every finding has a line of the text.
 pub fn lint(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (name, text) = text.split_once('\n').unwrap_or((&text, ""));
-    // A colon would not be told from that before the line's number.
+    // A colon in the name could be confused with the one before the line number.
     let name = name.trim().replace(':', "-");
     let disk = Disk { name: "sda".to_owned(), ..Disk::default() };
     let data = DataPath {

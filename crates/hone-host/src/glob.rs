@@ -1,10 +1,10 @@
 //! Patterns of names, as a shell and udev know them: `*`, `?`, `[a-z]`, `[!0-9]`.
 
-/// Whether a pattern means a name. A set without its end is a plain `[`, as in fnmatch(3).
+/// Whether a pattern matches a name. A set without its end is a plain `[`, as in fnmatch(3).
 pub fn is_meant(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // Behind the last star, and what it has taken: only the last one ever has to give way.
+    // State after the last star, and the characters that it has taken. Only the last star ever needs to be extended.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         if pattern.get(p) == Some(&'*') {
@@ -22,14 +22,14 @@ pub fn is_meant(pattern: &str, name: &str) -> bool {
     pattern.iter().skip(p).all(|c| *c == '*')
 }
 
-/// The pattern that means this name and no other: what would be a pattern's stands in a set of its own.
+/// The pattern that matches only this name: each special character becomes a set of its own.
 pub fn literal(name: &str) -> String {
     name.chars()
         .map(|c| if matches!(c, '*' | '?' | '[') { format!("[{c}]") } else { c.to_string() })
         .collect()
 }
 
-/// Where the pattern goes on if what stands at `at` means this character.
+/// Position after the pattern's element at `at` if it matches this character.
 fn one(pattern: &[char], at: usize, c: char) -> Option<usize> {
     match pattern.get(at)? {
         '?' => Some(at + 1),
@@ -43,14 +43,14 @@ fn one(pattern: &[char], at: usize, c: char) -> Option<usize> {
 
 type Member<'a> = Box<dyn Fn(char) -> bool + 'a>;
 
-/// The set that begins at a `[`, and where the pattern goes on behind it.
+/// The set that begins at a `[`, and the position after it.
 fn set(pattern: &[char], at: usize) -> Option<(Member<'_>, usize)> {
     let inside = pattern.get(at + 1..)?;
     let (negated, inside) = match inside.split_first() {
         Some(('!' | '^', rest)) => (true, rest),
         _ => (false, inside),
     };
-    // A `]` right at the beginning is a member.
+    // A `]` as the first character is a member.
     let end = inside.iter().skip(1).position(|c| *c == ']')? + 1;
     let members = inside.get(..end)?;
     let behind = at + 1 + usize::from(negated) + end + 1;

@@ -1,5 +1,5 @@
-//! Changes that are not taken back, as they stand in this boot: what they hold, what somebody else has set since, and whether their
-//! guards keep what they promise. Nothing is written.
+//! Changes that are not rolled back, as they are in this boot: their values, drift, and the state of their watchdogs. This module writes
+//! nothing.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,31 +8,31 @@ use crate::commit::{Known, boot_id, is_guard, name_of, since_boot_s};
 use crate::kernel::{Files, Kernel as _, plain_value};
 use crate::later_boot::{self, Here};
 
-/// A change that is not taken back, as it stands in this boot.
+/// A change that is not rolled back, as it is in this boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenChange {
-    /// Its name.
+    /// Id of the change.
     pub id: String,
-    /// The profile.
+    /// Name of the profile.
     pub profile: String,
-    /// Whether it was confirmed.
+    /// Whether it is confirmed.
     pub confirmed: bool,
     /// Whether it was made in an earlier boot.
     pub earlier_boot: bool,
-    /// Whether all of it went with that boot, and its journal alone is left.
+    /// Whether all its values ended with that boot, so that only its journal is left.
     pub gone: bool,
-    /// Of one that waits for its confirmation: when its guard comes, and whether there is one.
+    /// For a change that waits for its confirmation: time of the rollback, and whether its watchdog is alive.
     pub guard: Option<Guarded>,
     /// Attributes, without those that a later change has touched.
     pub attributes: Vec<Attribute>,
 }
 
-/// The guard of a change.
+/// The rollback watchdog of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guarded {
-    /// Until its time.
+    /// Time until the rollback.
     pub seconds_left: u64,
-    /// Whether its process is there.
+    /// Whether its process is alive.
     pub lives: bool,
 }
 
@@ -41,27 +41,27 @@ pub struct Guarded {
 pub struct Attribute {
     /// Its path, without the leading `/`.
     pub path: String,
-    /// What it said before.
+    /// Value before the change.
     pub before: Option<String>,
-    /// What the change left there.
+    /// Value after the change.
     pub left: Option<String>,
-    /// What it says now.
+    /// Value now.
     pub now: Option<String>,
 }
 
 impl Attribute {
-    /// Whether the change made it say something else.
+    /// Whether the change modified its value.
     pub fn is_changed(&self) -> bool {
         self.left != self.before
     }
 
-    /// Whether somebody else has set it since.
+    /// Whether another process has set it since.
     pub fn has_drifted(&self) -> bool {
         self.now != self.left
     }
 }
 
-/// Changes that are not taken back, the oldest first, as far as their journals can be read.
+/// Changes that are not rolled back, the oldest first, as far as their journals can be read.
 pub fn held(root: &Path, known: &Known) -> Vec<OpenChange> {
     let files = Files::new(root);
     let boot = boot_id(&files).ok();

@@ -1,5 +1,5 @@
-//! The journal of a change: what was there before, what is about to be written, what came of it. A line is on disk before
-//! the step that it announces, so a change can be taken back whatever ended it.
+//! The journal of a change: the earlier values, each announced write, and its result. A line is on disk before the step that it announces,
+//! so a change can be rolled back after any failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -14,83 +14,83 @@ use serde::{Deserialize, Serialize};
 use crate::disks::Disk;
 use crate::line_file::LineFile;
 
-/// Where journals are, under the root.
+/// Folder of the journals, under the root.
 pub const FOLDER: &str = "var/lib/hone/host";
 
-/// The format of a journal's lines.
+/// Format version of a journal's lines.
 pub const FORMAT: u32 = 1;
 
-/// Attributes and what they say; `None` where there is no such attribute (a scheduler's, while another one rules).
+/// Attributes and their values; `None` if an attribute does not exist (a scheduler's, while another one is active).
 pub type Values = BTreeMap<String, Option<String>>;
 
 /// A line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "entry")]
 pub enum Entry {
-    /// The first line: of which boot and devices, and what everything said before.
+    /// The first line: boot, devices, and all earlier values.
     Begun(Box<Begun>),
-    /// The guard lives, and takes everything back at this time unless it was confirmed.
+    /// The watchdog is alive, and rolls everything back at this time unless the change is confirmed.
     Armed {
-        /// The guard's process.
+        /// Process id of the watchdog.
         pid: u32,
-        /// Seconds since boot, sleep included.
+        /// Deadline in seconds since boot, including sleep.
         deadline_s: u64,
     },
-    /// A write is about to happen.
+    /// A write follows.
     Intent {
-        /// The attribute.
+        /// Path of the attribute.
         path: String,
-        /// What will be written.
+        /// The value to write.
         value: String,
-        /// What else this write may change.
+        /// Other attributes that this write may change.
         closure: Vec<String>,
     },
-    /// A write has happened, and this is what its closure says now.
+    /// A write was done. The line has the values of its closure afterwards.
     Done {
-        /// The attribute.
+        /// Path of the attribute.
         path: String,
-        /// What the closure says now.
+        /// Values of the closure now.
         now: Values,
-        /// Why it was not taken, if it was not.
+        /// Why the kernel did not accept it; `None` if it did.
         refused: Option<String>,
     },
-    /// Everything that was asked for is in force.
+    /// All requested values are in force.
     Applied,
-    /// Boot settings are about to be written to these files.
+    /// Boot settings will be written to these files.
     Persisting {
         /// Paths under the root.
         files: Vec<String>,
     },
-    /// Somebody said that it stays.
+    /// The change was confirmed.
     Confirmed,
-    /// The machine has booted since, and files of the change have set values again: what of it is in force in this boot, with what
-    /// stood there before the change. From here on the journal is one of this boot.
+    /// The machine has booted since, and files of the change have set values again. The line has the values in force in this boot, and the
+    /// values before the change. From here on, the journal belongs to this boot.
     Again {
-        /// The kernel's name of this boot.
+        /// The kernel's id of this boot.
         boot_id: String,
-        /// The devices, by the names that they have now.
+        /// The devices, by their current names.
         disks: Vec<Disk>,
-        /// What each attribute said before the change.
+        /// Value of each attribute before the change.
         before: Values,
-        /// What each says now.
+        /// Value of each attribute now.
         left: Values,
     },
-    /// The way back has begun, or goes on after a crash.
+    /// The rollback has begun, or continues after a crash.
     Reverting {
-        /// What was found and is ours.
+        /// Current values that come from the change.
         ours: Values,
-        /// Of these, what a crash left unclear.
+        /// Those of them whose origin is unknown after a crash.
         unclear: Vec<String>,
-        /// What was found and somebody else has set.
+        /// Current values that another process has set.
         foreign: Values,
     },
-    /// The end: it was taken back, as far as this says.
+    /// The end: the change was rolled back, with these exceptions.
     Reverted {
-        /// Attributes that say something else than before, since somebody else set them or the kernel refused, and files of the next
-        /// boot that are still there.
+        /// Attributes whose value differs from the earlier one, since another process set them or the kernel refused, and remaining files
+        /// for the next boot.
         left: Vec<String>,
     },
-    /// The end: the machine has booted since, and the change went with that boot.
+    /// The end: the machine has booted since, and the change ended with its boot.
     Void,
 }
 
@@ -99,104 +99,107 @@ pub enum Entry {
 pub struct Begun {
     /// [`FORMAT`].
     pub journal: u32,
-    /// Its name.
+    /// Id of the change.
     pub id: String,
-    /// The kernel's name of this boot.
+    /// The kernel's id of this boot.
     pub boot_id: String,
     /// The kernel's release.
     pub kernel: String,
-    /// The profile.
+    /// Name of the profile.
     pub profile: String,
-    /// Seconds after which it is taken back unless confirmed.
+    /// Seconds until the rollback, unless confirmed.
     pub confirm_within_s: Option<u64>,
-    /// What was asked for: attribute and value, in the order of writes.
+    /// The requested attributes and values, in the order of writes.
     pub wanted: Vec<(String, String)>,
     /// The devices whose queues are changed.
     pub disks: Vec<Disk>,
-    /// What every attribute said that the change can touch.
+    /// Value of every attribute that the change can touch.
     pub before: Values,
 }
 
-/// What a journal says when it is read from the beginning.
+/// State of a journal after reading it from the beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    /// The first line; of the boot and the names of devices that the journal was last carried over to.
+    /// The first line, with the boot and device names to which the journal was last carried over.
     pub begun: Begun,
     /// The first line as it was written, if the journal was carried over to another boot.
     pub first: Option<Box<Begun>>,
-    /// What we left behind: the last read-back of every attribute.
+    /// Values after the change: the last read-back of every attribute.
     pub left: Values,
-    /// A write that was announced, and of which nothing else is known.
+    /// A write that was announced and whose result is unknown.
     pub in_flight: Option<InFlight>,
-    /// Whether everything asked for was in force once.
+    /// Whether all requested values were in force once.
     pub applied: bool,
-    /// The guard's process and its deadline.
+    /// Process id and deadline of the watchdog.
     pub armed: Option<(u32, u64)>,
     /// Whether it was confirmed.
     pub confirmed: bool,
-    /// Whether a way back has begun.
+    /// Whether a rollback has begun.
     pub reverting: bool,
-    /// Attributes of which a crash hides whether the kernel or somebody else had set them.
+    /// Attributes whose origin is unknown after a crash: the kernel, or another process.
     pub unclear: BTreeSet<String>,
-    /// What somebody else had set when the way back began.
+    /// Values that another process had set when the rollback began.
     pub foreign: Values,
     /// Files of boot settings that may have been written.
     pub files: Vec<String>,
     /// Whether nothing remains to be done.
     pub closed: bool,
-    /// What was left behind when it was closed.
+    /// Remains at the end.
     pub left_behind: Vec<String>,
 }
 
-/// A write of which it is not known whether it happened.
+/// A write that may or may not have happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InFlight {
-    /// The attribute.
+    /// Path of the attribute.
     pub path: String,
     /// The value.
     pub value: String,
-    /// What else it may have changed.
+    /// Other attributes that it may have changed.
     pub closure: Vec<String>,
 }
 
-/// Why a journal can't be used.
+/// Reasons why a journal can't be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// A file or folder refuses.
-    #[error("the journal {path} can't be {what}; run as root, and see that the disk is not full", path = path.display())]
+    /// A file or folder can't be accessed.
+    #[error("the journal {path} can't be {what}; run as root, and check that the disk is not \
+        full", path = path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// `read`, `written` ...
         what: &'static str,
-        /// The answer of the system.
+        /// The system's error.
         source: io::Error,
     },
-    /// Its text is not what Hone writes.
-    #[error("line {line} of the journal {path} can't be read ({why}); compare its first line with the machine by hand", path = path.display())]
+    /// Its text is not in Hone's format.
+    #[error("line {line} of the journal {path} can't be read ({why}); compare its first line with the \
+        machine by hand", path = path.display())]
     Broken {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line number from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// Another one of Hone is changing this host.
-    #[error("another hone is changing this host: the lock {path} is held; wait for it, or look with `hone host status`", path = path.display())]
+    /// Another Hone process is changing this host.
+    #[error("another hone is changing this host: the lock {path} is held; wait for it, or check with `hone \
+        host status`", path = path.display())]
     Locked {
-        /// The lock.
+        /// Path of the lock.
         path: PathBuf,
     },
 }
 
-/// Where entries go.
+/// Destination of entries.
 pub trait Log {
-    /// Keeps an entry; it is safe when this returns.
+    /// Writes an entry; it is on disk when this returns.
     ///
     /// # Errors
-    /// When it can't be kept: the step that it announces must not be made.
+    /// Returns an error when it can't be written: the announced step must then not be done.
     fn append(&mut self, entry: &Entry) -> Result<(), JournalError>;
 }
 
@@ -212,10 +215,10 @@ fn io_error<'a>(path: &'a Path, what: &'static str) -> impl Fn(io::Error) -> Jou
 }
 
 impl Journal {
-    /// Begins one under a root.
+    /// Begins a journal under a root.
     ///
     /// # Errors
-    /// When it can't be written, or one of this name is there.
+    /// Returns an error when it can't be written, or one with this id exists.
     pub fn begin(root: &Path, begun: Begun) -> Result<Self, JournalError> {
         let folder = root.join(FOLDER);
         make_folder(root, &folder)?;
@@ -226,17 +229,17 @@ impl Journal {
             .mode(0o600)
             .open(&path)
             .map_err(io_error(&path, "created"))?;
-        // The name itself must outlive a loss of power.
+        // The directory entry must survive a power loss, too.
         File::open(&folder).and_then(|folder| folder.sync_all()).map_err(io_error(&path, "created"))?;
         let mut journal = Self { path, lines: LineFile::over(file) };
         journal.append(&Entry::Begun(Box::new(begun)))?;
         Ok(journal)
     }
 
-    /// Opens one to go on. A last line that a crash cut off is taken away, since it announced a step that was not made.
+    /// Opens a journal to continue it. An incomplete last line after a crash is removed, since it announced a step that was not done.
     ///
     /// # Errors
-    /// When it can't be opened.
+    /// Returns an error when it can't be opened.
     pub fn resume(path: &Path) -> Result<Self, JournalError> {
         let failed = io_error(path, "opened");
         let file = OpenOptions::new().read(true).append(true).open(path).map_err(&failed)?;
@@ -256,17 +259,16 @@ impl Log for Journal {
     }
 }
 
-/// A journal on the way back: a full disk must not keep the old values away, so what can't be kept is remembered and not an
-/// error.
+/// A journal during a rollback. A full disk must not prevent the restore, so a failed write is remembered and is not an error.
 #[derive(Debug)]
 pub struct Willing<L> {
     log: Option<L>,
-    /// The first thing that could not be kept.
+    /// The first failed write.
     pub unkept: Option<String>,
 }
 
 impl<L: Log> Willing<L> {
-    /// Over a journal, or over the reason why there is none.
+    /// Wraps a journal, or the reason why there is none.
     pub fn over(log: Result<L, JournalError>) -> Self {
         match log {
             Ok(log) => Self { log: Some(log), unkept: None },
@@ -292,7 +294,7 @@ impl<L: Log> Log for &mut L {
 
 fn make_folder(root: &Path, folder: &Path) -> Result<(), JournalError> {
     fs::create_dir_all(folder).map_err(io_error(folder, "created"))?;
-    // Everything above that was new: a name that is lost loses the journal.
+    // Syncs every new folder above: without its directory entry the journal would be lost.
     for above in folder.ancestors().take_while(|above| *above != root).chain([root]) {
         let _ = File::open(above).and_then(|above| above.sync_all());
     }
@@ -302,7 +304,7 @@ fn make_folder(root: &Path, folder: &Path) -> Result<(), JournalError> {
 /// Reads a journal.
 ///
 /// # Errors
-/// When it can't be read or is not one.
+/// Returns an error when it can't be read or is not a journal.
 pub fn read(path: &Path) -> Result<State, JournalError> {
     let text = fs::read_to_string(path).map_err(io_error(path, "read"))?;
     parse(&text).map_err(|(line, why)| JournalError::Broken { path: path.to_owned(), line, why })
@@ -311,7 +313,7 @@ pub fn read(path: &Path) -> Result<State, JournalError> {
 /// The state after all whole lines of a text.
 ///
 /// # Errors
-/// The number of a line that is not one of a journal, and why.
+/// Returns the number of an invalid line, and the reason.
 pub fn parse(text: &str) -> Result<State, (usize, String)> {
     let whole = text.rfind('\n').map_or("", |last| text.get(..last).unwrap_or_default());
     let mut state = State::default();
@@ -320,14 +322,14 @@ pub fn parse(text: &str) -> Result<State, (usize, String)> {
         match (at, &entry) {
             (0, Entry::Begun(begun)) if begun.journal == FORMAT => {}
             (0, Entry::Begun(begun)) => {
-                return Err((1, format!("format {}, this is for {FORMAT}", begun.journal)));
+                return Err((1, format!("format {}, but this build reads {FORMAT}", begun.journal)));
             }
             (0, _) | (_, Entry::Begun(_)) => return Err((at + 1, "its beginning is missing".to_owned())),
             _ => {}
         }
         state.take(entry);
     }
-    // A crash before the first line was whole: nothing was changed.
+    // A crash came before the first line was complete, so nothing was changed.
     state.closed |= whole.is_empty();
     Ok(state)
 }
@@ -375,7 +377,7 @@ impl State {
 /// All journals under a root, the oldest first.
 ///
 /// # Errors
-/// When their folder is there and can't be read.
+/// Returns an error when their folder exists and can't be read.
 pub fn all(root: &Path) -> Result<Vec<PathBuf>, JournalError> {
     let folder = root.join(FOLDER);
     let entries = match fs::read_dir(&folder) {
@@ -391,7 +393,7 @@ pub fn all(root: &Path) -> Result<Vec<PathBuf>, JournalError> {
     Ok(paths)
 }
 
-/// The right to change this host, as long as it is held.
+/// The exclusive right to change this host, while it is held.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -401,15 +403,15 @@ impl Lock {
     /// Takes it, waiting at most this long.
     ///
     /// # Errors
-    /// When somebody else holds it, or its file can't be made.
+    /// Returns an error when another process holds it, or its file can't be created.
     pub fn take(root: &Path, patience: Duration) -> Result<Self, JournalError> {
         Self::named(root, "lock", patience)
     }
 
-    /// Takes another right, by the name of its file beside the journals.
+    /// Takes another lock, by the name of its file next to the journals.
     ///
     /// # Errors
-    /// As [`Lock::take`].
+    /// Returns the errors of [`Lock::take`].
     pub fn named(root: &Path, name: &str, patience: Duration) -> Result<Self, JournalError> {
         let path = root.join(FOLDER).join(name);
         let until = Instant::now() + patience;
@@ -424,18 +426,18 @@ impl Lock {
         }
     }
 
-    /// Tries once. A file that was deleted between its opening and its lock is no lock: whoever comes next makes another one.
+    /// Tries once. A file that was deleted between its opening and its lock does not count, since the next process creates another one.
     fn tried(root: &Path, path: &Path) -> Result<Option<File>, JournalError> {
         let failed = io_error(path, "created");
         make_folder(root, &root.join(FOLDER))?;
         let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
         let file = match opened {
             Ok(file) => file,
-            // The folder went between the two.
+            // The folder was deleted in between.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
-        // SAFETY: a call on a file that is open.
+        // SAFETY: the file is open during the call.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
             return Ok(None);
         }
@@ -508,7 +510,7 @@ mod tests {
         Lock::take(root.path(), Duration::ZERO).unwrap();
     }
 
-    /// Whoever waits for a lock that is deleted meanwhile holds the one that has its name, or none.
+    /// A process that waits for a lock file that is deleted meanwhile gets the lock of the new file, or none.
     #[test]
     fn a_lock_that_was_deleted_is_no_lock() {
         let root = tempfile::tempdir().unwrap();

@@ -1,35 +1,34 @@
-//! The files through which the kernel is asked and told, behind one small interface: the machine under a root, or in tests
-//! a model that refuses, rounds and couples as a kernel does. A folder of plain files is a poor model, since those accept
-//! anything.
+//! The files through which Hone reads and sets the kernel, behind one small interface: the machine under a root, or in tests a model that
+//! refuses, rounds and couples values as a kernel does. A folder of plain files would be a poor model, since those accept anything.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
 
-/// Reads and writes attributes by their paths without the leading `/`, as `proc/sys/vm/swappiness`.
+/// Reads and writes attributes by their paths without the leading `/`, for example `proc/sys/vm/swappiness`.
 pub trait Kernel {
-    /// The text of an attribute, as it stands there.
+    /// The text of an attribute.
     ///
     /// # Errors
-    /// As the kernel answers: not there, not allowed, no such attribute of this device.
+    /// Returns the kernel's error: the attribute is missing, not permitted, or not available for this device.
     fn read(&self, path: &str) -> io::Result<String>;
 
     /// Writes an attribute: one `write` of exactly these bytes.
     ///
     /// # Errors
-    /// As the kernel answers, and when it took a part only.
+    /// Returns the kernel's error, and an error when it accepted only a part.
     fn write(&self, path: &str, value: &str) -> io::Result<()>;
 
-    /// The names in a folder, sorted; none where there is no such folder.
+    /// The names in a folder, sorted; empty without such a folder.
     fn list(&self, folder: &str) -> Vec<String>;
 
-    /// Whether there is a file or a folder of this name.
+    /// Whether a file or folder with this name exists.
     fn exists(&self, path: &str) -> bool {
         self.read(path).is_ok() || !self.list(path).is_empty()
     }
 }
 
-/// Attributes are a page at most, files of settings not much more.
+/// Attributes are at most a page, and settings files not much more.
 const LONGEST_BYTES: u64 = 256 * 1024;
 
 /// The files under a root: `/`, or a recorded machine.
@@ -62,13 +61,13 @@ impl Kernel for Files {
     }
 
     fn write(&self, path: &str, value: &str) -> io::Result<()> {
-        // No file is created, and none renamed over: the kernel's file systems know neither.
+        // It creates and renames no file, since the kernel's file systems support neither.
         let mut file = OpenOptions::new().write(true).truncate(true).open(self.at(path)?)?;
         let taken = file.write(value.as_bytes())?;
         if taken == value.len() {
             return Ok(());
         }
-        // `20 # percent` is taken up to the blank, and the rest left: no error, and not what was asked for.
+        // The kernel reads `20 # percent` up to the space and ignores the rest: without an error, but not as requested.
         let told = format!("the kernel took {taken} of {} bytes", value.len());
         Err(io::Error::new(io::ErrorKind::WriteZero, told))
     }
@@ -88,14 +87,14 @@ impl Kernel for Files {
     }
 }
 
-/// What an attribute says without its form: of choices (`none [mq-deadline]`) the chosen one, white space as single blanks.
+/// The value of an attribute without its form: the chosen one of choices (`none [mq-deadline]`), white space as single spaces.
 pub fn plain_value(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let chosen = words.iter().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
     chosen.map_or_else(|| words.join(" "), str::to_owned)
 }
 
-/// The choices that an attribute offers; none for a number.
+/// The choices that an attribute offers; empty for a number.
 pub fn choices(text: &str) -> Vec<String> {
     if !text.contains('[') {
         return Vec::new();

@@ -1,11 +1,10 @@
-//! Parsers of the texts that the kernel shows; pure. None of them fails on foreign input: what can't be read is
-//! `None`, or left out.
+//! Parsers of the kernel's texts. The code is pure. No parser fails on foreign input: unreadable parts are `None`, or left out.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use hone_record::Throttling;
 
-/// The value behind the first line `key : value` (or `key=value`) of a text.
+/// The value of the first line `key : value` (or `key=value`) of a text.
 fn value_of<'a>(text: &'a str, separator: char, key: &str) -> Option<&'a str> {
     text.lines()
         .filter_map(|line| line.split_once(separator))
@@ -14,8 +13,8 @@ fn value_of<'a>(text: &'a str, separator: char, key: &str) -> Option<&'a str> {
         .filter(|value| !value.is_empty())
 }
 
-/// The CPU's name from `/proc/cpuinfo`. x86 has `model name`, POWER has `cpu`, RISC-V has `uarch`; 64-bit Arm names
-/// only numbers, which are translated where they are well known.
+/// The CPU's name from `/proc/cpuinfo`. x86 has `model name`, POWER has `cpu`, RISC-V has `uarch`. 64-bit Arm has only numbers, and
+/// well-known ones are translated.
 pub(crate) fn cpu_model(cpuinfo: &str) -> Option<String> {
     let plain = ["model name", "cpu", "cpu model", "uarch"]
         .iter()
@@ -61,7 +60,7 @@ pub(crate) fn cores_in_cpuinfo(cpuinfo: &str) -> u32 {
     u32::try_from(cpuinfo.lines().filter(is_core).count()).unwrap_or(u32::MAX)
 }
 
-/// Whether an x86 CPU says that it is a guest's.
+/// Whether an x86 CPU reports a hypervisor.
 pub(crate) fn has_hypervisor_flag(cpuinfo: &str) -> bool {
     value_of(cpuinfo, ':', "flags").is_some_and(|flags| flags.split_whitespace().any(|f| f == "hypervisor"))
 }
@@ -94,16 +93,16 @@ pub(crate) fn proportional_bytes(rollup: &str) -> Option<u64> {
     value.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// A hierarchy of control groups that limits CPU, where it is mounted.
+/// A control group hierarchy that limits CPU, with its mount point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupMount {
     pub(crate) is_unified: bool,
-    /// The group that is seen as the root: not the real one inside a container.
+    /// The group that appears as the root; inside a container this is not the real one.
     pub(crate) shown: String,
     pub(crate) at: String,
 }
 
-/// Those in `/proc/PID/mountinfo`: `ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS... - TYPE SOURCE SUPEROPTIONS`.
+/// The hierarchies in `/proc/PID/mountinfo`: `ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS... - TYPE SOURCE SUPEROPTIONS`.
 pub(crate) fn cpu_group_mounts(mountinfo: &str) -> Vec<GroupMount> {
     let read = |line: &str| {
         let (place, kind) = line.split_once(" - ")?;
@@ -121,14 +120,14 @@ pub(crate) fn cpu_group_mounts(mountinfo: &str) -> Vec<GroupMount> {
     mountinfo.lines().filter_map(read).collect()
 }
 
-/// The group that limits a process' CPU, by one hierarchy.
+/// The group that limits a process's CPU, in one hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupMembership {
     pub(crate) is_unified: bool,
     pub(crate) path: String,
 }
 
-/// Those in `/proc/PID/cgroup`: `ID:CONTROLLERS:PATH`, without controllers for cgroup v2.
+/// The groups in `/proc/PID/cgroup`: `ID:CONTROLLERS:PATH`, without controllers for cgroup v2.
 pub(crate) fn cpu_groups(cgroup: &str) -> Vec<GroupMembership> {
     let read = |line: &str| {
         let mut columns = line.splitn(3, ':').skip(1);
@@ -147,7 +146,7 @@ pub(crate) fn unified_limit_cores(cpu_max: &str) -> Option<f64> {
     (quota > 0.0 && period > 0.0).then_some(quota / period)
 }
 
-/// The counters in a group's `cpu.stat`, in the words of cgroup v2 (`throttled_usec`) or v1 (`throttled_time`, nanoseconds).
+/// The counters in a group's `cpu.stat`, by the names of cgroup v2 (`throttled_usec`) or v1 (`throttled_time`, nanoseconds).
 pub(crate) fn throttling(cpu_stat: &str) -> Option<Throttling> {
     let count = |name: &str| -> Option<u64> {
         let line = cpu_stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
@@ -212,7 +211,7 @@ pub(crate) struct CpuTicks {
     pub(crate) busy: u64,
     /// Idle, and idle while waiting for a disk.
     pub(crate) idle: u64,
-    /// Wanted to run, but the hypervisor ran somebody else.
+    /// A task wanted to run, but the hypervisor ran another guest.
     pub(crate) steal: u64,
 }
 
@@ -233,29 +232,29 @@ pub(crate) fn cpu_ticks(stat: &str) -> Option<CpuTicks> {
     Some(CpuTicks { busy: sum(&[*user, *nice, *system, irq, soft_irq]), idle: sum(&[*idle, io_wait]), steal })
 }
 
-/// What `/proc/PID/stat` says about a process and its CPU time, in clock ticks.
+/// CPU time of a process from `/proc/PID/stat`, in clock ticks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProcessStat {
     /// Name of the program, at most 15 bytes.
     pub(crate) program: String,
     pub(crate) parent: u32,
-    /// Of the process and its ended threads.
+    /// CPU of the process and its ended threads.
     pub(crate) user: u64,
     pub(crate) system: u64,
-    /// Of children that ended and were waited for, and of theirs.
+    /// CPU of children that ended and were waited for, and of their children.
     pub(crate) reaped_user: u64,
     pub(crate) reaped_system: u64,
-    /// Since boot; with the pid it names a process for good.
+    /// Start time since boot; together with the pid it identifies a process.
     pub(crate) started: u64,
 }
 
-/// Reads `/proc/PID/stat`; see proc_pid_stat(5). The program's name may hold blanks and parentheses, so the columns
-/// begin behind the last `)`.
+/// Reads `/proc/PID/stat`; see proc_pid_stat(5). The program's name may contain spaces and parentheses, so the columns begin after the last
+/// `)`.
 pub(crate) fn process_stat(stat: &str) -> Option<ProcessStat> {
     let (head, tail) = stat.rsplit_once(')')?;
     let program = head.split_once('(')?.1.to_owned();
     let columns: Vec<&str> = tail.split_whitespace().collect();
-    // The first column behind the name is field 3 of the manual page.
+    // The first column after the name is field 3 of the manual page.
     let field = |number: usize| columns.get(number.checked_sub(3)?);
     let ticks = |number: usize| field(number)?.parse::<u64>().ok();
     // The kernel keeps the times of children as signed numbers.
@@ -276,7 +275,7 @@ pub(crate) fn process_stat(stat: &str) -> Option<ProcessStat> {
 pub(crate) struct Socket {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
-    /// As in the kernel's `net/tcp_states.h`.
+    /// Values as in the kernel's `net/tcp_states.h`.
     pub(crate) state: u8,
     pub(crate) inode: u64,
 }

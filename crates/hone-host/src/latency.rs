@@ -1,6 +1,5 @@
-//! What delays a broker on this host already, before anything is changed: waits for a core, a disk, memory and the
-//! hypervisor, timers that fire late, and what a small write with fsync costs. From the kernel's own counters, without
-//! packages.
+//! Delays of a broker on this host before any change: waits for a core, a disk, memory and the hypervisor, late timers, and the cost of a
+//! small write with fsync. All come from the kernel's own counters, without packages.
 
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -24,7 +23,7 @@ pub struct Sample {
     queued_ns: Vec<(u32, u64)>,
 }
 
-/// What happened between two samples.
+/// Activity between two samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Latency {
     /// Length of the window, in seconds.
@@ -33,28 +32,28 @@ pub struct Latency {
     pub pressure: std::collections::BTreeMap<String, f64>,
     /// Time that the broker's threads waited for a core, in seconds, summed.
     pub run_queue_s: Option<f64>,
-    /// Share of CPU time that the hypervisor gave to others.
+    /// Share of CPU time that the hypervisor gave to other guests.
     pub steal: Option<f64>,
-    /// Events of memory: name and how many.
+    /// Memory events: name and count.
     pub memory: Vec<(String, u64)>,
-    /// Interrupts per second, and the share of the core that got most of them.
+    /// Interrupts per second, and the share of the core with the most of them.
     pub interrupts_per_s: Option<f64>,
     /// See `interrupts_per_s`.
     pub interrupts_busiest_core: Option<f64>,
-    /// What the disks did.
+    /// Activity of the disks.
     pub disks: Vec<DiskTimes>,
 }
 
 /// Mean times of a disk's requests; the kernel keeps no distribution.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct DiskTimes {
-    /// The disk.
+    /// Name of the disk.
     pub name: String,
-    /// Requests that were finished.
+    /// Finished reads.
     pub reads: u64,
-    /// Mean time from queueing to the end, in milliseconds.
+    /// Mean time from queueing to completion, in milliseconds.
     pub read_ms_mean: Option<f64>,
-    /// Requests that were finished.
+    /// Finished writes.
     pub writes: u64,
     /// Mean time, in milliseconds.
     pub write_ms_mean: Option<f64>,
@@ -64,7 +63,7 @@ pub struct DiskTimes {
     pub flush_ms_mean: Option<f64>,
 }
 
-/// Events that stall whoever asks for memory.
+/// Events that stall tasks in need of memory.
 const MEMORY_EVENTS: [&str; 8] = [
     "compact_stall",
     "allocstall_normal",
@@ -101,7 +100,7 @@ pub(crate) fn queued_ns(kernel: &dyn Kernel, pid: u32) -> Option<u64> {
     (!all.is_empty()).then(|| all.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns)))
 }
 
-/// What happened between two samples, on these disks.
+/// Activity between two samples, on these disks.
 pub fn between(before: &Sample, after: &Sample, disks: &[String]) -> Latency {
     let window_s = after.at.saturating_duration_since(before.at).as_secs_f64();
     let memory = |name: &&str| {
@@ -164,7 +163,7 @@ fn interrupts(before: &str, after: &str, window_s: f64) -> (Option<f64>, Option<
     (Some(total as f64 / window_s), (total > 0).then(|| most as f64 / total as f64))
 }
 
-/// Columns behind the name; see Documentation/admin-guide/iostats.rst.
+/// Columns after the name; see Documentation/admin-guide/iostats.rst.
 pub(crate) fn columns(diskstats: &str, disk: &str) -> Option<Vec<u64>> {
     diskstats.lines().find_map(|line| {
         let mut words = line.split_whitespace().skip(2);
@@ -190,16 +189,16 @@ fn disk_times(before: &str, after: &str, disk: &str) -> Option<DiskTimes> {
     })
 }
 
-/// Times of something that was done again and again, in microseconds.
+/// Times of a repeated operation, in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Times {
-    /// How often.
+    /// Number of repetitions.
     pub count: usize,
-    /// Half of them took at most this.
+    /// Median.
     pub us_p50: u64,
-    /// 99 of 100 took at most this; the longest where there are fewer than 100.
+    /// 99th percentile; the maximum with fewer than 100 repetitions.
     pub us_p99: u64,
-    /// The longest.
+    /// Maximum.
     pub us_max: u64,
 }
 
@@ -216,7 +215,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// By how much timers of a millisecond were late, over some time or until `stop` says so. A broker's wake-ups are late by as much.
+/// Delay of timers of a millisecond, over some time or until `stop` returns true. A broker's wake-ups have the same delay.
 pub fn timer_delays(over: Duration, stop: &dyn Fn() -> bool) -> Option<Times> {
     const PERIOD: Duration = Duration::from_millis(1);
     let began = Instant::now();
@@ -229,11 +228,11 @@ pub fn timer_delays(over: Duration, stop: &dyn Fn() -> bool) -> Option<Times> {
     times(late_us)
 }
 
-/// What 4 KiB with fdatasync cost in a folder, this many times, a little apart so that a broker there is not held up. The file
-/// never has a name for longer than a moment, so that nothing is left whatever ends this process.
+/// Cost of writing 4 KiB with fdatasync in a folder, this many times, with pauses so that a broker there is not delayed. The file has a
+/// name only for a moment, so no file remains if this process ends.
 ///
 /// # Errors
-/// When the folder can't be written.
+/// Returns an error when the folder can't be written.
 pub fn fsync_probe(folder: &Path, writes: usize) -> io::Result<Option<Times>> {
     const PAUSE: Duration = Duration::from_millis(10);
     let mut file = tempfile::tempfile_in(folder)?;

@@ -1,23 +1,23 @@
-//! What of a change is in force in a later boot than its own: what its files have set again there.
+//! The part of a change that is in force in a later boot than its own: the values that its files have set again.
 //!
-//! A value that equals what was asked for is ours, and can be had back; any other one is of that boot. A disk is known by what stays
-//! with it, whatever it is called by now.
+//! A value that equals the requested one comes from the change, and can be rolled back; any other value comes from that boot. A disk is
+//! recognized by an attribute that stays with it, whatever its name is now.
 
 use crate::change::{closure_of, says, snapshot};
 use crate::disks::{Disk, look};
 use crate::journal::{Begun, Entry, State, Values};
 use crate::kernel::{Kernel, plain_value};
 
-/// A change as it stands in this boot.
+/// A change in this boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Here {
-    /// Its journal, as one of this boot.
+    /// Its journal, converted to this boot.
     pub state: State,
-    /// What its files ask for, and is not so: attribute and value.
+    /// Requested values of its files that are not in force: attribute and value.
     pub elsewise: Vec<(String, String)>,
 }
 
-/// What of a change there is in this boot; `None` if all of it went with its own.
+/// The part of a change in this boot; `None` if all of it ended with its own boot.
 pub fn here(kernel: &dyn Kernel, state: &State, boot_id: &str) -> Option<Here> {
     if state.begun.boot_id == boot_id {
         return Some(Here { state: state.clone(), elsewise: Vec::new() });
@@ -59,7 +59,7 @@ pub fn here(kernel: &dyn Kernel, state: &State, boot_id: &str) -> Option<Here> {
     Some(Here { state, elsewise })
 }
 
-/// The line that makes a journal one of this boot.
+/// The line that converts a journal to this boot.
 pub(crate) fn again(state: &State) -> Entry {
     Entry::Again {
         boot_id: state.begun.boot_id.clone(),
@@ -69,7 +69,7 @@ pub(crate) fn again(state: &State) -> Entry {
     }
 }
 
-/// Each disk by its old name, and as it is now: none where it has gone, and several where a disk has several ways to it.
+/// Each disk by its old name, with its current names: none if it is gone, and several if there are several paths to it.
 fn renamed(kernel: &dyn Kernel, disks: &[Disk]) -> Vec<(String, Disk)> {
     let present: Vec<Disk> = kernel.list("sys/block").iter().map(|name| look(kernel, name)).collect();
     let is_it = |now: &Disk, then: &Disk| match (&now.identity.stable, &then.identity.stable) {
@@ -87,7 +87,7 @@ fn renamed(kernel: &dyn Kernel, disks: &[Disk]) -> Vec<(String, Disk)> {
         .collect()
 }
 
-/// An attribute by the names that its disk has now. What has no disk keeps its name.
+/// An attribute by the current names of its disk. An attribute without a disk keeps its name.
 fn names(path: &str, disks: &[(String, Disk)]) -> Vec<String> {
     let Some((device, file)) = path.strip_prefix("sys/block/").and_then(|path| path.split_once('/')) else {
         return vec![path.to_owned()];

@@ -1,30 +1,30 @@
 //! The machine under the measurement.
 //!
-//! - [`observe`] reads what the machine is into a [`hone_record::Machine`]; [`pmu`] opens hardware counters to know
-//!   whether there are any.
+//! - [`observe`] reads the machine's facts into a [`hone_record::Machine`]; [`pmu`] opens hardware counters to find out whether there are
+//!   any.
 //! - [`cpu`] samples the CPU time of a process tree and of the whole machine around a measured window.
-//! - [`threads`] tells what each thread of a running process did: CPU, waits for a core, switches, page faults.
-//! - [`pressure`] tells how long tasks waited for CPU, memory and disks meanwhile.
-//! - [`affinity`] binds processes that the caller started to cores.
-//! - [`ports`] finds the process behind a listening address, and [`locks`] behind a lock; [`uses`] tells what it uses that an emulator has not.
-//! - [`doctor`] turns a machine and the tools found on it into findings with what follows and what to do;
-//!   [`tools`] lists the tools that Hone can use.
+//! - [`threads`] reads the activity of each thread of a running process: CPU, waits for a core, switches, page faults.
+//! - [`pressure`] reads how long tasks waited for CPU, memory and disks.
+//! - [`affinity`] pins processes that the caller started to cores.
+//! - [`ports`] finds the process behind a listening address, and [`locks`] the holder of a lock; [`uses`] finds the features of a process
+//!   that an emulator lacks.
+//! - [`doctor`] turns a machine and its tools into findings with consequence and advice; [`tools`] lists the tools that Hone can use.
 //!
-//! - [`knob`] lists the kernel's settings that Hone knows, [`disks`] finds the disks below a folder, [`profile`] reads what
-//!   somebody recommends, and [`plan`] says what that would change here, and what it can't; [`saved_plan`] keeps that for later.
-//! - [`journal`] keeps what was there before each write, [`change`] writes and takes back, through [`kernel`]; [`commit`] is
-//!   the whole way of a change, with the guard that takes it back unless it is confirmed, [`persist`] the next boot, and
-//!   [`later_boot`] what of it is in force there, and [`held`] all that is not taken back.
+//! - [`knob`] lists the kernel settings that Hone knows, and [`disks`] finds the disks below a folder. [`profile`] reads recommended
+//!   values, [`plan`] computes their effect on this host and its limits, and [`saved_plan`] stores that for later.
+//! - [`journal`] stores the earlier value before each write. [`change`] writes and rolls back, through [`kernel`]. [`commit`] is the whole
+//!   life of a change, with the watchdog that rolls it back unless it is confirmed. [`persist`] writes files for the next boot,
+//!   [`later_boot`] finds their effect there, and [`held`] lists all changes that are not rolled back.
 //! - [`export`] writes counters and settings for Prometheus.
-//! - [`lint`] reads texts of tuning, and says what they would do to a host and leave behind.
-//! - [`setting`] is one that a user names.
-//! - [`origin`] finds who set a value, [`relevance`] what can't matter here and [`under_load`] what a load can't touch, [`latency`] what delays a broker already, and
-//!   [`block_latency`] how long disks take for each request.
-//! - [`rollout`] is a change brought to many hosts: which ones, who comes next, and what was done to whom.
+//! - [`lint`] reads tuning texts, and reports what they would do to a host and leave behind.
+//! - [`setting`] is a setting that a user names.
+//! - [`origin`] finds the source of a value. [`relevance`] finds settings that can't matter here, and [`under_load`] those that a load
+//!   can't affect. [`latency`] measures existing delays of a broker, and [`block_latency`] the time of disk requests.
+//! - [`rollout`] brings a change to many hosts: the inventory, the order, and the journal.
 //!
-//! Whatever reads a file takes the root under which it looks, so that a recorded machine can be observed on any
-//! other one. Only [`change`] and [`persist`] change the machine, the undo first (and [`affinity`] the cores
-//! of processes that the caller started), and nothing starts a program.
+//! Every reader of files takes a root, so that a recorded machine can be observed on any other one. Only [`change`] and [`persist`] change
+//! the machine, after they have stored the earlier values. [`affinity`] changes the cores of processes that the caller started. No module
+//! starts a program.
 
 pub mod affinity;
 pub mod block_latency;
@@ -72,5 +72,6 @@ mod udev;
 pub mod under_load;
 pub mod upstream;
 pub mod uses;
+pub mod yaml;
 
 pub use error::HostError;

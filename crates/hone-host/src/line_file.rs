@@ -1,4 +1,4 @@
-//! Files of one JSON value a line that say what is about to be done: a line is whole and on the disk, or it is not there.
+//! Files with one JSON value per line that announce a step: a line is complete and on the disk, or it does not exist.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -9,21 +9,21 @@ use serde::Serialize;
 #[derive(Debug)]
 pub(crate) struct LineFile {
     file: File,
-    /// How long it was before a line that could not be written, and of which a part may be there.
+    /// Length before a line that could not be written completely.
     torn_at: Option<u64>,
 }
 
 impl LineFile {
-    /// Over a file that is new, or whose last line is whole.
+    /// Wraps a file that is new, or whose last line is complete.
     pub(crate) fn over(file: File) -> Self {
         Self { file, torn_at: None }
     }
 
-    /// Over one that may have been cut off by a crash: its last line announced a step that was not made, and goes. The file is open for
-    /// reading as well.
+    /// Wraps a file that a crash may have truncated: an incomplete last line announced a step that was not done, and is removed. The file
+    /// is open for reading as well.
     ///
     /// # Errors
-    /// When it can't be read or made shorter.
+    /// Returns an error when it can't be read or shortened.
     pub(crate) fn resumed(mut file: File) -> io::Result<Self> {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
@@ -34,14 +34,14 @@ impl LineFile {
         Ok(Self::over(file))
     }
 
-    /// Keeps a value; it is safe when this returns.
+    /// Writes a value; it is on disk when this returns.
     ///
     /// # Errors
-    /// When it can't be kept: what it announces must not be done.
+    /// Returns an error when it can't be written: the announced step must then not be done.
     pub(crate) fn append(&mut self, value: &impl Serialize) -> io::Result<()> {
         let kept = self.try_append(value);
         if kept.is_err() {
-            // A full disk takes a part of a line; the next one must not be glued to that.
+            // A full disk takes a part of a line, and the next line must not be appended to it.
             let _ = self.cut();
         }
         kept
@@ -51,13 +51,13 @@ impl LineFile {
         let line = serde_json::to_string(value)? + "\n";
         self.cut()?;
         self.torn_at = Some(self.file.metadata()?.len());
-        // One write: a line of another process never comes in between.
+        // One write, so that a line of another process never comes in between.
         self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data())?;
         self.torn_at = None;
         Ok(())
     }
 
-    /// Takes away what there is of a line that could not be written.
+    /// Removes the part of a line that could not be written completely.
     fn cut(&mut self) -> io::Result<()> {
         if let Some(whole) = self.torn_at {
             self.file.set_len(whole)?;

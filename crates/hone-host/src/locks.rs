@@ -1,12 +1,11 @@
-//! Who holds a lock on a file, out of `/proc/locks`: looked up without taking the lock, since a try would be in the way of whoever takes it
-//! at that moment.
+//! Holders of a file lock, from `/proc/locks`. It does not take the lock, since a try could block another process at that moment.
 
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Far more than any machine has locks.
+/// Far more locks than any machine has.
 const MOST_BYTES: usize = 4 << 20;
 
 /// The locks of a machine at one moment.
@@ -23,16 +22,15 @@ struct Lock {
 }
 
 impl Locks {
-    /// Reads them. Where the kernel shows none (another namespace of processes), there are none.
+    /// Reads them; empty if the kernel shows none (another PID namespace).
     pub fn read(root: &Path) -> Self {
         let mut text = fs::read_to_string(root.join("proc/locks")).unwrap_or_default();
         text.truncate(text.floor_char_boundary(MOST_BYTES));
         Self { held: parse(&text), root: root.to_owned() }
     }
 
-    /// The process that holds an exclusive lock on a file. The kernel's list has the device of the file system, which is another one than
-    /// `stat` tells on btrfs and overlays; so the inode is looked for, and then the file among those that its process has open, where that
-    /// may be seen.
+    /// The process with an exclusive lock on a file. The kernel's list has the device of the file system, which differs from `stat`'s on
+    /// btrfs and overlays. So the code searches for the inode, and then for the file among the process's open files, if it may see them.
     pub fn holder(&self, path: &Path) -> Option<u32> {
         let file = fs::metadata(path).ok()?;
         let of_inode = self.held.iter().filter(|lock| lock.inode == file.ino());
@@ -45,14 +43,14 @@ impl Locks {
                 fs::metadata(entry.path())
                     .is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
             }),
-            // Of another user: nobody can tell.
+            // The process belongs to another user, so its files are unknown.
             Err(error) => error.kind() == ErrorKind::PermissionDenied,
         }
     }
 }
 
-/// Exclusive locks as `flock` takes them: `1: FLOCK  ADVISORY  WRITE 4711 fe:01:393218 0 EOF`. A line that waits for another one has an arrow
-/// behind its number, and holds nothing.
+/// Exclusive locks as `flock` takes them: `1: FLOCK  ADVISORY  WRITE 4711 fe:01:393218 0 EOF`. A waiting line has an arrow after its
+/// number, and holds no lock.
 fn parse(text: &str) -> Vec<Lock> {
     let lock = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -88,7 +86,7 @@ mod tests {
         let locks = Locks { held: vec![lock], root: PathBuf::from("/") };
         assert_eq!(locks.holder(&path), Some(std::process::id()));
         drop(file);
-        assert_eq!(locks.holder(&path), None, "nobody has it open");
+        assert_eq!(locks.holder(&path), None, "no process has it open");
     }
 
     #[test]

@@ -10,8 +10,8 @@ use hone_record::{MemoryCounted, TargetMemory};
 use crate::repeated::Repeated;
 use crate::{cpu, kernel_text};
 
-/// The most memory that a process held at a time so far (resident, in bytes); `None` when it has gone, or the kernel does not
-/// tell. Its children are not in it.
+/// Peak memory of a process so far (resident, in bytes); `None` if it is gone, or the kernel does not report it. Its children are not
+/// included.
 pub fn peak_rss_bytes(pid: u32) -> Option<u64> {
     peak_under(Path::new("/"), pid)
 }
@@ -21,10 +21,11 @@ fn peak_under(root: &Path, pid: u32) -> Option<u64> {
     kernel_text::peak_rss_bytes(&text)
 }
 
-/// Memory that processes hold together at one moment, in bytes, and how it was counted; `None` when none of them can be read.
+/// Memory of processes at one moment, in bytes, and the method; `None` if none of them can be read.
 ///
-/// One process is counted by its resident set, several by their proportional ones: a server that forks would count what its workers share
-/// once for each of them. Kernels before 4.14 have none, and of another user's processes they can't be read: resident sets are summed then.
+/// For one process it is the resident set, for several the proportional sets: otherwise a server that forks would count memory shared by
+/// its workers once for each of them. Kernels before 4.14 have no proportional sets, and those of another user's processes can't be read.
+/// Resident sets are summed in these cases.
 fn held_under(root: &Path, pids: &[u32]) -> Option<(u64, MemoryCounted)> {
     let resident = |pid: &u32| {
         let text = fs::read_to_string(root.join(format!("proc/{pid}/statm"))).ok()?;
@@ -50,23 +51,23 @@ fn held_under(root: &Path, pids: &[u32]) -> Option<(u64, MemoryCounted)> {
 }
 
 fn page_bytes() -> u64 {
-    // SAFETY: a question without side effects.
+    // SAFETY: the call has no side effects.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).ok().filter(|bytes| *bytes > 0).unwrap_or(4_096)
 }
 
-/// Looks at the memory of process trees again and again until it is asked for what it saw, or dropped.
+/// Samples the memory of process trees until the result is requested, or it is dropped.
 #[derive(Debug)]
 pub struct Watch(Repeated<MemorySamples>);
 
-/// Between two looks, at least. What rises and falls in less may be missed by the mean; a peak of a single process is the kernel's own.
+/// Smallest pause between two samples. The mean may miss shorter changes, but the peak of a single process is the kernel's own.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Looks after which children are looked for again.
+/// Number of samples after which children are searched again.
 const FAMILY_EVERY: u32 = 10;
 
 impl Watch {
-    /// Begins to watch `pids` with all their descendants. `None` where there are none, or no thread can be had.
+    /// Starts to sample `pids` with all their descendants. `None` without processes, or if no thread can be started.
     pub fn start(pids: &[u32]) -> Option<Self> {
         if pids.is_empty() {
             return None;
@@ -75,24 +76,24 @@ impl Watch {
         Repeated::start("memory", EVERY, samples, |samples| samples.look(Path::new("/"))).map(Self)
     }
 
-    /// Ends the watch; `None` where nothing could be seen.
+    /// Ends the sampling; `None` if nothing could be read.
     pub fn stop(self) -> Option<TargetMemory> {
         self.0.stop()?.target_memory(Path::new("/"))
     }
 }
 
-/// What the looks at process trees found.
+/// Results of the samples.
 #[derive(Debug)]
 struct MemorySamples {
     roots: Vec<u32>,
     tree: Vec<u32>,
-    /// The peak of the only process before the first look.
+    /// The peak of the only process before the first sample.
     peak_before: Option<(u32, u64)>,
     looks: u32,
     samples: u32,
     peak_bytes: u64,
     sum_bytes: f64,
-    /// The roughest way that any sample was counted in.
+    /// The least exact method of any sample.
     counted: MemoryCounted,
 }
 
@@ -139,7 +140,7 @@ impl MemorySamples {
         if self.samples == 0 {
             return None;
         }
-        // A peak between two looks: the kernel's own has risen since the first.
+        // A peak between two samples: the kernel's own peak has risen since the first.
         let own = self
             .peak_before
             .filter(|_| self.counted == MemoryCounted::Resident)

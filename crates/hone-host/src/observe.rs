@@ -1,4 +1,4 @@
-//! What the machine is, read from the files of its system under a root.
+//! Facts about the machine, read from the files of its system under a root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use crate::platform::{ContainerSigns, VmSigns};
 use crate::tools::PackageManager;
 use crate::{kernel_text, platform, pmu};
 
-/// The machine under `root`. Counters are opened only for the running machine (`/`); under any other root their
-/// state is [`PmuState::None`].
+/// The machine under `root`. Counters are opened only for the running machine (`/`); under any other root their state is
+/// [`PmuState::None`].
 ///
-/// What can't be found out stays empty or zero, as [`Machine`] says: an odd machine is no reason not to measure.
+/// Unknown facts stay empty or zero, as [`Machine`] describes: an unusual machine must not prevent the measurement.
 pub fn machine(root: &Path) -> Machine {
     let is_running = root == Path::new("/");
     machine_with(root, if is_running { pmu::probe } else { || PmuState::None })
 }
 
-/// As [`machine`], with the probing of the counters given.
+/// Does the same as [`machine`], with a given probe for counters.
 pub fn machine_with(root: &Path, probe: impl FnOnce() -> PmuState) -> Machine {
     let files = Files { root };
     let cpuinfo = files.text("proc/cpuinfo");
@@ -44,12 +44,12 @@ pub fn machine_with(root: &Path, probe: impl FnOnce() -> PmuState) -> Machine {
     }
 }
 
-/// The manager of the container that this is, by its signs under `root`; `None` outside of one.
+/// The container manager, by its signs under `root`; `None` outside a container.
 pub fn container(root: &Path) -> Option<String> {
     platform::container(&Files { root }.container_signs())
 }
 
-/// The running boot: another text after each start of the kernel under `root`. `None` where the kernel shows none.
+/// The id of the running boot: it differs after each start of the kernel under `root`. `None` if the kernel does not provide it.
 pub fn boot_id(root: &Path) -> Option<String> {
     Files { root }.word("proc/sys/kernel/random/boot_id")
 }

@@ -1,5 +1,5 @@
-//! Who set a knob, as far as files say: sysctl.d in the order in which it is read, rules of udev, tmpfiles.d, the profile of
-//! tuned, the kernel's command line. What was written by hand left no trace.
+//! The source of a knob's value, as far as files show it: sysctl.d in reading order, udev rules, tmpfiles.d, tuned's profile, the kernel's
+//! command line. A value set by hand leaves no trace.
 
 use serde::Serialize;
 
@@ -10,25 +10,25 @@ use crate::{sysctl_text, udev};
 /// A line of a file that sets a knob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Origin {
-    /// Where, without the leading `/`.
+    /// Path of the file, without the leading `/`.
     pub file: String,
-    /// The attribute.
+    /// Path of the attribute.
     pub path: String,
     /// The value.
     pub value: String,
 }
 
-/// Folders of a kind, the first of which hides files of the same name in the later ones (sysctl.d(5)).
+/// Folders of a kind. A file in an earlier folder hides files with the same name in later ones (sysctl.d(5)).
 const PLACES: [&str; 5] = ["etc", "run", "usr/local/lib", "usr/lib", "lib"];
 
-/// Everything that says something of a setting, in the order in which it is applied: the last one of a path rules. In a container
-/// only the kernel's command line is the host's: the files are those of an image.
+/// All lines that set a setting, in the order of their effect: the last one for a path wins. In a container only the kernel's command line
+/// belongs to the host; the files belong to an image.
 pub fn origins(kernel: &dyn Kernel, in_container: bool) -> Vec<Origin> {
     let mut found = command_line(kernel);
     if in_container {
         return found;
     }
-    // Of two lines for one path the first rules, and here the last does.
+    // Here the first of two lines for one path wins, but in the result the last does.
     let mut tmpfiles = Vec::new();
     for (file, text) in ordered(kernel, "tmpfiles.d", ".conf") {
         let lines = text.lines().filter_map(|line| tmpfiles_line(&file, line));
@@ -57,8 +57,8 @@ pub fn origins(kernel: &dyn Kernel, in_container: bool) -> Vec<Origin> {
     found
 }
 
-/// Whether tuned sets what stands in sysctl.d below `/etc` and `/run` over its own sysctls: `reapply_sysctl`, which is on unless
-/// its main file says otherwise.
+/// Whether tuned applies sysctl.d below `/etc` and `/run` over its own sysctls: `reapply_sysctl`, which is on unless its main file disables
+/// it.
 fn tuned_gives_way(kernel: &dyn Kernel) -> bool {
     let main = kernel.read("etc/tuned/tuned-main.conf").unwrap_or_default();
     let said = main.lines().filter_map(|line| line.trim().split_once('=')).find_map(|(name, value)| {
@@ -70,15 +70,15 @@ fn tuned_gives_way(kernel: &dyn Kernel) -> bool {
 
 const SYSCTL_CONF: &str = "etc/sysctl.conf";
 
-/// Whether lines of `/etc/sysctl.conf` are set at boot: by systemd only where a file of sysctl.d is a link to it (Debian 13 has
-/// neither), else by procps.
+/// Whether lines of `/etc/sysctl.conf` are set at boot: by systemd only if a file of sysctl.d is a link to it (Debian 13 has none),
+/// otherwise by procps.
 pub fn reads_sysctl_conf(kernel: &dyn Kernel) -> bool {
     let has_systemd = ["usr/lib/systemd/systemd-sysctl", "lib/systemd/systemd-sysctl"]
         .iter()
         .any(|program| kernel.exists(program));
     let is_linked = || {
         let own = kernel.read(SYSCTL_CONF).ok();
-        // The link has this name wherever there is one; a copy would hold other lines before long.
+        // The link has this name wherever it exists; a copy would soon hold other lines.
         own.is_some() && kernel.read("etc/sysctl.d/99-sysctl.conf").ok() == own
     };
     !has_systemd || is_linked()
@@ -97,7 +97,7 @@ fn sysctl_files(kernel: &dyn Kernel) -> Vec<(String, String)> {
     files
 }
 
-/// What these files of sysctl set, all of them taken as one text: a name rules over a pattern of any file.
+/// Settings of these sysctl files, read as one text: a name wins over a pattern in any file.
 fn sysctls(kernel: &dyn Kernel, is_one: impl Fn(&str) -> bool) -> Vec<Origin> {
     let (mut lines, mut files) = (Vec::new(), Vec::new());
     for (file, text) in sysctl_files(kernel).into_iter().filter(|(file, _)| is_one(file)) {
@@ -112,12 +112,12 @@ fn sysctls(kernel: &dyn Kernel, is_one: impl Fn(&str) -> bool) -> Vec<Origin> {
     sysctl_text::wishes(kernel, &lines).into_iter().filter_map(origin).collect()
 }
 
-/// The line that rules an attribute, if any does.
+/// The effective line for an attribute, if there is one.
 pub fn ruling<'a>(origins: &'a [Origin], path: &str) -> Option<&'a Origin> {
     origins.iter().rev().find(|origin| origin.path == path)
 }
 
-/// Files of a kind by their names, whatever folder they are in.
+/// Files of a kind, sorted by name across their folders.
 fn ordered(kernel: &dyn Kernel, folder: &str, suffix: &str) -> Vec<(String, String)> {
     let mut files = std::collections::BTreeMap::new();
     for place in PLACES {
@@ -139,7 +139,7 @@ pub(crate) fn tmpfiles_line(file: &str, line: &str) -> Option<Origin> {
     (is_setting && !value.is_empty()).then(|| Origin { file: file.to_owned(), path, value: value.join(" ") })
 }
 
-/// A line for each path that its pattern means.
+/// One line for each path that its pattern matches.
 fn each_meant(kernel: &dyn Kernel, line: Origin) -> Vec<Origin> {
     if !sysctl_text::is_pattern(&line.path) {
         return vec![line];
@@ -164,7 +164,7 @@ fn command_line(kernel: &dyn Kernel) -> Vec<Origin> {
 /// Profiles include others; a loop among foreign files ends here.
 const DEEPEST: usize = 8;
 
-/// Settings of tuned's active profile and of those that it includes.
+/// Settings of tuned's active profile and of its included profiles.
 fn tuned(kernel: &dyn Kernel, disks: &[String]) -> Vec<Origin> {
     let active = kernel.read("etc/tuned/active_profile").unwrap_or_default();
     let mut names: Vec<String> = active.split_whitespace().map(str::to_owned).collect();
@@ -194,14 +194,14 @@ pub(crate) fn tuned_text(kernel: &dyn Kernel, name: &str) -> Option<(String, Str
     })
 }
 
-/// A line of a profile of tuned that sets something.
+/// A setting in a profile of tuned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TunedLine {
-    /// Its number, 1 being the first.
+    /// Line number from 1.
     pub(crate) number: usize,
     pub(crate) path: String,
     pub(crate) value: String,
-    /// `=>`: what is larger already stays.
+    /// The form `=>`: a larger value stays.
     pub(crate) at_least: bool,
 }
 
@@ -209,15 +209,15 @@ pub(crate) struct TunedLine {
 #[derive(Debug, Default)]
 pub(crate) struct TunedProfile {
     pub(crate) lines: Vec<TunedLine>,
-    /// The profiles that it includes, with the numbers of their lines.
+    /// Included profiles, with their line numbers.
     pub(crate) includes: Vec<(usize, String)>,
     /// Lines of the kernel's command line, with their numbers.
     pub(crate) command_lines: Vec<(usize, String)>,
-    /// Lines that set something else: numbers, and section with name.
+    /// Lines that set something else: line number, and section with name.
     pub(crate) others: Vec<(usize, String)>,
 }
 
-/// Settings of a profile, and the profiles that it includes.
+/// Settings of a profile, and its included profiles.
 pub(crate) fn tuned_profile(text: &str, disks: &[String]) -> TunedProfile {
     let (mut section, mut profile) = (String::new(), TunedProfile::default());
     let kinds = tuned_kinds(text);
@@ -253,7 +253,7 @@ pub(crate) fn tuned_profile(text: &str, disks: &[String]) -> TunedProfile {
                 "vm",
                 name @ ("dirty_ratio" | "dirty_background_ratio" | "dirty_bytes" | "dirty_background_bytes"),
             ) => match value.strip_suffix('%') {
-                // `dirty_bytes = 40%` is tuned's way to write a ratio.
+                // `dirty_bytes = 40%` is tuned's notation for a ratio.
                 Some(percent) => {
                     let path = format!("proc/sys/vm/{}", name.replace("bytes", "ratio"));
                     profile.lines.push(line(path, percent.trim()));
@@ -283,7 +283,7 @@ pub(crate) fn tuned_profile(text: &str, disks: &[String]) -> TunedProfile {
     profile
 }
 
-/// Sections of names of their own (`[data]` with `type=disk`), and what they are.
+/// Sections with their own names (`[data]` with `type=disk`), and their type.
 fn tuned_kinds(text: &str) -> std::collections::BTreeMap<String, String> {
     let (mut section, mut kinds) = (String::new(), std::collections::BTreeMap::new());
     for line in text.lines().map(str::trim) {
@@ -296,7 +296,7 @@ fn tuned_kinds(text: &str) -> std::collections::BTreeMap<String, String> {
     kinds
 }
 
-/// Disks of a profile's section, as `[disk]`: all but memory and loops, or those of `devices=sd*,!sdb`.
+/// Disks of a profile's section, such as `[disk]`: all except memory and loop devices, or those of `devices=sd*,!sdb`.
 fn tuned_disks(text: &str, section: &str, disks: &[String]) -> Vec<String> {
     let usual = |disk: &&String| !["loop", "ram", "zram", "sr"].iter().any(|kind| disk.starts_with(kind));
     let head = format!("[{section}]");

@@ -1,7 +1,7 @@
-//! Settings for the next boot: one file of sysctl.d, rules of udev that know a disk by what stays with it, and a file of
-//! tmpfiles.d for huge pages. All of these are read before any service of a broker starts.
+//! Settings for the next boot: one file of sysctl.d, udev rules that recognize a disk by an attribute that stays with it, and a file of
+//! tmpfiles.d for huge pages. The system reads all of them before any broker service starts.
 //!
-//! Each file begins with the name of the change and a hash of the rest, so that only what nobody has edited is deleted.
+//! Each file begins with the id of the change and a hash of the rest, so that Hone deletes only unedited files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,48 +18,48 @@ use crate::knob::rank;
 /// A file of settings for the next boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BootFile {
-    /// Under the root, without the leading `/`.
+    /// Path under the root, without the leading `/`.
     pub path: String,
     /// Its text.
     pub text: String,
 }
 
-/// What was asked for, as files.
+/// The requested settings, as files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BootFiles {
     /// The files.
     pub files: Vec<BootFile>,
-    /// What can't be made to stay, and why.
+    /// Settings that can't be made permanent, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// Late among the files of sysctl.d, which are read in the order of their names; the last one rules.
+/// Late among the files of sysctl.d, which are read by name; the last one wins.
 const SYSCTL: &str = "etc/sysctl.d/99-zz-hone.conf";
 const UDEV: &str = "etc/udev/rules.d/99-zz-hone.rules";
-/// Early among those of tmpfiles.d: of two lines for one path the first rules.
+/// Early among those of tmpfiles.d: the first of two lines for one path wins.
 const TMPFILES: &str = "etc/tmpfiles.d/00-hone.conf";
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage/";
-/// A line for each knob and disk: files of ours are far shorter, and a longer one is somebody's.
+/// Hone's files have a line for each knob and disk and are far shorter; a longer file is not Hone's.
 const LONGEST_BYTES: u64 = 1 << 20;
 
-/// What one change asks of the next boot.
+/// The part of one change for the next boot.
 #[derive(Debug, Clone)]
 pub struct Layer<'a> {
     /// Attribute and value.
     pub wanted: &'a [(String, String)],
-    /// All attributes that it has changed, also those that went along with others: of these nothing is left of older changes.
+    /// All attributes that it has changed, including those that changed along with others: nothing of older changes remains in them.
     pub changed: BTreeSet<&'a str>,
-    /// The devices, by the names that they had then.
+    /// The devices, by their names at that time.
     pub disks: &'a [Disk],
 }
 
-/// The files for values that are in force: attribute and value.
+/// The files for values in force: attribute and value.
 pub fn files(id: &str, wanted: &[(String, String)], disks: &[Disk]) -> BootFiles {
     stacked(id, &[], Layer { wanted, changed: BTreeSet::new(), disks })
 }
 
-/// The files for a change that was made on top of others, the oldest first. There is one file of each kind, since systemd reads
-/// those of sysctl.d in one order and lets the first of tmpfiles.d rule.
+/// The files for a change on top of others, the oldest first. There is one file of each kind, since systemd reads sysctl.d in one order,
+/// and the first line in tmpfiles.d wins.
 pub fn stacked(id: &str, older: &[Layer<'_>], newest: Layer<'_>) -> BootFiles {
     let mut lines: Vec<Line> = Vec::new();
     for layer in older {
@@ -79,13 +79,13 @@ pub fn stacked(id: &str, older: &[Layer<'_>], newest: Layer<'_>) -> BootFiles {
 /// A line of one of the files.
 struct Line {
     file: &'static str,
-    /// What it sets, whatever the device is called.
+    /// The attribute that it sets, for any name of the device.
     target: String,
     rank: u8,
     text: String,
 }
 
-/// Puts a change on top; answers what of it can't be made to stay, and why.
+/// Adds a change on top; returns settings that can't be made permanent, with the reason.
 fn lay(lines: &mut Vec<Line>, layer: &Layer<'_>) -> Vec<String> {
     let changed: BTreeSet<String> = layer.changed.iter().map(|path| target(path, layer.disks)).collect();
     lines.retain(|line| !changed.contains(&line.target));
@@ -104,7 +104,7 @@ fn lay(lines: &mut Vec<Line>, layer: &Layer<'_>) -> Vec<String> {
 
 fn line(path: &str, value: &str, disks: &[Disk]) -> Result<Line, String> {
     let (file, text) = if let Some(name) = path.strip_prefix("proc/sys/") {
-        // With slashes a name may hold dots. A remark behind the value would be handed to the kernel.
+        // With slashes, a name may contain dots. A remark after the value would be passed to the kernel.
         (SYSCTL, format!("{name} = {value}\n"))
     } else if path.starts_with(HUGE_PAGES) {
         (TMPFILES, format!("w /{path} - - - - {value}\n"))
@@ -114,7 +114,7 @@ fn line(path: &str, value: &str, disks: &[Disk]) -> Result<Line, String> {
     Ok(Line { file, target: target(path, disks), rank: rank(path), text })
 }
 
-/// An attribute by what stays: of a queue that of its disk.
+/// An attribute by a permanent identity: a queue's by its disk's.
 fn target(path: &str, disks: &[Disk]) -> String {
     let stable = || {
         let (device, file) = path.strip_prefix("sys/block/")?.split_once("/queue/")?;
@@ -129,11 +129,12 @@ fn udev_rule(path: &str, value: &str, disks: &[Disk]) -> Result<String, String> 
     let (device, file) = path
         .strip_prefix("sys/block/")
         .and_then(|path| path.split_once("/queue/"))
-        .ok_or_else(|| format!("/{path} has no place among the settings of a boot"))?;
+        .ok_or_else(|| format!("/{path} can't be set at boot by these files"))?;
     let stable = disks.iter().find(|disk| disk.name == device).and_then(|disk| disk.identity.stable.as_ref());
     let Some((attribute, text)) = stable else {
         return Err(format!(
-            "{device} has neither wwid nor serial, and its name may be another disk's after the next boot: {file} = {value} does not stay"
+            "{device} has neither wwid nor serial, and its name may belong to another disk after the next \
+             boot: {file} = {value} can't be made permanent"
         ));
     };
     Ok(format!(
@@ -150,19 +151,19 @@ fn hash(body: &str) -> String {
 }
 
 fn sealed(id: &str, body: &str) -> String {
-    let remark = "# Written by `hone host confirm`; `hone host revert` deletes it unless it was edited.\n";
+    let remark = "# Written by `hone host confirm`; `hone host rollback` deletes it unless it was edited.\n";
     let body = format!("{remark}{body}");
     format!("{SEAL}{id} {}\n{body}", hash(&body))
 }
 
-/// The change that has written this text, if nobody has edited it since.
+/// Id of the change that wrote this text; `None` if it was edited since.
 fn writer(bytes: &[u8]) -> Option<&str> {
     let (seal, body) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
     let (id, sum) = seal.strip_prefix(SEAL)?.split_once(' ')?;
     (sum == hash(body)).then_some(id)
 }
 
-/// What stands in the place of a file of ours; `None` where there is nothing.
+/// Contents of the file in the place of Hone's; `None` without a file.
 fn there(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     match fs::File::open(path).and_then(|file| file.take(LONGEST_BYTES).read_to_end(&mut bytes)) {
@@ -172,10 +173,10 @@ fn there(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Looks whether the files may be written: what is there must be of one of these changes, and as it was written.
+/// Checks whether the files may be written: existing files must be from one of these changes, and unedited.
 ///
 /// # Errors
-/// When one is somebody else's, or can't be read.
+/// Returns an error when a file has another owner, or can't be read.
 pub fn may_write(root: &Path, ids: &[&str], files: &[BootFile]) -> io::Result<()> {
     for file in files {
         let path = root.join(&file.path);
@@ -183,18 +184,20 @@ pub fn may_write(root: &Path, ids: &[&str], files: &[BootFile]) -> io::Result<()
         let Some(bytes) = there(&path).map_err(cannot)? else { continue };
         let why = match writer(&bytes) {
             Some(id) if ids.contains(&id) => continue,
-            Some(id) => format!("it is there, and of the change {id}, which nobody knows here; move it away"),
-            None => "it is there, and somebody has written or edited it; move it away".to_owned(),
+            Some(id) => {
+                format!("the file exists and is from the change {id}, which is unknown here; move it away")
+            }
+            None => "the file exists and is not Hone's, or was edited; move it away".to_owned(),
         };
         return Err(cannot(io::Error::new(io::ErrorKind::AlreadyExists, why)));
     }
     Ok(())
 }
 
-/// Writes the files, each whole or not at all. What is in their place must be of one of these changes.
+/// Writes the files, each completely or not at all. Existing files must be from one of these changes.
 ///
 /// # Errors
-/// As the file system answers, and as [`may_write`].
+/// Returns the file system's errors, and those of [`may_write`].
 pub fn write(root: &Path, ids: &[&str], files: &[BootFile]) -> io::Result<()> {
     may_write(root, ids, files)?;
     for file in files {
@@ -217,19 +220,19 @@ fn write_one(root: &Path, path: &Path, text: &str) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
-/// A file of the next boot that is still there.
+/// A file for the next boot that remains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftFile {
-    /// Under the root, without the leading `/`.
+    /// Path under the root, without the leading `/`.
     pub path: String,
     /// Why, and what to do.
     pub why: String,
-    /// Whether it may be ours, so that the change is not gone before it is.
+    /// Whether it may be Hone's, so that the change ends only after the file.
     pub is_tried_again: bool,
 }
 
-/// Takes files of a change away, or writes those of the older changes below it in their place. Answers what could not be done:
-/// nothing of that keeps the others from it.
+/// Deletes files of a change, or replaces them by those of the older changes below it. Returns the failures; one failure does not prevent
+/// the others.
 pub fn take_away(root: &Path, id: &str, files: &[String], older: &BootFiles) -> Vec<LeftFile> {
     let mut left = Vec::new();
     for name in files {
@@ -241,21 +244,21 @@ pub fn take_away(root: &Path, id: &str, files: &[String], older: &BootFiles) -> 
     left
 }
 
-/// The error is why, and whether it shall be tried again.
+/// The error has the reason, and whether to try again.
 fn take_one_away(root: &Path, path: &Path, id: &str, below: Option<&BootFile>) -> Result<(), (String, bool)> {
-    let cannot = |error: io::Error| (format!("{error}; see to that, and say `hone host recover`"), true);
+    let cannot = |error: io::Error| (format!("{error}; fix that, and run `hone host recover`"), true);
     let Some(bytes) = there(path).map_err(cannot)? else { return Ok(()) };
     if below.is_some_and(|below| below.text.as_bytes() == bytes) {
         return Ok(());
     }
     match writer(&bytes) {
         Some(known) if known == id => {}
-        Some(other) => return Err((format!("it is of the change {other}, and left to that one"), false)),
-        None => return Err(("somebody has edited it; delete it by hand".to_owned(), false)),
+        Some(other) => return Err((format!("it is from the change {other}, which keeps it"), false)),
+        None => return Err(("it was edited; delete it by hand".to_owned(), false)),
     }
     match below {
         Some(below) => write_one(root, path, &below.text).map_err(cannot),
-        // On the disk, too, before the journal says that it is gone.
+        // The deletion must be on disk before the journal records it.
         None => fs::remove_file(path)
             .and_then(|()| fs::File::open(path.parent().unwrap_or(root))?.sync_all())
             .map_err(cannot),
@@ -348,7 +351,7 @@ mod tests {
         write(root.path(), &["7"], &boot.files).unwrap();
         write(root.path(), &["7"], &boot.files).unwrap();
         let of_another = write(root.path(), &["8"], &files("8", &wanted(), &disks()).files).unwrap_err();
-        assert!(of_another.to_string().contains("of the change 7"), "{of_another}");
+        assert!(of_another.to_string().contains("is from the change 7"), "{of_another}");
         let names: Vec<String> = boot.files.iter().map(|file| file.path.clone()).collect();
         let edited = root.path().join(SYSCTL);
         let text = fs::read_to_string(&edited).unwrap() + "vm.swappiness = 10\n";
@@ -367,11 +370,11 @@ mod tests {
         write(root.path(), &["7"], &boot.files).unwrap();
         let names: Vec<String> = boot.files.iter().map(|file| file.path.clone()).collect();
         fs::write(root.path().join(SYSCTL), b"\xff\xfe").unwrap();
-        // A folder in its place can be read by nobody, root included.
+        // A folder in its place can't be read, even by root.
         fs::remove_file(root.path().join(UDEV)).unwrap();
         fs::create_dir(root.path().join(UDEV)).unwrap();
         let error = write(root.path(), &["7"], &boot.files).unwrap_err();
-        assert!(error.to_string().contains("somebody has written or edited it"), "{error}");
+        assert!(error.to_string().contains("is not Hone's, or was edited"), "{error}");
         assert_eq!(fs::read(root.path().join(SYSCTL)).unwrap(), b"\xff\xfe");
         let left = take_away(root.path(), "7", &names, &BootFiles::default());
         assert_eq!(left.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), [SYSCTL, UDEV]);

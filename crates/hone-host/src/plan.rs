@@ -1,5 +1,5 @@
-//! What a profile would change on this host: each knob with its value now and then, why, who says so, what it risks, when it
-//! takes effect, and what can't matter here. Computed from what was read; nothing is written.
+//! Effect of a profile on this host: each knob with its current and new value, reason, source, risk and time of effect, and the knobs that
+//! can't matter here. Computed from what was read; nothing is written.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -12,81 +12,81 @@ use crate::origin::{self, Origin};
 use crate::profile::{Only, Profile, Wish};
 use crate::relevance::{Facts, cannot_matter, remark};
 
-/// What a profile would do here.
+/// Effect of a profile here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The profile's name.
+    /// Name of the profile.
     pub profile: String,
-    /// What it is for.
+    /// Purpose of the profile.
     pub about: String,
-    /// The disks whose queues are meant.
+    /// The disks whose queues are changed.
     pub disks: Vec<Disk>,
-    /// The device above them that carries the file system, where it is another one; readahead is that one's.
+    /// The device above them with the file system, if it is another one; readahead applies to it.
     pub top: Option<Disk>,
-    /// A row for each knob and device.
+    /// One row for each knob and device.
     pub rows: Vec<Row>,
-    /// What stands in the way of all of it.
+    /// Obstacles for the whole plan.
     pub obstacles: Vec<String>,
-    /// Of the rows: a host where it is another one by now is not the host that was looked at.
+    /// Hash of the rows: a host with another hash has changed since the plan.
     pub fingerprint: String,
 }
 
-/// What would come of one knob.
+/// Effect on one knob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// The knob, and the device if there may be several.
+    /// The knob, and the device if there can be several.
     pub title: String,
-    /// The attribute.
+    /// Path of the attribute.
     pub path: String,
-    /// Its value now.
+    /// Current value.
     pub now: Option<String>,
-    /// The wanted value.
+    /// Wanted value.
     pub wanted: String,
-    /// What would be done.
+    /// The action.
     pub action: Action,
-    /// Whether a larger number is as good.
+    /// Whether a larger number is accepted, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
-    /// Of which disks it is wanted.
+    /// The disks that it is wanted for.
     #[serde(default, skip_serializing_if = "Only::is_all")]
     pub only: Only,
     /// Why the profile wants it.
     pub reason: String,
-    /// Who says so.
+    /// Source of the recommendation.
     pub source: String,
-    /// What it risks.
+    /// Risk of the value.
     pub risk: Risk,
-    /// When it takes effect.
+    /// Time of effect.
     pub effect: Effect,
     /// Whether the write stops the disk's queue for a while.
     pub freezes: bool,
-    /// Attributes that the write takes along.
+    /// Attributes that the write changes along with its own.
     pub takes_along: Vec<String>,
-    /// What is worth knowing about it here.
+    /// Remarks for this host.
     pub remark: Option<String>,
 }
 
-/// What would be done about a knob.
+/// Action for a knob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "do")]
 pub enum Action {
-    /// It would be written.
+    /// The knob is written.
     Change,
-    /// It says so already.
+    /// The knob already has the value.
     Keep,
-    /// It could be written, and nothing would come of it here.
+    /// The knob could be written, but the value has no effect here.
     Idle {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It can't be done.
+    /// The value is impossible.
     Cannot {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// What a profile would do on these disks. `facts` are what was seen of the host and its broker.
+/// Effect of a profile on these disks. `facts` are the facts about the host and its broker.
 pub fn plan(kernel: &dyn Kernel, name: &str, profile: &Profile, data: &DataPath, facts: &Facts) -> Plan {
     let mut rows: Vec<Row> = profile.knobs.iter().flat_map(|wish| rows(kernel, wish, data, facts)).collect();
     keep_requests(&mut rows);
@@ -106,7 +106,7 @@ pub fn plan(kernel: &dyn Kernel, name: &str, profile: &Profile, data: &DataPath,
     }
 }
 
-/// A hash of what each attribute says, shall say, and what would be done about it; what takes no part in a write is left out.
+/// A hash of each attribute's current and wanted value, and its action. Parts without effect on a write are left out.
 fn fingerprint(rows: &[Row]) -> String {
     let mut hash = Sha256::new();
     for row in rows {
@@ -129,20 +129,21 @@ fn obstacles(profile: &str, data: &DataPath, facts: &Facts) -> Vec<String> {
     if let Some(manager) = &facts.container {
         let disks: String = data.disks.iter().map(|disk| format!(" --disk {}", disk.name)).collect();
         obstacles.push(format!(
-            "this is a container ({manager}): memory, disks and huge pages are the host's, for all that run there. On the host: `hone host apply {profile}{disks}`"
+            "this is a container ({manager}): memory, disks and huge pages belong to the host and are \
+             shared by everything on it. On the host: `hone host apply {profile}{disks}`"
         ));
         if manager == "kubernetes" {
             obstacles.push(
-                "net.* are the pod's own: its securityContext.sysctls sets them, if the kubelet allows it"
+                "net.* belong to the pod: its securityContext.sysctls sets them, if the kubelet allows it"
                     .to_owned(),
             );
         }
     }
     if facts.sys_is_read_only {
         let way_out = if facts.container.is_some() {
-            "a privileged container with the host's /proc/sys and /sys is the other way"
+            "use a privileged container with the host's /proc/sys and /sys, or run on the host"
         } else {
-            "mount them for writing, or run this where they are"
+            "mount them for writing, or run on the host"
         };
         obstacles.push(format!(
             "/sys or /proc/sys is mounted read-only, so nothing can be written from here; {way_out}"
@@ -150,13 +151,16 @@ fn obstacles(profile: &str, data: &DataPath, facts: &Facts) -> Vec<String> {
     }
     if let Some(tuned) = &facts.tuned_profile {
         obstacles.push(format!(
-            "tuned is active with the profile {tuned} and sets its values again whenever it starts: put yours into a child profile. Sysctls below /etc/sysctl.d rule over its own, unless reapply_sysctl is off"
+            "tuned is active with the profile {tuned} and sets its values again at each start: put yours \
+             into a child profile. Sysctls below /etc/sysctl.d win over its own, unless reapply_sysctl is \
+             off"
         ));
     }
     if let Some(unit) = &facts.tuner_unit {
         obstacles.push(format!(
-            "/{unit} lets Redpanda's tuner run at each boot (rpk redpanda tune), which sets schedulers, huge pages, swappiness and more by its own \
-             rules, over what is kept here: `systemctl disable redpanda-tuner` where Hone's values shall last"
+            "/{unit} runs Redpanda's tuner at each boot (rpk redpanda tune). It sets schedulers, huge \
+             pages, swappiness and more by its own rules, over the values of this plan: run `systemctl \
+             disable redpanda-tuner` if Hone's values must stay"
         ));
     }
     obstacles
@@ -204,12 +208,16 @@ fn row(kernel: &dyn Kernel, wish: &Wish, place: &DeviceKnob, facts: &Facts) -> R
     }
 }
 
-/// One hardware queue is in need of an order, which many have in the device itself (block/elevator.c gives such a disk mq-deadline).
+/// A single hardware queue needs a scheduler's order, although many devices order requests themselves (block/elevator.c gives such a disk
+/// mq-deadline).
 fn unordered(kernel: &dyn Kernel, wish: &Wish, place: &DeviceKnob) -> Option<String> {
     let disk =
         place.device.as_ref().filter(|_| place.knob.name == "queue.scheduler" && wish.value == "none")?;
     (look(kernel, disk).hardware_queues == 1).then(|| {
-        format!("{disk} has one hardware queue: with none nobody orders its requests, and writes may hold up reads")
+        format!(
+            "{disk} has one hardware queue: without a scheduler its requests have no order, and writes \
+            may delay reads"
+        )
     })
 }
 
@@ -222,7 +230,7 @@ fn action(wish: &Wish, place: &DeviceKnob, text: &str, facts: &Facts) -> Action 
     match place.knob.taken(&wish.value, text, facts.page_kib.unwrap_or(USUAL_PAGE_KIB)) {
         Err(why) => return Action::Cannot { why },
         Ok(taken) if taken != wish.value => {
-            return Action::Cannot { why: format!("the kernel would make {taken} of it, without a word") };
+            return Action::Cannot { why: format!("the kernel would silently set {taken} instead") };
         }
         Ok(_) => {}
     }
@@ -235,7 +243,7 @@ fn action(wish: &Wish, place: &DeviceKnob, text: &str, facts: &Facts) -> Action 
 
 const USUAL_PAGE_KIB: u64 = 4;
 
-/// Without a scheduler there are no more requests than the device has tags; with one no more than that takes.
+/// Without a scheduler there are no more requests than the device has tags; a scheduler has its own limit.
 fn limit_requests(kernel: &dyn Kernel, rows: &mut [Row]) {
     let wanted: Vec<(String, bool)> = rows
         .iter()
@@ -261,7 +269,7 @@ fn limit_requests(kernel: &dyn Kernel, rows: &mut [Row]) {
     }
 }
 
-/// A scheduler that is changed sets the requests anew: what they are now is not what they will be.
+/// A change of the scheduler resets the requests, so their current value says nothing.
 fn keep_requests(rows: &mut [Row]) {
     let changed: Vec<String> = rows
         .iter()
@@ -282,12 +290,12 @@ fn step(row: &Row, value: &str) -> Step {
 }
 
 impl Plan {
-    /// All devices of which something is set, so that each can be known again.
+    /// All devices with a setting, so that each can be recognized again.
     pub fn devices(&self) -> Vec<Disk> {
         self.disks.iter().chain(&self.top).cloned().collect()
     }
 
-    /// The writes. With `idle` also those of which nothing would come here.
+    /// The writes. With `idle` they include those without effect here.
     pub fn steps(&self, idle: bool) -> Vec<Step> {
         let meant = |row: &&Row| match row.action {
             Action::Change => true,
@@ -297,8 +305,8 @@ impl Plan {
         self.rows.iter().filter(meant).map(|row| step(row, &row.wanted)).collect()
     }
 
-    /// What is so already, and by no file and no default of the kernel: nothing is to be written, but a change that stays has to keep
-    /// that, too, or the next boot has a part of the profile.
+    /// Attributes that already have their value, but from no file and no kernel default. They need no write, but a permanent change must
+    /// include them. Otherwise the next boot would have only a part of the profile.
     pub fn held_by_hand(&self, kernel: &dyn Kernel, origins: &[Origin]) -> Vec<Step> {
         let by_hand = |row: &Row| {
             let now = row.now.as_ref().filter(|_| row.action == Action::Keep)?;

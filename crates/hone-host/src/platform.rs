@@ -1,9 +1,9 @@
-//! What the signs of a hypervisor or a container mean; pure.
+//! Meaning of the signs of a hypervisor or a container. The code is pure.
 
-/// Where a guest betrays itself. Empty texts where a file is missing.
+/// Signs of a guest. Texts are empty if a file is missing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VmSigns {
-    /// The machine's architecture has the CPU flag `hypervisor` (x86), so its absence is a sign as well.
+    /// Whether the architecture has the CPU flag `hypervisor` (x86), so that its absence is a sign, too.
     pub(crate) flag_exists: bool,
     pub(crate) flag: bool,
     /// `/sys/hypervisor/type`.
@@ -16,7 +16,7 @@ pub(crate) struct VmSigns {
     pub(crate) device_tree: String,
 }
 
-/// Words in the DMI names, and the hypervisor that prints them. A more special word stands before a more general one.
+/// Words in the DMI names, with their hypervisor. More specific words come before more general ones.
 const DMI_WORDS: [(&str, &str); 13] = [
     ("vmware", "vmware"),
     ("virtualbox", "virtualbox"),
@@ -36,7 +36,7 @@ const DMI_WORDS: [(&str, &str); 13] = [
 /// The hypervisor's name; `None` on bare metal.
 pub(crate) fn virtualization(signs: &VmSigns) -> Option<String> {
     let dmi = signs.dmi.to_lowercase();
-    // A cloud's bare machine has the cloud's DMI names. Only the product's name and the missing flag tell.
+    // A cloud's bare-metal machine has the cloud's DMI names. Only the product's name and the missing flag identify it.
     let bare = (signs.flag_exists && !signs.flag) || dmi.lines().any(|line| line.trim().ends_with(".metal"));
     let typed = Some(signs.hypervisor_type.trim()).filter(|name| !name.is_empty());
     if let Some(name) = typed {
@@ -51,7 +51,7 @@ pub(crate) fn virtualization(signs: &VmSigns) -> Option<String> {
     by_dmi.or(by_rest).or(unnamed).map(str::to_owned)
 }
 
-/// A guest without DMI (small hypervisors have none) still gets the clock of its hypervisor.
+/// A guest without DMI (small hypervisors have none) still has the clock of its hypervisor.
 fn by_clock(clock_sources: &str) -> Option<&'static str> {
     clock_sources.split_whitespace().find_map(|clock| match clock {
         "kvm-clock" => Some("kvm"),
@@ -68,14 +68,14 @@ fn by_device_tree(compatible: &str) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// Where a container betrays itself.
+/// Signs of a container.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ContainerSigns {
-    /// `/.dockerenv` is there.
+    /// Whether `/.dockerenv` exists.
     pub(crate) docker_file: bool,
-    /// `/run/.containerenv` is there.
+    /// Whether `/run/.containerenv` exists.
     pub(crate) podman_file: bool,
-    /// `/var/run/secrets/kubernetes.io` is there, or `KUBERNETES_SERVICE_HOST` is set.
+    /// Whether `/var/run/secrets/kubernetes.io` exists, or `KUBERNETES_SERVICE_HOST` is set.
     pub(crate) kubernetes: bool,
     /// `/run/systemd/container`, which names the manager.
     pub(crate) systemd: String,
@@ -83,7 +83,7 @@ pub(crate) struct ContainerSigns {
     pub(crate) cgroup: String,
 }
 
-/// Words in the path of the first process' control group.
+/// Words in the path of the first process's control group.
 const CGROUP_WORDS: [(&str, &str); 6] = [
     ("kubepods", "kubernetes"),
     ("libpod", "podman"),
@@ -93,11 +93,11 @@ const CGROUP_WORDS: [(&str, &str); 6] = [
     ("garden", "garden"),
 ];
 
-/// The container manager's name; `None` outside of a container.
+/// The container manager's name; `None` outside a container.
 pub(crate) fn container(signs: &ContainerSigns) -> Option<String> {
     let by_cgroup = CGROUP_WORDS.iter().find(|(word, _)| signs.cgroup.contains(word)).map(|(_, name)| *name);
     let by_systemd = Some(signs.systemd.trim()).filter(|name| !name.is_empty());
-    // A pod's container also has the files of the engine below it, so the larger thing is asked for first.
+    // A pod's container also has the files of the engine below it, so Kubernetes is checked first.
     if signs.kubernetes {
         return Some("kubernetes".to_owned());
     }

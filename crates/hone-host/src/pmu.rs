@@ -1,5 +1,5 @@
-//! Hardware counters, found by opening them. A tool that lists events is no evidence: the list comes from the CPU's
-//! model number, and a virtual machine has the number without the counters.
+//! Hardware counters, found by opening them. A tool's list of events proves nothing: it comes from the CPU's model number, and a virtual
+//! machine has the number without the counters.
 
 use std::hint::black_box;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use hone_record::PmuState;
 
-/// What the kernel said to the two questions. An error is the number of `errno`.
+/// The kernel's answers to the two attempts. An error is an `errno` number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PmuAnswers {
     /// Instructions counted over a short loop of this thread, or why the counter did not open.
@@ -16,7 +16,7 @@ pub struct PmuAnswers {
     pub branches: Result<(), i32>,
 }
 
-/// What this machine's kernel lets this process open, in user mode, on itself.
+/// Events that this machine's kernel lets this process open, in user mode, for itself.
 pub fn probe() -> PmuState {
     judge(ask())
 }
@@ -33,10 +33,10 @@ fn number(error: io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// What the answers mean. Pure.
+/// Meaning of the answers. The code is pure.
 ///
-/// A counter that opens and stays at zero is none: virtual machines have been seen with dead counters. Lack of rights
-/// says nothing about the hardware, so it has a state of its own.
+/// A counter that opens and stays at zero does not count: some virtual machines have dead counters. A lack of rights says nothing about the
+/// hardware, so it has a state of its own.
 pub fn judge(answers: PmuAnswers) -> PmuState {
     match answers.instructions {
         Ok(0) => PmuState::None,
@@ -79,7 +79,7 @@ const FLAG_EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const OPEN_CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
 impl Attributes {
-    /// User mode only: that is all an ordinary user may have, and all that a build can change.
+    /// User mode only: ordinary users may count only this, and a build can change only this.
     fn in_user_mode(config: u64) -> Self {
         Self {
             kind: TYPE_HARDWARE,
@@ -94,7 +94,7 @@ impl Attributes {
         Self::in_user_mode(HARDWARE_INSTRUCTIONS)
     }
 
-    /// Opened disabled: it is only asked whether it would work.
+    /// Opened disabled, since the question is only whether it opens.
     fn branch_records() -> Self {
         let cycles = Self::in_user_mode(HARDWARE_CPU_CYCLES);
         Self {
@@ -107,7 +107,7 @@ impl Attributes {
     }
 }
 
-/// Opens an event on the calling thread, on whatever core it runs.
+/// Opens an event on the calling thread, on any core.
 fn open(attributes: &Attributes) -> io::Result<OwnedFd> {
     let (this_thread, any_core, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
     // SAFETY: the structure is as long as its `size` field says and outlives the call; the kernel only reads it (and
@@ -126,7 +126,7 @@ fn open(attributes: &Attributes) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     let descriptor = i32::try_from(answer).map_err(io::Error::other)?;
-    // SAFETY: the kernel has just made this descriptor for us, nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor for us, and it has no other owner.
     let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
     debug_assert!(owned.as_raw_fd() >= 0);
     Ok(owned)

@@ -1,4 +1,4 @@
-//! Which process of this machine listens on an address, so that its CPU can be measured without being told its pid.
+//! The process of this machine that listens on an address, so that its CPU can be measured without a given pid.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,33 +8,33 @@ use std::path::Path;
 use crate::error::HostError;
 use crate::kernel_text::{self, Socket};
 
-/// Who listens on an address.
+/// Listener on an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listener {
     /// A process of this machine.
     Process {
-        /// Where several processes share the socket, the one that made the others.
+        /// If several processes share the socket, the one that created the others.
         pid: u32,
         /// Its program's name, at most 15 bytes.
         program: String,
     },
-    /// A process that only passes the bytes on, into a container or to another machine. Its CPU is not the service's.
+    /// A process that only forwards the bytes, into a container or to another machine. Its CPU is not the service's.
     Forwarder {
         /// The process.
         pid: u32,
         /// Its program's name.
         program: String,
     },
-    /// A socket listens, but its owner can't be seen: another user's process, or one outside of this container.
+    /// A socket listens, but its owner is invisible: another user's process, or one outside this container.
     Hidden,
-    /// The address belongs to this machine, and nothing listens on it.
+    /// The address belongs to this machine, and no process listens on it.
     Nobody,
     /// The address does not belong to this machine.
     Elsewhere,
 }
 
 impl Listener {
-    /// The process whose CPU is the service's.
+    /// The process with the service's CPU.
     pub fn pid(&self) -> Option<u32> {
         match self {
             Self::Process { pid, .. } => Some(*pid),
@@ -43,7 +43,7 @@ impl Listener {
     }
 }
 
-/// Programs that listen in place of a service: published ports of containers, and tunnels.
+/// Programs that listen in place of a service: published container ports, and tunnels.
 const FORWARDERS: [&str; 10] = [
     "docker-proxy",
     "rootlessport",
@@ -57,10 +57,10 @@ const FORWARDERS: [&str; 10] = [
     "socat",
 ];
 
-/// Who listens on an address.
+/// The listener on an address.
 ///
 /// # Errors
-/// When the tables of sockets in `/proc/net` can't be read.
+/// Returns an error when the socket tables in `/proc/net` can't be read.
 pub fn listener(address: SocketAddr) -> Result<Listener, HostError> {
     listener_under(Path::new("/"), address)
 }
@@ -88,7 +88,7 @@ pub fn program_of(pid: u32) -> Option<String> {
     kernel_text::process_stat(&String::from_utf8_lossy(&text)).map(|stat| stat.program)
 }
 
-/// The programs of a process's tree that listen on a TCP port, by name, each once.
+/// The programs in a process's tree that listen on a TCP port, by name, each once.
 pub fn listeners_below(pid: u32) -> Vec<String> {
     let root = Path::new("/");
     let inodes: Vec<u64> =
@@ -126,7 +126,7 @@ fn is_local(root: &Path, ip: IpAddr) -> bool {
     }
 }
 
-/// The sockets that a connection to the address can reach: those bound to it, else those bound to every address.
+/// The sockets that a connection to the address can reach: those bound to it, otherwise those bound to every address.
 fn inodes_for(root: &Path, address: SocketAddr) -> Result<Vec<u64>, HostError> {
     let first = root.join("proc/net/tcp");
     fs::metadata(&first).map_err(|source| HostError::Read { path: first, source })?;
@@ -138,7 +138,7 @@ fn inodes_for(root: &Path, address: SocketAddr) -> Result<Vec<u64>, HostError> {
     let (mut exact, mut general) = (Vec::new(), Vec::new());
     for socket in with_port {
         let bound = bound_to(socket);
-        // A socket on `::` takes IPv4 as well, unless it was told not to, which the table does not show.
+        // A socket on `::` accepts IPv4 as well, unless that is disabled, which the table does not show.
         if bound == wanted || wanted.is_unspecified() {
             exact.push(socket.inode);
         } else if bound.is_unspecified() && (bound.is_ipv6() || wanted.is_ipv4()) {
@@ -148,7 +148,7 @@ fn inodes_for(root: &Path, address: SocketAddr) -> Result<Vec<u64>, HostError> {
     Ok(if exact.is_empty() { general } else { exact })
 }
 
-/// Of the processes that hold one of the sockets, one whose parent does not: workers inherit it.
+/// Of the processes with one of the sockets, one whose parent does not have it: workers inherit it.
 fn oldest_holder(root: &Path, inodes: &[u64]) -> Option<(u32, String)> {
     let mut holders = BTreeMap::new();
     for pid in pids(root) {
@@ -168,7 +168,7 @@ fn pids(root: &Path) -> Vec<u32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Whether a folder of descriptors holds a link to one of the sockets. Processes of other users can't be looked into.
+/// Whether a folder of descriptors has a link to one of the sockets. Processes of other users can't be inspected.
 fn holds(folder: &Path, inodes: &[u64]) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     entries
@@ -259,7 +259,7 @@ mod tests {
         let everywhere = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         let port = everywhere.local_addr().unwrap().port();
         assert_eq!(listener((Ipv4Addr::LOCALHOST, port).into()).unwrap().pid(), Some(std::process::id()));
-        // Documentation addresses (RFC 5737) belong to nobody's machine.
+        // Documentation addresses (RFC 5737) belong to no machine.
         assert_eq!(listener((Ipv4Addr::new(203, 0, 113, 1), port).into()).unwrap(), Listener::Elsewhere);
     }
 }

@@ -1,11 +1,11 @@
-//! Pressure stall information: how long some task of the machine waited for a resource, from the totals that the kernel keeps
-//! (microseconds since boot), so that a share belongs to a window and not to the kernel's own averages.
+//! Pressure stall information: how long some task of the machine waited for a resource. It uses the kernel's totals (microseconds since
+//! boot), so that a share belongs to a window and not to the kernel's own averages.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What the kernel keeps pressure of.
+/// Resources with pressure information.
 const RESOURCES: [&str; 3] = ["cpu", "io", "memory"];
 
 /// The totals at a moment.
@@ -15,8 +15,7 @@ pub struct Pressure {
     waited_us: BTreeMap<String, u64>,
 }
 
-/// The totals of the machine under `root`; without any on kernels that keep none (older than 4.20, or built or started
-/// without).
+/// The totals of the machine under `root`; empty on kernels without them (older than 4.20, or built or started without).
 pub fn sample(root: &Path) -> Pressure {
     let total = |resource: &&str| {
         let text = std::fs::read_to_string(root.join("proc/pressure").join(resource)).ok()?;
@@ -25,7 +24,7 @@ pub fn sample(root: &Path) -> Pressure {
     Pressure { at: Instant::now(), waited_us: RESOURCES.iter().filter_map(total).collect() }
 }
 
-/// Share of the time between two samples in which some task waited, 0 to 1, for each resource that both have.
+/// Share of the time between two samples in which some task waited, 0 to 1, for each resource in both.
 pub fn between(before: &Pressure, after: &Pressure) -> BTreeMap<String, f64> {
     shares(&before.waited_us, &after.waited_us, after.at.saturating_duration_since(before.at))
 }

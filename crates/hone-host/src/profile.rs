@@ -1,5 +1,5 @@
-//! Profiles: which knobs shall have which values, with the reason and the source of each. Hone's own are embedded; users
-//! write theirs in the same form.
+//! Profiles: wanted values of knobs, with the reason and the source of each. Hone embeds its own profiles; users write theirs in the same
+//! form.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,84 +14,84 @@ pub const OWN: [(&str, &str); 5] = [
     ("throughput", include_str!("../profiles/throughput.toml")),
 ];
 
-/// A set of values that somebody recommends.
+/// A set of recommended values.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// What it is for.
+    /// Purpose of the profile.
     pub about: String,
     /// The values.
     pub knobs: Vec<Wish>,
 }
 
-/// A value that a knob shall have.
+/// A wanted value of a knob.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wish {
-    /// The knob's name.
+    /// Name of the knob.
     pub name: String,
     /// The value.
     pub value: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Who says so.
+    /// Source of the recommendation.
     pub source: String,
-    /// Whether a larger number is as good.
+    /// Whether a larger number is accepted, too.
     #[serde(default)]
     pub at_least: bool,
-    /// Of which disks.
+    /// The disks that it applies to.
     #[serde(default)]
     pub only: Only,
 }
 
-/// Of which disks a wish is.
+/// The disks that a wish applies to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Only {
-    /// Of all.
+    /// All disks.
     #[default]
     All,
-    /// Of those with several hardware queues, which order requests by themselves.
+    /// Disks with several hardware queues, which order requests themselves.
     SeveralQueues,
 }
 
 impl Only {
-    /// Whether it is of every disk.
+    /// Whether it applies to every disk.
     pub fn is_all(&self) -> bool {
         *self == Self::All
     }
 }
 
-/// Why a text is no profile.
+/// Reasons why a text is not a profile.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// Not the form.
+    /// The text has another form.
     #[error("the profile {name} can't be read: {why}")]
     Form {
-        /// Its name.
+        /// Name of the profile.
         name: String,
-        /// What is wrong, and where.
+        /// The problem, and its place.
         why: String,
     },
-    /// A knob that Hone does not know.
-    #[error("the profile {name} names {knob}, which is no knob of Hone's; `hone host status` lists them")]
+    /// Hone does not know a knob.
+    #[error("the profile {name} names the unknown knob {knob}\n  next: hone host status lists all knobs")]
     Unknown {
         /// The profile.
         name: String,
         /// The knob.
         knob: String,
     },
-    /// The same knob twice, or both of a pair of which one switches the other off.
-    #[error("the profile {name} sets {knob} twice, or with another one that switches it off")]
+    /// A knob occurs twice, or both of a pair occur, of which one disables the other.
+    #[error("the profile {name} sets {knob} twice, or together with another knob that disables it")]
     Twice {
         /// The profile.
         name: String,
         /// The knob.
         knob: String,
     },
-    /// A floor for a knob that is no number.
-    #[error("the profile {name} wants at least `{value}` of {knob}, which has to be a number")]
+    /// A minimum for a knob that is not a number.
+    #[error("the profile {name} wants at least `{value}` of {knob}, but only a number can have a minimum")]
     Floor {
         /// The profile.
         name: String,
@@ -105,16 +105,16 @@ pub enum ProfileError {
 /// Reads a profile.
 ///
 /// # Errors
-/// When its form, a knob or a value is not one.
+/// Returns an error when its form, a knob or a value is invalid.
 pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
     let form = |error: toml::de::Error| ProfileError::Form { name: name.to_owned(), why: error.to_string() };
     checked(name, toml::from_str(text).map_err(form)?)
 }
 
-/// A profile in itself, wherever its values come from.
+/// Checks a profile by itself, from any source.
 ///
 /// # Errors
-/// When a knob or a value is not one.
+/// Returns an error when a knob or a value is invalid.
 pub fn checked(name: &str, profile: Profile) -> Result<Profile, ProfileError> {
     let mut paths = std::collections::BTreeSet::new();
     for wish in &profile.knobs {
@@ -135,15 +135,15 @@ pub fn checked(name: &str, profile: Profile) -> Result<Profile, ProfileError> {
     Ok(profile)
 }
 
-/// The text of a profile that wants what a plan would have changed, as `hone host plan --json` tells it. What a disk of the
-/// planned host was to get, the disks of the others get, too.
+/// The text of a profile with the changes of a plan, from the output of `hone host plan --json`. Values for a disk of the planned host
+/// apply to the disks of other hosts, too.
 ///
 /// # Errors
-/// What is missing in the record.
+/// Returns the missing part of the record.
 pub fn of_plan(record: &serde_json::Value) -> Result<String, String> {
     let rows = record.pointer("/body/rows").and_then(serde_json::Value::as_array);
     let rows = rows.filter(|_| record.get("kind").is_some_and(|kind| kind == "host-plan"));
-    let rows = rows.ok_or("it is no plan; `hone host plan --json` prints one")?;
+    let rows = rows.ok_or("it is not a plan\n  next: hone host plan --json prints one")?;
     let mut knobs = toml::value::Array::new();
     let mut seen = std::collections::BTreeSet::new();
     for row in rows {
@@ -166,7 +166,7 @@ pub fn of_plan(record: &serde_json::Value) -> Result<String, String> {
             let value = value.ok_or_else(|| format!("the row of {title} has no {key}"))?;
             wish.insert(key.to_owned(), value.to_owned().into());
         }
-        // Without them another host's larger value would be lowered, and disks be set that were not meant.
+        // Without these, a larger value of another host would be lowered, and disks be set that the plan excludes.
         if row.get("at_least").and_then(serde_json::Value::as_bool) == Some(true) {
             wish.insert("at_least".to_owned(), true.into());
         }
@@ -176,10 +176,9 @@ pub fn of_plan(record: &serde_json::Value) -> Result<String, String> {
         knobs.push(wish.into());
     }
     if knobs.is_empty() {
-        return Err("it would have changed nothing".to_owned());
+        return Err("the plan has no change".to_owned());
     }
-    let about =
-        record.pointer("/body/about").and_then(serde_json::Value::as_str).unwrap_or("a plan that was kept");
+    let about = record.pointer("/body/about").and_then(serde_json::Value::as_str).unwrap_or("a saved plan");
     let profile =
         toml::Table::from_iter([("about".to_owned(), about.into()), ("knobs".to_owned(), knobs.into())]);
     toml::to_string(&profile).map_err(|error| error.to_string())
@@ -224,10 +223,10 @@ mod tests {
         let planned = crate::plan::plan(&kernel, "p", &profile, &data, &facts);
         let record = serde_json::json!({"kind": "host-plan", "body": planned});
         assert_eq!(parse("p", &of_plan(&record).unwrap()).unwrap().knobs, profile.knobs);
-        assert!(of_plan(&serde_json::json!({"kind": "host-status"})).unwrap_err().contains("no plan"));
+        assert!(of_plan(&serde_json::json!({"kind": "host-status"})).unwrap_err().contains("not a plan"));
         let nothing =
             serde_json::json!({"kind": "host-plan", "body": {"rows": [row("vm.dirty_ratio", "keep")]}});
-        assert!(of_plan(&nothing).unwrap_err().contains("changed nothing"));
+        assert!(of_plan(&nothing).unwrap_err().contains("has no change"));
     }
 
     #[test]
@@ -236,9 +235,9 @@ mod tests {
             format!("[[knobs]]\nname = \"{name}\"\nvalue = \"1\"\nreason = \"r\"\nsource = \"s\"\n{rest}")
         };
         let error = |body: &str| parse("mine", &format!("about = \"a\"\n{body}")).unwrap_err().to_string();
-        assert!(error(&wish("vm.swapiness", "")).contains("vm.swapiness, which is no knob"));
+        assert!(error(&wish("vm.swapiness", "")).contains("the unknown knob vm.swapiness"));
         assert!(error(&(wish("vm.dirty_ratio", "") + &wish("vm.dirty_bytes", ""))).contains("twice"));
-        assert!(error(&wish("queue.scheduler", "at_least = true")).contains("has to be a number"));
+        assert!(error(&wish("queue.scheduler", "at_least = true")).contains("only a number"));
         assert!(error(&wish("vm.swappiness", "color = 1")).contains("color"));
     }
 

@@ -1,4 +1,4 @@
-//! Which knobs can't matter on this host for this broker, by what can be seen before anything is changed.
+//! Knobs that can't matter on this host for this broker, by facts that are visible before any change.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,53 +7,53 @@ use serde::Serialize;
 
 use crate::kernel::Kernel;
 
-/// What was seen of the host and its broker. `None` is "could not be seen", and nothing follows from it.
+/// Facts about the host and its broker. `None` means "unknown", and nothing follows from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Facts {
     /// Swap space, in bytes.
     pub swap_bytes: Option<u64>,
-    /// Where it is, by the names that `/proc/swaps` has.
+    /// Its devices, by their names in `/proc/swaps`.
     pub swap_devices: Vec<String>,
-    /// A page, in KiB.
+    /// Size of a page, in KiB.
     pub page_kib: Option<u64>,
-    /// A huge page, in bytes.
+    /// Size of a huge page, in bytes.
     pub huge_page_bytes: Option<u64>,
-    /// Dirty pages now, and the number at which writers have to wait.
+    /// Dirty pages now, and the number from which writers wait.
     pub dirty_pages: Option<(u64, u64)>,
-    /// Processes with files open below the data folder.
+    /// Processes with open files below the data folder.
     pub brokers: Vec<Broker>,
     /// Memory of these processes in huge pages, in bytes.
     pub huge_bytes: Option<u64>,
-    /// Since boot: waits for compaction, and huge pages that were asked for in vain.
+    /// Counts since boot: waits for compaction, and failed requests for huge pages.
     pub compaction: Option<(u64, u64)>,
-    /// What the kernel's command line says of huge pages.
+    /// The kernel command line's words about huge pages.
     pub huge_pages_at_boot: Option<String>,
-    /// Whether the kernel's settings can't be written because of how they are mounted.
+    /// Whether the mounts prevent writing kernel settings.
     pub sys_is_read_only: bool,
     /// The active profile of tuned.
     pub tuned_profile: Option<String>,
     /// The unit of Redpanda's own tuner that runs at each boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tuner_unit: Option<String>,
-    /// The manager of the container that this is.
+    /// The container manager, inside a container.
     pub container: Option<String>,
 }
 
-/// A process that has files of the data folder open.
+/// A process with open files of the data folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Broker {
     /// Its id.
     pub pid: u32,
-    /// Its program.
+    /// Name of its program.
     pub program: String,
     /// Files open for reading or writing below the data folder.
     pub files: u64,
-    /// Of these, past the page cache (O_DIRECT).
+    /// Those of them that bypass the page cache (O_DIRECT).
     pub direct_files: u64,
 }
 
-/// `O_DIRECT` as the kernel of the machine that is looked at writes it into fdinfo, which need not be the one we run on: where x86
-/// has it, Arm has `O_DIRECTORY`, and the other way round (arch/*/include/uapi/asm/fcntl.h).
+/// `O_DIRECT` as the kernel of the observed machine writes it into fdinfo. That machine need not be the running one: Arm has `O_DIRECTORY`
+/// at x86's value, and the other way round (arch/*/include/uapi/asm/fcntl.h).
 fn direct_flag(cpuinfo: &str) -> u64 {
     const ARM: u64 = 0o200_000;
     const X86: u64 = 0o40_000;
@@ -66,7 +66,7 @@ fn direct_flag(cpuinfo: &str) -> u64 {
     }
 }
 
-/// Looks at the host, and at the processes that use a folder.
+/// Collects facts about the host, and about the processes that use a folder.
 pub fn look(kernel: &dyn Kernel, root: &Path, data: Option<&Path>) -> Facts {
     let read = |path: &str| kernel.read(path).ok();
     let direct = direct_flag(&read("proc/cpuinfo").unwrap_or_default());
@@ -99,7 +99,7 @@ pub fn look(kernel: &dyn Kernel, root: &Path, data: Option<&Path>) -> Facts {
     }
 }
 
-/// Where a target of systemd wants `redpanda-tuner.service`, which Redpanda's package enables; `rpk redpanda tune all` is in it.
+/// A systemd target that wants `redpanda-tuner.service`, which Redpanda's package enables; it runs `rpk redpanda tune all`.
 fn tuner_unit(kernel: &dyn Kernel) -> Option<String> {
     const UNITS: &str = "etc/systemd/system";
     const TUNER: &str = "redpanda-tuner.service";
@@ -124,7 +124,7 @@ pub(crate) fn counter(vmstat: &str, name: &str) -> Option<u64> {
     vmstat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.trim().parse().ok()
 }
 
-/// Whether `/sys` or `/proc/sys` is mounted read-only; the last mount of a place is the one that counts.
+/// Whether `/sys` or `/proc/sys` is mounted read-only; the last mount of a place counts.
 fn is_read_only(mountinfo: &str) -> bool {
     let options = |place: &str| {
         mountinfo.lines().rev().find_map(|line| {
@@ -141,7 +141,7 @@ fn swap_devices(swaps: &str) -> Vec<String> {
     swaps.lines().skip(1).filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect()
 }
 
-/// Hosts have fewer processes; a foreign tree may not make us look for ever.
+/// Limit of processes, so that a foreign tree can't extend the search for ever.
 const MOST_PROCESSES: usize = 100_000;
 
 fn brokers(root: &Path, data: &Path, direct: u64) -> Vec<Broker> {
@@ -153,7 +153,7 @@ fn brokers(root: &Path, data: &Path, direct: u64) -> Vec<Broker> {
     brokers
 }
 
-/// A process with files open below the folder.
+/// A process with open files below the folder.
 fn broker(root: &Path, pid: u32, data: &Path, direct: u64) -> Option<Broker> {
     let folder = root.join(format!("proc/{pid}"));
     let mut broker = Broker { pid, ..Broker::default() };
@@ -181,7 +181,7 @@ fn flags_of(fdinfo: &str) -> Option<u64> {
     u64::from_str_radix(text.trim(), 8).ok()
 }
 
-/// Why a knob can't matter here; `None` when it may.
+/// Why a knob can't matter here; `None` if it may.
 pub fn cannot_matter(knob: &str, facts: &Facts) -> Option<String> {
     match knob {
         "vm.swappiness" => (facts.swap_bytes == Some(0)).then(|| "this host has no swap space".to_owned()),
@@ -192,28 +192,28 @@ pub fn cannot_matter(knob: &str, facts: &Facts) -> Option<String> {
     }
 }
 
-/// Only where all files that were seen are past the page cache.
+/// This holds only if all visible files bypass the page cache.
 fn past_the_cache(facts: &Facts) -> Option<String> {
     let (files, direct) = facts
         .brokers
         .iter()
         .fold((0_u64, 0_u64), |(files, direct), broker| (files + broker.files, direct + broker.direct_files));
     (files > 0 && files == direct)
-        .then(|| format!("the broker's {files} open files are all past the page cache (O_DIRECT)"))
+        .then(|| format!("the broker's {files} open files all bypass the page cache (O_DIRECT)"))
 }
 
 fn no_compaction(facts: &Facts) -> Option<String> {
     (facts.compaction == Some((0, 0)))
-        .then(|| "since boot nobody has waited for compaction, and no huge page was missing".to_owned())
+        .then(|| "since boot no task has waited for compaction, and no huge page was missing".to_owned())
 }
 
-/// What is worth knowing about a knob here; for people.
+/// Remarks about a knob on this host, for people.
 pub fn remark(knob: &str, facts: &Facts) -> Option<String> {
     match knob {
         "vm.dirty_ratio" => {
             let (dirty, limit) = facts.dirty_pages?;
             let share = dirty.saturating_mul(100).checked_div(limit)?;
-            Some(format!("dirty pages are at {share} % of the number at which writers wait"))
+            Some(format!("dirty pages are at {share} % of the number from which writers wait"))
         }
         "vm.swappiness" => swap_in_memory(facts),
         "transparent_hugepage.enabled" => huge_pages(facts),
@@ -225,31 +225,34 @@ pub fn remark(knob: &str, facts: &Facts) -> Option<String> {
 fn swap_in_memory(facts: &Facts) -> Option<String> {
     let all_in_memory = facts.swap_devices.iter().all(|device| device.starts_with("/dev/zram"));
     (all_in_memory && !facts.swap_devices.is_empty()).then(|| {
-        "swap is compressed memory (zram), where nobody waits for a disk: the kernel's own page suggests more than 100 for it, not less"
+        "swap is compressed memory (zram), so no task waits for a disk: the kernel's documentation suggests \
+         more than 100 for it, not less"
             .to_owned()
     })
 }
 
-/// On x86 and on Arm with pages of 4 KiB.
+/// This applies to x86, and to Arm with pages of 4 KiB.
 const USUAL_HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 fn huge_pages(facts: &Facts) -> Option<String> {
     let mut remarks = Vec::new();
     if let Some(bytes) = facts.huge_bytes.filter(|bytes| *bytes > 0) {
         remarks.push(format!(
-            "the broker has {:.1} GiB in huge pages now; what is set here decides what it gets at its next start",
+            "the broker has {:.1} GiB in huge pages now; this setting decides how much it gets at its next \
+             start",
             bytes as f64 / f64::from(1_u32 << 30)
         ));
     }
     if let Some(bytes) = facts.huge_page_bytes.filter(|bytes| *bytes > USUAL_HUGE_PAGE_BYTES) {
         remarks.push(format!(
-            "a huge page is {} MiB on this kernel: memory that is touched here and there takes many times its size",
+            "a huge page has {} MiB on this kernel: sparsely used memory takes many times its size",
             bytes >> 20
         ));
     }
     if let Some(value) = &facts.huge_pages_at_boot {
         remarks.push(format!(
-            "the kernel's command line says transparent_hugepage={value}: each boot begins with that, and tuned then leaves the setting alone"
+            "the kernel's command line has transparent_hugepage={value}: each boot begins with that, and \
+             tuned then leaves the setting unchanged"
         ));
     }
     (!remarks.is_empty()).then(|| remarks.join("; "))

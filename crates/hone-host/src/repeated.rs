@@ -1,13 +1,13 @@
-//! A look that a thread of its own repeats until somebody wants to know what was seen.
+//! A measurement that a separate thread repeats until its result is requested.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A look takes at most one part in so many of the time: one that is dear is repeated more rarely.
+/// A measurement takes at most this fraction of the time: an expensive one is repeated less often.
 const AT_MOST_ONE_IN: u32 = 50;
 
-/// Repeats a look at something; `T` is what the looks have found so far.
+/// Repeats a measurement; `T` is the result so far.
 #[derive(Debug)]
 pub struct Repeated<T> {
     /// Ends the thread when it is dropped.
@@ -16,7 +16,7 @@ pub struct Repeated<T> {
 }
 
 impl<T: Send + 'static> Repeated<T> {
-    /// Begins to look, and looks once more each time that `every` has passed. The thread has this name. `None` where none can be had.
+    /// Measures at once, and again each time that `every` has passed. The thread has this name. `None` if no thread can be started.
     pub fn start(
         name: &str,
         every: Duration,
@@ -37,7 +37,7 @@ impl<T: Send + 'static> Repeated<T> {
         Some(Self { stop, found })
     }
 
-    /// Looks a last time, and hands over what was found; `None` where a look panicked.
+    /// Measures a last time, and returns the result; `None` if a measurement panicked.
     pub fn stop(self) -> Option<T> {
         drop(self.stop);
         self.found.join().ok()

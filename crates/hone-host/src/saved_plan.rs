@@ -1,5 +1,5 @@
-//! A plan that was read by somebody and is made later, or elsewhere: it holds what every attribute that it would change said when
-//! it was made, and is refused when one says something else.
+//! A plan that was reviewed and is applied later, or elsewhere. It holds the value of every attribute that it would change at the time of
+//! planning, and is rejected if one has changed.
 
 use std::path::Path;
 
@@ -13,37 +13,44 @@ use crate::kernel::{Kernel, plain_value};
 use crate::knob::of_path;
 use crate::plan::Plan;
 
-/// A plan with what it was made from.
+/// A plan with its basis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedPlan {
     /// The plan.
     pub plan: Plan,
-    /// Every attribute that it can change, the kernel's release among them.
+    /// Value of every attribute that it can change, and the kernel's release.
     pub snapshot: Values,
-    /// SHA-256 of both, so that a plan has a name and an edited one is seen.
+    /// SHA-256 of both, which identifies the plan and reveals edits.
     pub hash: String,
 }
 
-/// Why a saved plan is not made.
+/// Reasons why a saved plan is rejected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SavedPlanError {
     /// It can't be read.
-    #[error("the plan can't be read: {0}; `hone host plan PROFILE --save FILE` writes one")]
+    #[error("the plan can't be read: {0}\n  next: save one with hone host plan PROFILE --save FILE")]
     Form(#[from] serde_json::Error),
-    /// Somebody has edited it.
-    #[error("the plan was edited after it was saved; make it anew with `hone host plan PROFILE --save FILE`")]
+    /// It was edited.
+    #[error(
+        "the plan was edited after it was saved\n  next: save a new one with hone host plan PROFILE --save \
+         FILE"
+    )]
     Edited,
-    /// It would write what Hone does not know.
-    #[error("the plan would write /{path}, which is no knob of this Hone; make it anew with this build")]
+    /// It writes an attribute that Hone does not know.
+    #[error(
+        "the plan writes /{path}, which this Hone does not know as a knob\n  next: save a new plan with \
+         this build"
+    )]
     Unknown {
-        /// The attribute.
+        /// Path of the attribute.
         path: String,
     },
-    /// The host is another one than it was made for.
-    #[error("the host has changed since the plan was made, so nothing is written: {}; look at a new plan first", .differences.join("; "))]
+    /// The host has changed since the plan.
+    #[error("the host has changed since the plan was made, so nothing is written: {}\n  next: review a new \
+        plan", .differences.join("; "))]
     Changed {
-        /// What differs.
+        /// The differences.
         differences: Vec<String>,
     },
 }
@@ -56,7 +63,7 @@ fn hash(plan: &Plan, snapshot: &Values) -> Result<String, serde_json::Error> {
 }
 
 fn values(kernel: &dyn Kernel, plan: &Plan) -> Values {
-    // With those that can't matter here: whoever makes the plan may want these, too.
+    // It includes knobs that can't matter, since the user may apply these, too.
     let mut paths = touched(&plan.steps(true));
     paths.push(RELEASE.to_owned());
     snapshot(kernel, &paths)
@@ -65,20 +72,20 @@ fn values(kernel: &dyn Kernel, plan: &Plan) -> Values {
         .collect()
 }
 
-/// A plan with what it was made from.
+/// A plan with its basis.
 ///
 /// # Errors
-/// When it has no form as text.
+/// Returns an error when it can't be serialized.
 pub fn save(kernel: &dyn Kernel, plan: Plan) -> Result<SavedPlan, serde_json::Error> {
     let snapshot = values(kernel, &plan);
     let hash = hash(&plan, &snapshot)?;
     Ok(SavedPlan { plan, snapshot, hash })
 }
 
-/// The plan, if it is whole and the host is still the one that it was made for.
+/// The plan, if it is unedited and the host has not changed.
 ///
 /// # Errors
-/// Otherwise, with what differs.
+/// Returns the differences otherwise.
 pub fn check(kernel: &dyn Kernel, saved: SavedPlan) -> Result<Plan, SavedPlanError> {
     if hash(&saved.plan, &saved.snapshot)? != saved.hash {
         return Err(SavedPlanError::Edited);
@@ -88,12 +95,12 @@ pub fn check(kernel: &dyn Kernel, saved: SavedPlan) -> Result<Plan, SavedPlanErr
     }
     let mut differences: Vec<String> =
         saved.plan.devices().iter().filter(|disk| !is_there(kernel, disk)).map(another).collect();
-    let says = |value: Option<&String>| value.map_or("(not there)", String::as_str).to_owned();
+    let says = |value: Option<&String>| value.map_or("(missing)", String::as_str).to_owned();
     let now = values(kernel, &saved.plan);
     for (path, then) in &saved.snapshot {
         let found = now.get(path).cloned().flatten();
         if found != *then {
-            differences.push(format!("/{path} said {}, now {}", says(then.as_ref()), says(found.as_ref())));
+            differences.push(format!("/{path} was {}, now {}", says(then.as_ref()), says(found.as_ref())));
         }
     }
     if differences.is_empty() { Ok(saved.plan) } else { Err(SavedPlanError::Changed { differences }) }
@@ -103,7 +110,7 @@ fn another(disk: &Disk) -> String {
     format!("{} is another disk", disk.name)
 }
 
-/// Whether a name is one of a saved plan and not of a profile.
+/// Whether a name belongs to a saved plan and not to a profile.
 pub fn is_name(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|ending| ending == "json")
 }
@@ -158,10 +165,10 @@ mod tests {
     #[test]
     fn a_host_that_has_changed_does_not() {
         for (path, text, told) in [
-            ("proc/sys/vm/swappiness", "10\n", "/proc/sys/vm/swappiness said 60, now 10"),
+            ("proc/sys/vm/swappiness", "10\n", "/proc/sys/vm/swappiness was 60, now 10"),
             ("sys/block/nvme0n1/wwid", "eui.02\n", "nvme0n1 is another disk"),
             // Not asked for, but what the way back would have to restore.
-            ("sys/block/nvme0n1/queue/nr_requests", "64\n", "nr_requests said 256, now 64"),
+            ("sys/block/nvme0n1/queue/nr_requests", "64\n", "nr_requests was 256, now 64"),
             ("proc/sys/kernel/osrelease", "6.2.0\n", "osrelease"),
         ] {
             let root = host();

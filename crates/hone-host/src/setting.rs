@@ -1,20 +1,21 @@
-//! One setting of the kernel that a user names: a file under `/proc/sys` or `/sys/block`, read under a root. [`crate::commit`] sets it.
+//! One kernel setting that a user names: a file under `/proc/sys` or `/sys/block`, read under a root. [`crate::commit`] sets it.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::kernel::{Files, Kernel as _, plain_value};
 
-/// Why a setting can't be used.
+/// Reasons why a setting can't be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingError {
-    /// Not one of the places that hold settings.
+    /// The name is not a place of settings.
     #[error(
-        "`{text}` is no setting of the kernel; name a file under /proc/sys or /sys/block, or a sysctl as vm.swappiness"
+        "`{text}` is not a kernel setting\n  next: name a file under /proc/sys or /sys/block, or a sysctl \
+         such as vm.swappiness"
     )]
     Elsewhere {
-        /// What was asked for.
+        /// The given name.
         text: String,
     },
     /// The kernel refuses to read it.
@@ -22,7 +23,7 @@ pub enum SettingError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// What may help.
+        /// Possible help.
         hint: &'static str,
         /// The kernel's reason.
         source: io::Error,
@@ -40,7 +41,7 @@ impl Setting {
     /// A path under `/proc/sys` or `/sys/block`, or a sysctl's name with dots, under a root.
     ///
     /// # Errors
-    /// When it names anything else.
+    /// Returns an error when it names anything else.
     pub fn parse(root: &Path, text: &str) -> Result<Self, SettingError> {
         let attribute = if text.contains('/') {
             text.trim_start_matches('/').to_owned()
@@ -64,7 +65,7 @@ impl Setting {
     /// The value: of a list of choices (`none [mq-deadline]`) the chosen one; white space as single blanks.
     ///
     /// # Errors
-    /// When the file is not there or can't be read.
+    /// Returns an error when the file is missing or can't be read.
     pub fn read(&self) -> Result<String, SettingError> {
         let text = Files::new(&self.root).read(&self.attribute).map_err(|source| self.refused(source))?;
         Ok(plain_value(&text))
@@ -72,7 +73,7 @@ impl Setting {
 
     fn refused(&self, source: io::Error) -> SettingError {
         let hint = match source.kind() {
-            io::ErrorKind::PermissionDenied => " (it takes root, and a container that may)",
+            io::ErrorKind::PermissionDenied => " (this needs root, and in a container the permission)",
             io::ErrorKind::NotFound => " (this kernel does not have it)",
             _ => "",
         };

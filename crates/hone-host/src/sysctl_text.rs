@@ -1,5 +1,5 @@
-//! Lines of sysctl.d and sysctl.conf, as systemd and procps read them (sysctl.d(5)): names with dots or slashes, patterns of names, and
-//! a `-` in front of what may fail.
+//! Lines of sysctl.d and sysctl.conf, as systemd and procps read them (sysctl.d(5)): names with dots or slashes, patterns, and a leading
+//! `-` for lines that may fail.
 
 use std::collections::BTreeSet;
 
@@ -9,33 +9,33 @@ use crate::kernel::Kernel;
 /// A line that names a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Its number in the text, 1 being the first.
+    /// Line number from 1.
     pub(crate) number: usize,
     /// The attribute, or a pattern of attributes, without the leading `/`.
     pub(crate) path: String,
-    /// What it sets; `None` of a name alone (`-net.ipv4.conf.eth0.rp_filter`), which patterns then leave out.
+    /// The value; `None` for a name alone (`-net.ipv4.conf.eth0.rp_filter`), which patterns then leave out.
     pub(crate) value: Option<String>,
     /// Whether a write that fails is no error.
     pub(crate) may_fail: bool,
 }
 
-/// The attribute of a sysctl's name. Dots part it unless a slash comes first.
+/// The attribute of a sysctl's name. Dots separate its parts unless a slash comes first.
 pub(crate) fn path_of(name: &str) -> String {
     let name = name.trim().trim_start_matches('/').trim_start_matches("proc/sys/");
     let slashes = name.find('/').is_some_and(|slash| name.find('.').is_none_or(|dot| slash < dot));
-    // In a name with dots a slash is a dot of the attribute (an interface `eth0.1`), and the other way round.
+    // In a name with dots, a slash is a dot of the attribute (an interface `eth0.1`), and the other way round.
     let swapped = |c: char| match c {
         '.' => '/',
         '/' => '.',
         c => c,
     };
     let path: String = if slashes { name.to_owned() } else { name.chars().map(swapped).collect() };
-    // A name leads nowhere else.
+    // A name can't leave its folder.
     let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | "." | "..")).collect();
     format!("proc/sys/{}", parts.join("/"))
 }
 
-/// The line that a text of one line is; `None` of a remark, and of what names nothing.
+/// The setting in a one-line text; `None` for a remark, and for a text without a name.
 pub(crate) fn line(number: usize, text: &str) -> Option<Line> {
     let text = text.trim();
     if text.is_empty() || text.starts_with(['#', ';']) {
@@ -61,7 +61,7 @@ pub(crate) fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 
-/// Attributes that a pattern means on this host, part by part.
+/// Attributes that a pattern matches on this host, part by part.
 pub(crate) fn meant(kernel: &dyn Kernel, pattern: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     for part in pattern.split('/') {
@@ -81,7 +81,7 @@ pub(crate) fn meant(kernel: &dyn Kernel, pattern: &str) -> Vec<String> {
     found
 }
 
-/// What a line sets: where it stands among the lines that were given, the attribute, and the value.
+/// A setting of a line: its index among the given lines, the attribute, and the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wish {
     pub(crate) at: usize,
@@ -90,8 +90,8 @@ pub(crate) struct Wish {
     pub(crate) may_fail: bool,
 }
 
-/// What lines set, in their order; of two lines for one name the last one rules. A name without a pattern rules over patterns, wherever it
-/// stands, and a name alone keeps patterns away.
+/// Settings of lines, in order; the last of two lines for one name wins. A name without a pattern wins over patterns at any place, and a
+/// name alone excludes the attribute from patterns.
 pub(crate) fn wishes(kernel: &dyn Kernel, lines: &[Line]) -> Vec<Wish> {
     let named: BTreeSet<&str> =
         lines.iter().filter(|line| !is_pattern(&line.path)).map(|line| line.path.as_str()).collect();

@@ -1,5 +1,5 @@
-//! What the kernel keeps of each thread of a running process: CPU, waits for a core, switches, page faults. No privileges are needed for
-//! the processes of one's own user.
+//! Kernel statistics for each thread of a running process: CPU, waits for a core, switches, page faults. A user needs no privileges for
+//! their own processes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,23 +12,23 @@ use crate::error::HostError;
 /// The flag of the kernel's own threads (`PF_KTHREAD` of linux/sched.h).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// Whose process it is, and whether it can be looked at.
+/// The kind of a process, and whether it can be inspected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Who {
     /// A program, by its path.
     Program(PathBuf),
     /// A thread of the kernel's.
     Kernel,
-    /// It has ended, and nobody has waited for it yet.
+    /// It has ended, and its parent has not waited for it yet.
     Zombie,
-    /// This user may not look at it.
+    /// This user may not inspect it.
     Foreign,
 }
 
-/// Looks at a process.
+/// Inspects a process.
 ///
 /// # Errors
-/// [`HostError::Vanished`] when there is none; else when `/proc` can't be read.
+/// Returns [`HostError::Vanished`] when it does not exist, and another error when `/proc` can't be read.
 pub fn who(root: &Path, pid: u32) -> Result<Who, HostError> {
     let folder = root.join(format!("proc/{pid}"));
     let path = folder.join("stat");
@@ -52,7 +52,7 @@ pub fn who(root: &Path, pid: u32) -> Result<Who, HostError> {
     }
 }
 
-/// A thread at a moment; counts since its start.
+/// A thread at a moment; its counts begin with its start.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Now {
     name: String,
@@ -60,7 +60,7 @@ struct Now {
     user_ticks: u64,
     system_ticks: u64,
     page_faults: u64,
-    /// On a core and waiting for one, in nanoseconds; only kernels that keep it say it.
+    /// Time on a core and time waiting for one, in nanoseconds; only some kernels provide it.
     schedule_ns: Option<(u64, u64)>,
     switches: Option<(u64, u64)>,
 }
@@ -71,55 +71,55 @@ pub struct Threads {
     at: Instant,
     ticks_per_s: f64,
     threads: BTreeMap<u32, Now>,
-    /// Calls that read or wrote something.
+    /// Number of calls that read or wrote data.
     calls: Option<u64>,
 }
 
-/// What a thread did between two moments.
+/// Activity of a thread between two moments.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ThreadUse {
-    /// The kernel's number of it.
+    /// The kernel's id of the thread.
     pub tid: u32,
     /// Its name at the end.
     pub name: String,
     /// CPU time.
     pub cpu_s: f64,
-    /// Of it in the kernel; by ticks, which are of 10 ms mostly.
+    /// The part of it in the kernel, by ticks, mostly of 10 ms.
     pub system_s: f64,
-    /// Ready to run and without a core, where the kernel keeps it.
+    /// Time ready to run without a core, if the kernel provides it.
     pub queued_s: Option<f64>,
-    /// It gave the core up by itself.
+    /// Voluntary context switches: the thread waited for something.
     pub switches_voluntary: Option<u64>,
-    /// The core was taken from it.
+    /// Involuntary context switches: the thread lost its core.
     pub switches_involuntary: Option<u64>,
-    /// Pages that had to be mapped, or read.
+    /// Page faults.
     pub page_faults: u64,
 }
 
-/// What a process did between two moments.
+/// Activity of a process between two moments.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Used {
-    /// Between them.
+    /// Time between the moments.
     pub window_s: f64,
-    /// Threads that were there at the end.
+    /// Threads that existed at the end.
     pub threads: Vec<ThreadUse>,
-    /// Threads that ended meanwhile: what they did is not known.
+    /// Number of threads that ended meanwhile; their activity is unknown.
     pub ended: u64,
-    /// Calls that read or wrote something, of all threads.
+    /// Number of calls that read or wrote data, of all threads.
     pub reads_and_writes: Option<u64>,
 }
 
-/// Looks at all threads of a process.
+/// Samples all threads of a process.
 ///
 /// # Errors
-/// [`HostError::Vanished`] when it is not there any more; else when `/proc` can't be read.
+/// Returns [`HostError::Vanished`] when it has ended, and another error when `/proc` can't be read.
 pub fn sample(root: &Path, pid: u32) -> Result<Threads, HostError> {
     let folder = root.join(format!("proc/{pid}"));
     let tasks = folder.join("task");
     let at = Instant::now();
     let entries = fs::read_dir(&tasks).map_err(|source| vanished(pid, &tasks, source))?;
     let tids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    // Threads come and go; one that has gone by now is none.
+    // Threads come and go, so one that is gone by now is skipped.
     let threads: BTreeMap<u32, Now> =
         tids.filter_map(|tid| Some((tid, now(&tasks.join(tid.to_string()))?))).collect();
     if threads.is_empty() {
@@ -136,10 +136,10 @@ impl Threads {
     }
 }
 
-/// What happened between two looks at the same process.
+/// Activity between two samples of the same process.
 pub fn between(before: &Threads, after: &Threads) -> Used {
     let use_of = |(tid, now): (&u32, &Now)| {
-        // Another thread with the same number has another start.
+        // A different thread with the same id has another start time.
         let then = before.threads.get(tid).filter(|then| then.started == now.started);
         used(*tid, then.unwrap_or(&Now::nothing()), now, after.ticks_per_s)
     };
@@ -176,7 +176,7 @@ fn used(tid: u32, then: &Now, now: &Now, ticks_per_s: f64) -> ThreadUse {
 }
 
 impl Now {
-    /// Of a thread that was not there yet.
+    /// The counts of a thread that did not exist yet.
     fn nothing() -> Self {
         Self { schedule_ns: Some((0, 0)), switches: Some((0, 0)), ..Self::default() }
     }
@@ -194,11 +194,11 @@ fn now(folder: &Path) -> Option<Now> {
     Some(now)
 }
 
-/// See proc_pid_stat(5). The name may hold blanks and parentheses.
+/// See proc_pid_stat(5). The name may contain spaces and parentheses.
 fn of_stat(stat: &str) -> Option<Now> {
     let (head, tail) = stat.rsplit_once(')')?;
     let columns: Vec<&str> = tail.split_whitespace().collect();
-    // One that has ended stays until it is waited for, and does nothing any more.
+    // An ended thread stays until it is waited for, and is inactive.
     if matches!(columns.first(), Some(&("Z" | "X"))) {
         return None;
     }
@@ -214,7 +214,7 @@ fn of_stat(stat: &str) -> Option<Now> {
     })
 }
 
-/// On a core, waiting for one, and how often.
+/// Time on a core, time waiting for one, and number of switches.
 fn schedule(text: &str) -> Option<(u64, u64)> {
     let mut words = text.split_whitespace().map(str::parse);
     Some((words.next()?.ok()?, words.next()?.ok()?))

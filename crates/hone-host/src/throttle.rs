@@ -1,4 +1,4 @@
-//! CPU limits of control groups, and how often they stopped a process: of cgroup v2 (`cpu.max`, `throttled_usec`) and v1
+//! CPU limits of control groups, and how often they throttled a process. It covers cgroup v2 (`cpu.max`, `throttled_usec`) and v1
 //! (`cpu.cfs_quota_us`, `throttled_time`), as the kernel's Documentation/scheduler/sched-bwc.rst describes them.
 
 use std::collections::BTreeMap;
@@ -15,12 +15,12 @@ pub struct ThrottleSample {
     groups: BTreeMap<PathBuf, Throttling>,
 }
 
-/// Samples the groups that `pids` belong to, with all groups above them, as far as they can be seen from here.
+/// Samples the groups of `pids`, with all groups above them, as far as they are visible from here.
 pub fn sample(pids: &[u32]) -> ThrottleSample {
     sample_under(Path::new("/"), pids)
 }
 
-/// What happened between two samples: of the group in which most periods were cut short. `None` without a limit.
+/// Throttling between two samples, for the group with the most throttled periods. `None` without a limit.
 pub fn between(before: &ThrottleSample, after: &ThrottleSample) -> Option<Throttling> {
     let used = |(path, now): (&PathBuf, &Throttling)| {
         let then = before.groups.get(path)?;
@@ -49,9 +49,9 @@ fn sample_under(root: &Path, pids: &[u32]) -> ThrottleSample {
         let Some(mount) = mounts.iter().find(|mount| mount.is_unified == membership.is_unified) else {
             continue;
         };
-        // A container sees a part of the tree, mounted as if it were all.
+        // A container sees a part of the tree, mounted as if it were the whole.
         let Ok(inside) = Path::new(&membership.path).strip_prefix(&mount.shown) else { continue };
-        // A group outside of what is seen here is named by the way up to it.
+        // A group outside the visible part is named by the path up to it.
         if inside.components().any(|part| part == Component::ParentDir) {
             continue;
         }
@@ -65,7 +65,7 @@ fn sample_under(root: &Path, pids: &[u32]) -> ThrottleSample {
     ThrottleSample { groups }
 }
 
-/// The counters of a group; `None` where it has none, as the root of all groups.
+/// The counters of a group; `None` for a group without them, such as the root.
 fn counters(folder: &Path) -> Option<Throttling> {
     let text = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let limit_cores = match text("cpu.max") {

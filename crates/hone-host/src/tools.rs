@@ -1,31 +1,31 @@
-//! The programs that Hone can use: what each is for, how it tells its version, which version fits, how it is installed.
-//! Pure: whoever starts programs brings what was found.
+//! The programs that Hone can use: purpose, version check, accepted versions, and installation. The code is pure: the caller starts
+//! programs and passes their output.
 
 use hone_record::ToolReceipt;
 use serde::Serialize;
 
-/// How badly a program is wanted.
+/// Importance of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
-    /// A verb can't do its main job without it.
+    /// A verb can't do its main work without it.
     Required,
-    /// Some targets or some evidence need it.
+    /// Only some targets or some evidence need it.
     Optional,
 }
 
-/// Where to look for a program.
+/// Search path of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolFolders {
     /// In the folders of `PATH`.
     Path,
-    /// In the folder `bin` beside the one that `rustc --print target-libdir` names, and in `PATH` only after that:
-    /// the first one in `PATH` is often too old to read what rustc wrote.
+    /// In the folder `bin` next to the one that `rustc --print target-libdir` prints, and in `PATH` only after that. The first one in
+    /// `PATH` is often too old to read rustc's files.
     BesideRustc,
 }
 
-/// Which version of a program fits.
+/// Accepted versions of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Constraint {
     /// Every version.
@@ -36,17 +36,17 @@ pub enum Constraint {
     AtLeast(u32, u32),
 }
 
-/// Packages of the distributions, blank-separated. `{llvm}` stands for `-22` or the like, or for nothing when rustc's
-/// LLVM is not known. `None` where the distribution is not known to have one.
+/// Packages of the distributions, separated by spaces. `{llvm}` stands for `-22` or the like, or for nothing if rustc's LLVM is unknown.
+/// `None` if the distribution is not known to have one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packages {
     /// Debian.
     pub debian: Option<&'static str>,
     /// Ubuntu.
     pub ubuntu: Option<&'static str>,
-    /// Fedora, RHEL and their kin.
+    /// Fedora, RHEL and related distributions.
     pub dnf: Option<&'static str>,
-    /// Arch and its kin.
+    /// Arch and related distributions.
     pub pacman: Option<&'static str>,
 }
 
@@ -60,25 +60,25 @@ impl Packages {
     }
 }
 
-/// How a program gets onto the machine.
+/// Installation of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Install {
-    /// By the distribution's package manager; `otherwise` says what to do where it has no package.
+    /// By the distribution's package manager; `otherwise` is the advice for distributions without a package.
     Packages {
         /// The packages.
         packages: Packages,
-        /// For every other system.
+        /// Advice for every other system.
         otherwise: &'static str,
     },
-    /// By one command, the same everywhere.
+    /// By one command, the same on every system.
     Command(&'static str),
-    /// A part of the Rust toolchain: by a command of rustup where rustc came from it, else by packages.
+    /// As part of the Rust toolchain: by a rustup command if rustc came from rustup, otherwise by packages.
     Component {
         /// The command of rustup.
         command: &'static str,
-        /// Where rustc is the distribution's.
+        /// Packages if rustc is the distribution's.
         packages: Packages,
-        /// For every other system.
+        /// Advice for every other system.
         otherwise: &'static str,
     },
 }
@@ -86,21 +86,21 @@ pub enum Install {
 /// A program that Hone can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownTool {
-    /// Its plain name, as it stands in receipts.
+    /// Its plain name, as in receipts.
     pub name: &'static str,
-    /// Its file name. Tools of LLVM are also looked for with the major version behind it, see [`KnownTool::programs`].
+    /// Its file name. LLVM's tools are also searched with the major version appended, see [`KnownTool::programs`].
     pub program: &'static str,
-    /// What makes it print its version and exit.
+    /// Arguments that make it print its version and exit.
     pub version_args: &'static [&'static str],
-    /// Where to look for it.
+    /// Its search path.
     pub place: ToolFolders,
-    /// Which verbs want it, and for what.
+    /// The verbs that use it, and the purpose.
     pub wanted_for: &'static str,
-    /// How badly.
+    /// Its importance.
     pub need: Need,
-    /// Which version fits.
+    /// Accepted versions.
     pub constraint: Constraint,
-    /// How it is installed.
+    /// Its installation.
     pub install: Install,
 }
 
@@ -115,7 +115,7 @@ const EMULATOR: &str = "qemu-aarch64";
 #[cfg(not(target_arch = "aarch64"))]
 const EMULATOR: &str = "qemu-x86_64";
 
-/// What most of them have in common.
+/// Common values of most of them.
 const USUAL: KnownTool = KnownTool {
     name: "",
     program: "",
@@ -127,7 +127,7 @@ const USUAL: KnownTool = KnownTool {
     install: RUSTUP,
 };
 
-/// Every program that Hone can use, in the order in which a report shows them.
+/// Every program that Hone can use, in the order of the report.
 pub const KNOWN_TOOLS: [KnownTool; 12] = [
     KnownTool {
         name: "cargo",
@@ -161,13 +161,13 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
         program: "llvm-profdata",
         version_args: &["--version"],
         place: ToolFolders::BesideRustc,
-        wanted_for: "optimize: merging and proving of profiles",
+        wanted_for: "optimize: merging and checking of profiles",
         need: Need::Required,
         constraint: Constraint::LlvmOfRustc,
         install: Install::Component {
             command: "rustup component add llvm-tools",
             packages: Packages::new("llvm{llvm}", Some("llvm"), Some("llvm")),
-            otherwise: "install the tools of the same LLVM as rustc's",
+            otherwise: "install the tools of the same LLVM version as rustc's",
         },
     },
     KnownTool {
@@ -181,7 +181,8 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
                 Some("clang lld compiler-rt"),
                 Some("clang lld compiler-rt"),
             ),
-            otherwise: "install clang, lld and compiler-rt of the same LLVM as rustc's (https://apt.llvm.org for Debian and Ubuntu)",
+            otherwise: "install clang, lld and compiler-rt of the same LLVM version as rustc's \
+                (https://apt.llvm.org for Debian and Ubuntu)",
         },
         ..USUAL
     },
@@ -198,7 +199,7 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
     KnownTool {
         name: "perf",
         program: "perf",
-        wanted_for: "optimize and diagnose: sampled profiles, and counters where the machine has them",
+        wanted_for: "optimize and diagnose: sampled profiles, and counters if the machine has them",
         install: Install::Packages {
             packages: Packages {
                 debian: Some("linux-perf"),
@@ -213,7 +214,7 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
     KnownTool {
         name: "valgrind",
         program: "valgrind",
-        wanted_for: "diagnose and heatmap: they read what its callgrind writes",
+        wanted_for: "diagnose and heatmap: they read the output of its callgrind",
         install: Install::Packages {
             packages: Packages::same("valgrind"),
             otherwise: "install valgrind (https://valgrind.org)",
@@ -223,7 +224,7 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
     KnownTool {
         name: "qemu-user",
         program: EMULATOR,
-        wanted_for: "diagnose and optimize: an exact trace, where there are no counters",
+        wanted_for: "diagnose and optimize: an exact trace, if there are no counters",
         install: Install::Packages {
             packages: Packages::same("qemu-user"),
             otherwise: "install QEMU's user-mode emulators (https://www.qemu.org)",
@@ -235,7 +236,7 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
         program: "go",
         version_args: &["version"],
         wanted_for: "optimize and profile: Go targets",
-        // Profile-guided optimisation left its preview with Go 1.21 (release notes of Go 1.21).
+        // Profile-guided optimization left its preview with Go 1.21 (release notes of Go 1.21).
         constraint: Constraint::AtLeast(1, 21),
         install: Install::Packages {
             packages: Packages {
@@ -269,7 +270,7 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
         name: "kcat",
         program: "kcat",
         version_args: &["-V"],
-        wanted_for: "a second client to look into a topic with; no verb needs it",
+        wanted_for: "a second client to inspect a topic; no verb needs it",
         install: Install::Packages {
             packages: Packages::new("kcat", None, None),
             otherwise: "build it (https://github.com/edenhill/kcat)",
@@ -279,7 +280,7 @@ pub const KNOWN_TOOLS: [KnownTool; 12] = [
 ];
 
 impl KnownTool {
-    /// File names to look for, best first. Tools of LLVM carry their major version on Debian and its kin.
+    /// File names to search for, best first. LLVM's tools have their major version in the name on Debian and related distributions.
     pub fn programs(&self, rustc_llvm: Option<u32>) -> Vec<String> {
         let plain = self.program.to_owned();
         let is_llvm = self.constraint == Constraint::LlvmOfRustc || self.name.starts_with("llvm-");
@@ -289,7 +290,7 @@ impl KnownTool {
         }
     }
 
-    /// What is to be said about this program.
+    /// The report about this program.
     pub fn finding(&self, found: Option<ToolReceipt>, around: &Surroundings) -> ToolFinding {
         let fits = match &found {
             Some(receipt) => self.fit(&receipt.version, around.rustc_llvm),
@@ -312,9 +313,9 @@ impl KnownTool {
         match (self.constraint, number, rustc_llvm) {
             (Constraint::Any, _, _) => Fit::Fits,
             (_, None, _) => unreadable(),
-            (Constraint::LlvmOfRustc, _, None) => {
-                Fit::Mismatch { why: "the LLVM inside rustc is not known, so nothing can be said".to_owned() }
-            }
+            (Constraint::LlvmOfRustc, _, None) => Fit::Mismatch {
+                why: "the LLVM inside rustc is not known, so the version can't be checked".to_owned(),
+            },
             (Constraint::LlvmOfRustc, Some((major, _)), Some(wanted)) if major != wanted => {
                 Fit::Mismatch { why: self.why_same_llvm(major, wanted) }
             }
@@ -329,13 +330,13 @@ impl KnownTool {
     fn why_same_llvm(&self, found: u32, wanted: u32) -> String {
         if self.name == "clang" {
             format!(
-                "it is LLVM {found}, rustc is LLVM {wanted}: C and C++ inside a Cargo target can't share \
-                 rustc's profile and are named as left out"
+                "it is LLVM {found}, but rustc is LLVM {wanted}: C and C++ inside a Cargo target can't \
+                 share rustc's profile and are reported as left out"
             )
         } else {
             format!(
-                "it is LLVM {found}, rustc is LLVM {wanted}: it may reject rustc's raw profiles, or write a \
-                 profile that rustc can't read"
+                "it is LLVM {found}, but rustc is LLVM {wanted}: it may reject rustc's raw profiles, or \
+                 write a profile that rustc can't read"
             )
         }
     }
@@ -343,7 +344,7 @@ impl KnownTool {
     fn install_command(&self, around: &Surroundings) -> String {
         match self.install {
             Install::Command(command) => command.to_owned(),
-            // Without any rustc the next one will come from rustup.
+            // Without any rustc, the next one will come from rustup.
             Install::Component { command, .. } if around.rustup || around.rustc_llvm.is_none() => {
                 command.to_owned()
             }
@@ -365,9 +366,9 @@ fn packages_command(packages: Packages, otherwise: &str, around: &Surroundings) 
     let Some(names) = names else { return otherwise.to_owned() };
     let llvm = around.rustc_llvm.map(|major| format!("-{major}")).unwrap_or_default();
     let sudo = if around.as_root { "" } else { "sudo " };
-    // A distribution holds a few majors of LLVM, and rustc's is often newer than all of them.
+    // A distribution has a few major versions of LLVM, and rustc's is often newer than all of them.
     let elsewhere = if start == APT_INSTALL && names.contains("{llvm}") && !llvm.is_empty() {
-        "  # where the distribution lacks them: https://apt.llvm.org"
+        "  # if the distribution lacks them: https://apt.llvm.org"
     } else {
         ""
     };
@@ -376,12 +377,12 @@ fn packages_command(packages: Packages, otherwise: &str, around: &Surroundings) 
 
 const APT_INSTALL: &str = "apt-get install -y --no-install-recommends";
 
-/// What decides about fit and installation beside the program itself.
+/// Facts besides the program itself that decide about version and installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Surroundings {
     /// Major version of the LLVM inside rustc, see [`rustc_llvm_major`]; `None` without a rustc.
     pub rustc_llvm: Option<u32>,
-    /// How packages are installed here, see [`crate::observe::package_manager`].
+    /// Installation of packages here, see [`crate::observe::package_manager`].
     pub manager: PackageManager,
     /// Whether rustc came from rustup, which then installs its parts.
     pub rustup: bool,
@@ -389,7 +390,7 @@ pub struct Surroundings {
     pub as_root: bool,
 }
 
-/// How a distribution installs packages.
+/// Package manager of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PackageManager {
@@ -397,16 +398,16 @@ pub enum PackageManager {
     AptDebian,
     /// apt with Ubuntu's package names.
     AptUbuntu,
-    /// Fedora, RHEL and their kin.
+    /// Fedora, RHEL and related distributions.
     Dnf,
-    /// Arch and its kin.
+    /// Arch and related distributions.
     Pacman,
     /// Any other.
     Unknown,
 }
 
 impl PackageManager {
-    /// By the fields `ID` and `ID_LIKE` of `/etc/os-release`. The distribution's own name goes before its relatives'.
+    /// Chosen by the fields `ID` and `ID_LIKE` of `/etc/os-release`. The distribution's own name has priority over related names.
     pub fn of_distribution(id: &str, id_like: &str) -> Self {
         std::iter::once(id).chain(id_like.split_whitespace()).find_map(Self::of_word).unwrap_or(Self::Unknown)
     }
@@ -426,38 +427,38 @@ impl PackageManager {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fit {
-    /// There, and of a version that works.
+    /// The program exists, in an accepted version.
     Fits,
-    /// There, and of a version that does not work, or may not.
+    /// The program exists, but its version does not work, or may not.
     Mismatch {
-        /// In words.
+        /// The reason, in words.
         why: String,
     },
-    /// Not there, and a verb can't do its main job without it.
+    /// The program is missing, and a verb can't do its main work without it.
     Missing,
-    /// Not there, and only some targets or some evidence would need it.
+    /// The program is missing, but only some targets or some evidence need it.
     NotNeeded,
 }
 
-/// A program that was looked for.
+/// Result of the search for a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ToolFinding {
     /// Its plain name.
     pub name: &'static str,
-    /// Which verbs want it, and for what.
+    /// The verbs that use it, and the purpose.
     pub wanted_for: &'static str,
-    /// How badly.
+    /// Its importance.
     pub need: Need,
-    /// Path and version, when it is there.
+    /// Path and version, if it exists.
     pub found: Option<ToolReceipt>,
     /// Whether it can be used.
     pub fits: Fit,
-    /// The command that installs it, or what to do where none is known.
+    /// The command that installs it, or advice if no command is known.
     pub install: String,
 }
 
-/// The line of a version output that holds the version, without blanks around it: the first one with a number such as
-/// `22.1`, else the first line that is not empty. LLVM's tools and kcat begin with lines about themselves.
+/// The line of a version output with the version, trimmed: the first one with a number such as `22.1`, otherwise the first non-empty line.
+/// The first lines of LLVM's tools and kcat describe the programs.
 pub fn version_line(output: &str) -> &str {
     let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.clone().next().unwrap_or("");
@@ -543,9 +544,10 @@ mod tests {
         };
         assert_eq!(why("llvm-profdata", "LLVM version 22.1.2-rust-1.95.0-stable"), "");
         assert!(
-            why("llvm-profdata", "Debian LLVM version 14.0.6").starts_with("it is LLVM 14, rustc is LLVM 22")
+            why("llvm-profdata", "Debian LLVM version 14.0.6")
+                .starts_with("it is LLVM 14, but rustc is LLVM 22")
         );
-        assert!(why("clang", "Debian clang version 19.1.7").contains("named as left out"));
+        assert!(why("clang", "Debian clang version 19.1.7").contains("reported as left out"));
         assert_eq!(why("clang", "Debian clang version 22.1.8"), "");
         assert!(why("llvm-profdata", "LLVM (http://llvm.org/):").contains("can't be read"));
         assert_eq!(why("go", "go version go1.26.8 linux/amd64"), "");
@@ -568,7 +570,7 @@ mod tests {
         let check = |name: &str, manager: PackageManager, expected: &str| {
             assert_eq!(command(name, around(manager)), expected);
         };
-        let elsewhere = "  # where the distribution lacks them: https://apt.llvm.org";
+        let elsewhere = "  # if the distribution lacks them: https://apt.llvm.org";
         let apt = "sudo apt-get install -y --no-install-recommends";
         check("perf", PackageManager::AptDebian, &format!("{apt} linux-perf"));
         check(

@@ -1,5 +1,5 @@
-//! What rules of udev set on a disk when it appears: conditions that files decide are decided, others are taken for true and named, since
-//! a rule that may set a value is worth naming. Nothing is run.
+//! Settings that udev rules make on a disk when it appears. Conditions that files decide are evaluated. Others count as true and are
+//! reported, since a rule that may set a value is worth mentioning. The code runs nothing.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use crate::glob::is_meant;
 use crate::kernel::Kernel;
 use crate::sysctl_text;
 
-/// A piece of a rule: `ATTR{queue/scheduler}=="none"`.
+/// An element of a rule: `ATTR{queue/scheduler}=="none"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Piece {
     key: String,
-    /// What stands in braces behind the key.
+    /// Text in braces after the key.
     of: String,
     operator: String,
     value: String,
@@ -22,7 +22,7 @@ impl Piece {
         matches!(self.operator.as_str(), "==" | "!=")
     }
 
-    /// What it does, if it is about settings. `bdi/` is another way to the queue's readahead.
+    /// The action of an element, if it concerns settings. `bdi/` is another path to the queue's readahead.
     fn deed(&self) -> Option<Deed> {
         let value = || self.value.clone();
         match (self.key.as_str(), self.operator.as_str()) {
@@ -46,7 +46,7 @@ impl std::fmt::Display for Piece {
     }
 }
 
-/// What a rule does.
+/// Action of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Deed {
     /// It sets an attribute of the device, below the device's folder.
@@ -57,22 +57,22 @@ pub(crate) enum Deed {
     Command(String),
 }
 
-/// A deed of a rule for a device.
+/// An action of a rule for a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// The rule's first line, 1 being the first of the text.
+    /// The rule's first line, counted from 1.
     pub(crate) line: usize,
     pub(crate) deed: Deed,
     /// Conditions that only udev can decide.
     pub(crate) undecided: Vec<String>,
 }
 
-/// A rule that does something, for whatever device.
+/// A rule with an action, for any device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Doing {
     pub(crate) line: usize,
     pub(crate) deeds: Vec<Deed>,
-    /// Its conditions, as they stand there.
+    /// Its conditions, as written.
     pub(crate) conditions: String,
 }
 
@@ -83,12 +83,12 @@ pub(crate) struct Set {
     pub(crate) value: String,
 }
 
-/// The rule puts something in that udev alone knows.
+/// The rule inserts something that only udev knows.
 pub(crate) fn is_put_in(value: &str) -> bool {
     value.contains(['$', '%'])
 }
 
-/// Attributes of a disk's queue that a file of rules sets or may set, in their order.
+/// Attributes of a disk's queue that a rules file sets or may set, in order.
 pub(crate) fn settings(kernel: &dyn Kernel, disk: &str, text: &str) -> Vec<Set> {
     let of_queue = |done: Done| match done.deed {
         Deed::Attribute { attribute, value } if attribute.starts_with("queue/") && !is_put_in(&value) => {
@@ -99,7 +99,7 @@ pub(crate) fn settings(kernel: &dyn Kernel, disk: &str, text: &str) -> Vec<Set> 
     deeds(kernel, &format!("sys/block/{disk}"), text).into_iter().filter_map(of_queue).collect()
 }
 
-/// The rules of a text that do something.
+/// The rules of a text with an action.
 pub(crate) fn doing(text: &str) -> Vec<Doing> {
     let of = |(line, rule): (usize, Vec<Piece>)| {
         let conditions: Vec<String> =
@@ -110,7 +110,7 @@ pub(crate) fn doing(text: &str) -> Vec<Doing> {
     rules(text).into_iter().filter_map(of).collect()
 }
 
-/// What a file of rules does with a disk or a partition, whose folder this is.
+/// Actions of a rules file for a disk or a partition with this folder.
 pub(crate) fn deeds(kernel: &dyn Kernel, folder: &str, text: &str) -> Vec<Done> {
     let mut device = Device::new(kernel, folder);
     let (mut done, mut awaited) = (Vec::new(), None);
@@ -151,7 +151,7 @@ struct Device<'k> {
     folder: &'k str,
     name: &'k str,
     properties: BTreeMap<String, String>,
-    /// Whether these are all properties that it has: udev's own record of it is at hand.
+    /// Whether these are all of its properties, since udev's own record of it is available.
     has_record: bool,
 }
 
@@ -174,7 +174,7 @@ impl<'k> Device<'k> {
         properties.extend(known.map(|(name, value)| (name.to_owned(), value.to_owned())));
         properties.insert("DEVNAME".to_owned(), format!("/dev/{name}"));
         for (key, file) in [("DM_NAME", "dm/name"), ("DM_UUID", "dm/uuid")] {
-            // What the device mapper has not made has no name there.
+            // Devices that the device mapper did not create have no name there.
             properties.insert(key.to_owned(), read(file).unwrap_or_default());
         }
         Self { kernel, folder, name, properties, has_record: record.is_some() }
@@ -192,7 +192,7 @@ impl<'k> Device<'k> {
         }
     }
 
-    /// Properties that a rule gives to the device.
+    /// Properties that a rule sets for the device.
     fn keep(&mut self, rule: &[Piece]) {
         for piece in rule.iter().filter(|piece| piece.key == "ENV" && piece.operator == "=") {
             if !is_put_in(&piece.value) {
@@ -211,22 +211,22 @@ impl<'k> Device<'k> {
         self.properties.get(name).is_none_or(String::is_empty)
     }
 
-    /// Whether a condition holds; `None` where only udev knows.
+    /// Whether a condition is true; `None` if only udev knows.
     fn holds(&self, piece: &Piece) -> Option<bool> {
         let attribute = |place: &str| {
             self.kernel.read(&format!("{}/{place}", self.folder)).ok().map(|text| text.trim().to_owned())
         };
         let is_one = |found: &str| piece.value.split('|').any(|pattern| is_meant(pattern.trim_end(), found));
         let found = match piece.key.as_str() {
-            // It comes, and `udevadm trigger` says that it changed.
+            // The device appears, and `udevadm trigger` reports a change.
             "ACTION" if piece.operator == "==" => return Some(is_one("add") || is_one("change")),
             "ACTION" => Some("add".to_owned()),
             "SUBSYSTEM" => Some("block".to_owned()),
             "KERNEL" => Some(self.name.to_owned()),
             "ENV" => Some(self.property(&piece.of)?),
-            // A rule asks for what is not there: it does not hold, whichever way it asks.
+            // A condition about a missing attribute is false, with either operator.
             "ATTR" => attribute(&piece.of),
-            // Of the disk itself or of a device above it, of which the nearest one is at hand.
+            // An attribute of the disk itself or of a device above it, of which the nearest one is available.
             "ATTRS" => Some(attribute(&piece.of).or_else(|| attribute(&format!("device/{}", piece.of)))?),
             "TEST" if !is_put_in(&piece.value) => {
                 let place = piece.value.strip_prefix('/').map(str::to_owned);
@@ -264,7 +264,7 @@ fn rules(text: &str) -> Vec<(usize, Vec<Piece>)> {
 fn pieces(line: &str) -> Vec<Piece> {
     let (mut found, mut rest) = (Vec::new(), line);
     while let Some((head, behind)) = rest.split_once('"') {
-        // A value may itself hold a quote behind a backslash.
+        // A value may contain a quote after a backslash.
         let mut end = None;
         let mut escaped = false;
         for (at, c) in behind.char_indices() {
@@ -281,7 +281,7 @@ fn pieces(line: &str) -> Vec<Piece> {
             break;
         };
         let head = head.trim_matches([' ', '\t', ',']).trim_end_matches(['e', 'i']);
-        // What stands in braces may hold any of these.
+        // Text in braces may contain any of these.
         let behind_braces = head.find('}').unwrap_or_default();
         let operator = head.get(behind_braces..).and_then(|rest| rest.find(['=', '!', '+', '-', ':']));
         let operator_at = operator.map_or(head.len(), |at| behind_braces + at);
@@ -365,7 +365,7 @@ mod tests {
         assert_eq!((found[0].line, found[0].undecided.len()), (2, 0));
         let deed = Deed::Attribute { attribute: "queue/read_ahead_kb".into(), value: "1".into() };
         assert_eq!(found[0].deed, deed);
-        // What only udev's record tells is not decided without it.
+        // Conditions that only udev's record decides stay open without it.
         let bus = "ENV{ID_BUS}==\"ata\", SYSCTL{vm.swappiness}=\"1\"";
         assert_eq!(of("sys/block/sda", bus)[0].undecided, ["ENV{ID_BUS}==\"ata\""]);
         add("run/udev/data/b8:0", "S:disk/by-id/x\nE:ID_BUS=scsi\n");

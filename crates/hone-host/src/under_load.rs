@@ -1,4 +1,4 @@
-//! What a load makes of the disk and of the page cache, seen before anything is changed: which knobs it can't touch.
+//! Effects of a load on the disk and the page cache, observed before any change: the knobs that the load can't affect.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,24 +7,24 @@ use crate::kernel::Kernel;
 use crate::latency::columns;
 use crate::relevance::counter;
 
-/// What was seen while a load ran. Looks are samples: between them there may have been more.
+/// Observations during a load. They are samples: the true maximum between them may be higher.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnderLoad {
-    /// How often somebody looked.
+    /// Number of samples.
     pub looks: u64,
-    /// Reads that the disks finished; `None` where a disk can't be seen.
+    /// Reads that the disks finished; `None` if a disk is invisible.
     pub reads: Option<u64>,
-    /// The most requests that a disk had at a look.
+    /// Largest number of requests of a disk at a sample.
     pub in_flight_max: Option<u64>,
-    /// The most pages that were dirty or being written.
+    /// Largest number of pages that were dirty or in writeback.
     pub dirty_pages_max: Option<u64>,
-    /// Dirty pages from which on writing begins in the background, and from which on writers wait; the least that were seen.
+    /// Numbers of dirty pages from which the kernel writes in the background, and from which writers wait; the minimum of the samples.
     pub dirty_limits: Option<(u64, u64)>,
-    /// Waits for memory to be compacted, and huge pages that were not to be had.
+    /// Waits for memory compaction, and failed requests for huge pages.
     pub compaction: Option<(u64, u64)>,
 }
 
-/// Looks again and again.
+/// Takes samples repeatedly.
 #[expect(missing_debug_implementations, reason = "a kernel has none")]
 pub struct Watcher<'a> {
     kernel: &'a dyn Kernel,
@@ -39,18 +39,18 @@ struct Counters {
     compaction: Option<(u64, u64)>,
 }
 
-/// Columns of `/proc/diskstats` behind the name (Documentation/admin-guide/iostats.rst).
+/// Columns of `/proc/diskstats` after the name (Documentation/admin-guide/iostats.rst).
 const READS: usize = 0;
 const IN_FLIGHT: usize = 8;
 
 impl<'a> Watcher<'a> {
-    /// Over these disks.
+    /// For these disks.
     pub fn new(kernel: &'a dyn Kernel, disks: &'a [Disk]) -> Self {
         let disks = disks.iter().map(|disk| disk.name.as_str()).collect();
         Self { kernel, disks, seen: UnderLoad::default(), first: None }
     }
 
-    /// One look.
+    /// One sample.
     pub fn look(&mut self) {
         let (vmstat, diskstats) = (
             self.kernel.read("proc/vmstat").unwrap_or_default(),
@@ -85,18 +85,18 @@ impl<'a> Watcher<'a> {
         };
     }
 
-    /// What all looks saw.
+    /// Result of all samples.
     pub fn seen(self) -> UnderLoad {
         self.seen
     }
 }
 
-/// A sample is not the peak: a knob whose limit is less than this many times away may matter.
+/// A sample is not the peak: a knob may matter unless its limit is at least this many times away.
 const SPARE: u64 = 4;
-/// With fewer looks nothing is ruled out.
+/// With fewer samples no knob is excluded.
 const FEWEST_LOOKS: u64 = 20;
 
-/// Why a knob can't matter under what was seen, as its value is and as it shall be; `None` when it may.
+/// Why a knob can't matter under this load, with both its current and its wanted value; `None` if it may.
 pub fn cannot_matter(knob: &str, now: &str, wanted: &str, seen: &UnderLoad) -> Option<String> {
     if seen.looks < FEWEST_LOOKS {
         return None;
@@ -104,14 +104,14 @@ pub fn cannot_matter(knob: &str, now: &str, wanted: &str, seen: &UnderLoad) -> O
     let numbers = || Some((now.parse::<u64>().ok()?, wanted.parse::<u64>().ok()?));
     match knob {
         "queue.read_ahead_kb" => {
-            (seen.reads? == 0).then(|| "under this load nothing was read from the disk".to_owned())
+            (seen.reads? == 0).then(|| "under this load no data was read from the disk".to_owned())
         }
         "queue.nr_requests" => {
             let (now, wanted) = numbers()?;
             let most = seen.in_flight_max?;
             (most.saturating_mul(SPARE) <= now.min(wanted)).then(|| {
                 format!(
-                    "under this load the disk had {most} requests at most, and takes {} either way",
+                    "under this load the disk had at most {most} requests, and it takes {} with either value",
                     now.min(wanted)
                 )
             })
@@ -125,18 +125,22 @@ pub fn cannot_matter(knob: &str, now: &str, wanted: &str, seen: &UnderLoad) -> O
             numbers()?,
             "writing begins in the background",
         ),
-        "transparent_hugepage.defrag" => (seen.compaction? == (0, 0))
-            .then(|| "under this load nobody waited for compaction, and no huge page was missing".to_owned()),
+        "transparent_hugepage.defrag" => (seen.compaction? == (0, 0)).then(|| {
+            "under this load no task waited for compaction, and no huge page was missing".to_owned()
+        }),
         _ => None,
     }
 }
 
-/// Limits go with the share: the smaller one of both is what counts.
+/// Limits are proportional to the share, so the smaller one of both counts.
 fn far_below(dirty: u64, limit: u64, (now, wanted): (u64, u64), what: &str) -> Option<String> {
     let wanted_limit = limit.saturating_mul(wanted).checked_div(now)?;
     let least = limit.min(wanted_limit);
     (dirty.saturating_mul(SPARE) <= least).then(|| {
-        format!("under this load {dirty} pages were dirty at most, and {what} from {least} on either way")
+        format!(
+            "under this load at most {dirty} pages were dirty, and {what} only from {least} on with either \
+             value"
+        )
     })
 }
 
@@ -161,8 +165,8 @@ mod tests {
     #[test]
     fn what_is_far_away_can_not_matter_and_what_is_near_may() {
         let why = |knob: &str, now: &str, wanted: &str| cannot_matter(knob, now, wanted, &seen());
-        assert!(why("queue.read_ahead_kb", "128", "0").unwrap().contains("nothing was read"));
-        assert!(why("queue.nr_requests", "256", "32").unwrap().contains("6 requests at most"));
+        assert!(why("queue.read_ahead_kb", "128", "0").unwrap().contains("no data was read"));
+        assert!(why("queue.nr_requests", "256", "32").unwrap().contains("at most 6 requests"));
         assert_eq!(why("queue.nr_requests", "256", "16"), None, "6 of 16 at a look may be more between two");
         assert!(why("vm.dirty_ratio", "20", "80").unwrap().contains("from 100000 on"));
         assert!(why("vm.dirty_background_ratio", "10", "1").unwrap().contains("from 5000 on"));

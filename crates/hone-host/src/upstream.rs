@@ -1,5 +1,4 @@
-//! Whom processes pass their work on to: the servers of this machine that they are connected to. A proxy's CPU is not that of the service
-//! behind it.
+//! Servers of this machine to which processes pass their work on by connections. A proxy's CPU is not that of the service behind it.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -12,14 +11,14 @@ use crate::kernel_text::{Socket, socket_inode};
 use crate::ports::{self, Listener};
 use crate::repeated::Repeated;
 
-/// A server of this machine that processes are connected to as its clients.
+/// A server of this machine that has processes as its clients.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Upstream {
-    /// Of the processes that were asked for, the one in whose tree the connection is.
+    /// The process, among the given ones, whose tree has the connection.
     pub of: u32,
-    /// Where the server listens.
+    /// Listening address of the server.
     pub address: SocketAddr,
-    /// Its process id and its program's name; `None` where its owner can't be seen.
+    /// Its process id and its program's name; `None` if its owner is invisible.
     pub server: Option<(u32, String)>,
 }
 
@@ -28,13 +27,13 @@ impl Upstream {
     pub fn description(&self) -> String {
         let server = match &self.server {
             Some((pid, program)) => format!("{program} (process {pid})"),
-            None => "a process that can't be seen".to_owned(),
+            None => "an invisible process".to_owned(),
         };
         format!("{server} at {}", self.address)
     }
 }
 
-/// The servers that process trees are connected to now, and that are in none of these trees themselves.
+/// The servers that process trees are connected to now, without servers in the trees themselves.
 pub fn upstreams(pids: &[u32]) -> BTreeSet<Upstream> {
     upstreams_under(Path::new("/"), pids)
 }
@@ -63,7 +62,7 @@ fn upstreams_under(root: &Path, pids: &[u32]) -> BTreeSet<Upstream> {
     found
 }
 
-/// Far ends of connections that were made from here. A connection that was taken in has the port of one of our own listeners.
+/// Remote ends of outgoing connections. An accepted connection has the port of one of the tree's own listeners.
 fn clients_of(sockets: &[Socket], held: &HashSet<u64>) -> BTreeSet<SocketAddr> {
     let is_held = |socket: &&Socket| held.contains(&socket.inode);
     let own: HashSet<u16> = sockets
@@ -87,15 +86,15 @@ fn held_sockets(root: &Path, pid: u32) -> Vec<u64> {
     links.filter_map(|link| socket_inode(link.to_str()?)).collect()
 }
 
-/// Looks whom process trees pass their work on to while they are loaded: at the start, at the end, and now and then between.
+/// Searches the servers behind process trees under load: at the start, at the end, and occasionally in between.
 #[derive(Debug)]
 pub struct UpstreamWatch(Repeated<BTreeSet<Upstream>>);
 
-/// The tables of sockets are long on a busy machine.
+/// The socket tables are long on a busy machine.
 const EVERY: Duration = Duration::from_secs(5);
 
 impl UpstreamWatch {
-    /// `None` where there are no processes, or no thread can be had.
+    /// `None` without processes, or if no thread can be started.
     pub fn start(pids: &[u32]) -> Option<Self> {
         if pids.is_empty() {
             return None;
@@ -105,7 +104,7 @@ impl UpstreamWatch {
             .map(Self)
     }
 
-    /// All that were seen.
+    /// All servers found.
     pub fn stop(self) -> BTreeSet<Upstream> {
         self.0.stop().unwrap_or_default()
     }
@@ -149,7 +148,7 @@ mod tests {
             // A client of ours, who happens to have the number of a server's port.
             Socket::parsed("127.0.0.1:80", "10.0.0.9:9092", 0x01, 3),
             Socket::parsed("127.0.0.1:5000", "127.0.0.1:9092", 0x01, 4),
-            // Closed already; of somebody else; to nobody's port.
+            // A closed connection; one of another process; one to an unused port.
             Socket::parsed("127.0.0.1:5001", "127.0.0.1:9092", 0x06, 5),
             Socket::parsed("127.0.0.1:5002", "127.0.0.1:9092", 0x01, 6),
             Socket::parsed("127.0.0.1:5003", "127.0.0.1:7", 0x01, 7),

@@ -1,21 +1,21 @@
-//! What a process uses of its kernel and its core that an emulator of user mode has not.
+//! Features of kernel and core that a process uses, and that a user-mode emulator lacks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What was seen of a process and its threads.
+/// Features of a process and its threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Uses {
     /// io_uring, by an open ring.
     pub io_uring: bool,
     /// The kernel's asynchronous I/O (`io_setup`), by its mapped ring.
     pub aio: bool,
-    /// AVX-512, by the kernel's note of when its registers were last in use (Linux 5.2 and newer, x86 alone). A library that has such code
-    /// for machines that have it, the C library among them, is enough.
+    /// AVX-512, by the kernel's note of the last use of its registers (Linux 5.2 and newer, x86 only). A library with such code is enough,
+    /// and the C library is one.
     pub avx512: bool,
 }
 
-/// What a running process uses; nothing of one that has gone.
+/// Features of a running process; empty for one that has ended.
 pub fn used_features(pid: u32) -> Uses {
     under(Path::new("/"), pid)
 }
@@ -34,7 +34,7 @@ fn under(root: &Path, pid: u32) -> Uses {
 }
 
 impl Uses {
-    /// Together with what another process uses.
+    /// The union with another process's features.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use hone_host::HostError;
 use hone_host::cpu::{self, CpuSample};
 
-/// Tells a copy of this test what to burn.
+/// Variable with the workload for a copy of this test.
 const PLAN: &str = "HONE_TEST_BURN";
 /// Stands before what a copy says, because the test harness writes to the same pipe.
 const MARK: &str = "burned-ns:";
@@ -144,7 +144,7 @@ fn a_process_that_ended_but_was_not_waited_for_still_gives_its_numbers() {
     burner.end();
 }
 
-/// Returns when the process has ended; nobody else waits for it, so it stays in the table.
+/// Returns when the process has ended; no parent waits for it, so it stays in the table.
 fn wait_until_zombie(pid: u32) {
     loop {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

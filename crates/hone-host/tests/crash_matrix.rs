@@ -1,5 +1,5 @@
-//! A change that is stopped anywhere, with somebody else's writes in between, and taken back: every attribute says what it
-//! said before, or is named.
+//! A change that is stopped anywhere, with another process's writes in between, and rolled back: every attribute has its earlier value, or
+//! is reported.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,7 +137,7 @@ fn random_steps(model: &Model, dice: &mut Dice) -> Vec<Step> {
     steps
 }
 
-/// Somebody else's writes; answers which attributes they were meant for.
+/// Another process's writes; returns the attributes that they were meant for.
 fn foreign_writes(model: &Model, dice: &mut Dice) -> BTreeSet<String> {
     let paths: Vec<String> = model.all().into_keys().collect();
     let mut touched = BTreeSet::new();
@@ -233,16 +233,18 @@ fn check(case: &Case, outcomes: &[Outcome], foreign: &BTreeSet<String>, told: &s
                 "{told}: {path} is not named"
             ),
             Some(Fate::Drifted | Fate::Failed) => {
-                assert!(!foreign.is_empty(), "{told}: {:?} without anybody else", named.unwrap());
-                assert_ne!(now, before.as_ref(), "{told}: {path} is back, and said to be not");
+                assert!(!foreign.is_empty(), "{told}: {:?} without another process", named.unwrap());
+                assert_ne!(now, before.as_ref(), "{told}: {path} is restored, but reported as not restored");
             }
-            Some(_) => assert_eq!(now, before.as_ref(), "{told}: {path} is not back, and said to be"),
+            Some(_) => {
+                assert_eq!(now, before.as_ref(), "{told}: {path} is not restored, but reported as restored")
+            }
         }
     }
 }
 
-/// What others have set outside of the queues and of what huge pages move, and that is neither the old value nor ours, is still there. A pair of which one
-/// switches the other off is one setting.
+/// Values that others have set stay, unless they are the old value or the change's. Queues, and attributes that huge pages change, are
+/// excluded. A pair whose members disable each other is one setting.
 fn not_written_over(
     case: &Case,
     set: &BTreeMap<String, String>,
@@ -271,7 +273,7 @@ fn not_written_over(
             ours.insert(step.path.clone(), step.value.clone());
         }
         if unit(set) != unit(&before) && unit(set) != unit(&ours) {
-            assert_eq!(unit(&all), unit(set), "{told}: {path} was written over");
+            assert_eq!(unit(&all), unit(set), "{told}: {path} was overwritten");
             kept += 1;
         }
     }
@@ -321,7 +323,7 @@ fn what_others_set_meanwhile_is_named_and_left() {
             check(&case, &outcomes, &foreign, &told);
             for outcome in outcomes.iter().filter(|outcome| outcome.fate == Fate::Drifted) {
                 drifts += 1;
-                if outcome.why.as_deref() == Some("somebody else has set it since") {
+                if outcome.why.as_deref() == Some("someone else has set it since") {
                     assert_eq!(case.model.all().get(&outcome.path), set.get(&outcome.path), "{told}");
                 }
             }
@@ -380,7 +382,7 @@ fn set_by_files(case: &Case) {
     }
 }
 
-/// As a process that takes back in a later boot what its files have set.
+/// Like a process that rolls back, in a later boot, what its files have set.
 fn recovered_later(case: &Case, fuse: &Fuse) {
     let state = reopened(&case.text);
     if state.closed {
@@ -457,8 +459,8 @@ fn without_room_for_the_journal_nothing_is_changed_and_everything_comes_back() {
     assert!(willing.unkept.is_some());
 }
 
-/// Whoever is stopped between its last look at the clock and its last write goes on behind a guard that was at work meanwhile: the
-/// writes are not called a change then, and are taken back once more.
+/// A process that is stopped between its last check of the clock and its last write continues after the watchdog's rollback. Its writes
+/// then do not count as a change, and are rolled back once more.
 #[test]
 fn a_last_write_behind_the_guard_is_taken_back() {
     let mut behind = 0;
@@ -481,13 +483,13 @@ fn a_last_write_behind_the_guard_is_taken_back() {
             false
         };
         let ended = apply(&case.model, &mut paper, &case.begun.before, &case.steps, &late);
-        // The guard may have set anew what the last write would have changed, which ends it, too.
+        // The watchdog may have reset the value that the last write would have changed, which ends the change, too.
         let changed = matches!(ended, Err(ChangeError::Changed { .. }));
         assert!(
             changed || looks.get() == case.steps.len() + 1,
-            "seed {seed}: nobody looked behind the last write"
+            "seed {seed}: no check came after the last write"
         );
-        assert!(ended.is_err(), "seed {seed}: what a guard took back is called a change");
+        assert!(ended.is_err(), "seed {seed}: a rolled back change is reported as a change");
         behind += u32::from(case.model.all() != before);
         let state = reopened(&case.text);
         revert(&case.model, &mut paper, &state, false).unwrap();
@@ -496,8 +498,8 @@ fn a_last_write_behind_the_guard_is_taken_back() {
     assert!(behind > 10, "only {behind} writes came behind the guard");
 }
 
-/// Whoever else sets an attribute between our look at it and our write has it left as it is: the way back would otherwise bring a
-/// value that nobody wants any more.
+/// If another process sets an attribute between the check and the write, its value stays. Otherwise the rollback would restore an outdated
+/// value.
 #[test]
 fn what_others_set_before_our_write_ends_the_change_and_is_left() {
     let mut ended = 0;
@@ -557,7 +559,7 @@ fn what_the_kernel_refuses_or_rounds_ends_the_change() {
     assert_eq!(model.write("proc/sys/vm/swappiness", "1").unwrap_err().raw_os_error(), Some(libc::EROFS));
 }
 
-/// An attribute that somebody holds for a moment ends a change, and does not keep it from being taken back.
+/// An attribute that another process keeps busy for a moment ends a change, but does not prevent its rollback.
 #[test]
 fn what_is_busy_for_a_moment_comes_back_all_the_same() {
     let mut dice = Dice(77);

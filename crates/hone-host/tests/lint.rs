@@ -100,12 +100,32 @@ fn the_guide_leaves_five_of_nine_wrong_and_four_come_back() {
         lint.at_next_boot,
         ["vm.swappiness", "vm.dirty_ratio", "vm.dirty_background_ratio", "vm.dirty_expire_centisecs"]
     );
-    says(&lint, "queue.scheduler", Defect::NotRestored, "nvme1n1 is set to mq-deadline, and was none");
-    // Nobody forgot to write it: the scheduler that was forced takes it along.
-    says(&lint, "queue.nr_requests", Defect::NotRestored, "nvme0n1 is left at 256, and was 1023");
-    says(&lint, "queue.read_ahead_kb", Defect::NotRestored, "left at 0, and was 128");
-    says(&lint, "transparent_hugepage.enabled", Defect::NotRestored, "set to always, and was madvise");
-    says(&lint, "transparent_hugepage.defrag", Defect::NotRestored, "left at never, and was madvise");
+    says(
+        &lint,
+        "queue.scheduler",
+        Defect::NotRestored,
+        "nvme1n1 is set to mq-deadline; before the change it was none",
+    );
+    // The rollback does not write it: the scheduler that was set resets it.
+    says(
+        &lint,
+        "queue.nr_requests",
+        Defect::NotRestored,
+        "nvme0n1 is left at 256; before the change it was 1023",
+    );
+    says(&lint, "queue.read_ahead_kb", Defect::NotRestored, "left at 0; before the change it was 128");
+    says(
+        &lint,
+        "transparent_hugepage.enabled",
+        Defect::NotRestored,
+        "set to always; before the change it was madvise",
+    );
+    says(
+        &lint,
+        "transparent_hugepage.defrag",
+        Defect::NotRestored,
+        "left at never; before the change it was madvise",
+    );
     says(&lint, "vm.dirty_ratio", Defect::AtNextBoot, "/etc/sysctl.conf sets 80 again");
     assert!(!lint.is_clean());
     let places = &setting(&lint, "queue.nr_requests").places;
@@ -137,7 +157,7 @@ fn what_does_nothing_here_and_what_is_against_the_vendor() {
     says(&lint, "", Defect::NeverMeasured, "none of them alone");
     // Under a broker that writes through the page cache the same settings are no longer without effect, and harm.
     let kafka = found("md-nvme", &[guide("tune.sh"), guide("rollback.sh")]);
-    says(&kafka, "queue.read_ahead_kb", Defect::Harmful, "39 to 45");
+    says(&kafka, "queue.read_ahead_kb", Defect::Harmful, "39-45 MB/s");
     says(&kafka, "vm.dirty_ratio", Defect::Harmful, "80 %");
     says(&kafka, "vm.dirty_expire_centisecs", Defect::Harmful, "120 s");
     assert!(
@@ -159,7 +179,7 @@ fn a_unit_that_comes_after_the_broker() {
         found("ubuntu-nvme", &[own("tuning.service", &text)])
     };
     says(&unit("After=local-fs.target"), "", Defect::UnitOrder, "without Before=redpanda.service");
-    says(&unit("After=redpanda.service"), "", Defect::UnitOrder, "behind the broker");
+    says(&unit("After=redpanda.service"), "", Defect::UnitOrder, "after the broker");
     let good = unit("Before=redpanda.service\nAfter=systemd-sysctl.service");
     assert!(told(&good, "", Defect::UnitOrder).is_empty(), "{good:#?}");
     says(&unit("Before=redpanda.service\nProtectKernelTunables=yes"), "", Defect::UnitOrder, "EROFS");
@@ -168,7 +188,7 @@ fn a_unit_that_comes_after_the_broker() {
 #[test]
 fn a_remark_behind_a_value() {
     let conf = found("ubuntu-nvme", &[own("99-x.conf", "vm.swappiness = 1   # no swapping\n")]);
-    says(&conf, "vm.swappiness", Defect::TakenOtherwise, "takes 1, and leaves `# no swapping`");
+    says(&conf, "vm.swappiness", Defect::TakenOtherwise, "sets 1, and ignores `# no swapping`");
     assert_eq!(setting(&conf, "vm.swappiness").wanted, "1");
     let sysfs =
         found("ubuntu-nvme", &[own("x.sh", "echo '32 # short' > /sys/block/nvme1n1/queue/nr_requests\n")]);
@@ -181,7 +201,7 @@ fn lines_that_are_kept_only_if_no_other_line_is_there() {
     says(&found("ubuntu-nvme", &texts), "", Defect::NotKept, "no line with `vm.dirty_ratio`");
     let added = [("etc/sysctl.conf", "# vm.dirty_ratio is 20 by default\n")];
     let lint = found_with("ubuntu-nvme", &added, &texts);
-    says(&lint, "", Defect::NotKept, "there is one now");
+    says(&lint, "", Defect::NotKept, "one exists now");
     assert!(lint.at_next_boot.is_empty(), "nothing was kept, so nothing comes back");
 }
 
@@ -221,9 +241,9 @@ fn a_script_that_ends_half_way() {
 #[test]
 fn disks_by_a_pattern_of_names() {
     let lint = found("ubuntu-nvme", &[guide("tune.sh")]);
-    says(&lint, "", Defect::DeviceOrder, "/sys/block/nvme* means nvme0n1, nvme1n1 here");
+    says(&lint, "", Defect::DeviceOrder, "/sys/block/nvme* matches nvme0n1, nvme1n1 here");
     says(&lint, "", Defect::DeviceOrder, "the data is not on nvme0n1");
-    says(&found("ec2-ebs", &[guide("tune.sh")]), "", Defect::DeviceOrder, "volumes over the network");
+    says(&found("ec2-ebs", &[guide("tune.sh")]), "", Defect::DeviceOrder, "network volumes");
 }
 
 #[test]
@@ -231,7 +251,7 @@ fn a_restart_in_the_middle_and_another_promise() {
     let lint = found("ubuntu-nvme", &[guide("tune.sh"), guide("rollback.sh")]);
     says(&lint, "", Defect::Mixed, "restart of redpanda.service");
     let guide_itself = found("ubuntu-nvme", &[guide("guide.md")]);
-    says(&guide_itself, "", Defect::Durability, "another promise");
+    says(&guide_itself, "", Defect::Durability, "lower the durability");
 }
 
 /// The guide's page holds all of it: settings, unit, and a way back below its heading.
@@ -256,7 +276,7 @@ fn a_way_back_that_keeps_what_was_there_is_clean() {
     assert!(lint.wrong_after_rollback.is_empty());
     // Without it nothing takes the change back.
     let lost = found("ubuntu-nvme", &[own("t.sh", "echo 10 > /proc/sys/vm/stat_interval\n")]);
-    says(&lost, "", Defect::NotRestored, "no way back");
+    says(&lost, "", Defect::NotRestored, "no rollback");
     // A choice as the kernel prints it is no value to write: the brackets are refused.
     let brackets = "old=$(cat /sys/kernel/mm/transparent_hugepage/enabled)\necho never > /sys/kernel/mm/transparent_hugepage/enabled\nundo() { echo \"$old\" > /sys/kernel/mm/transparent_hugepage/enabled; }\n";
     let lint = found("ubuntu-nvme", &[own("t.sh", brackets)]);
@@ -268,10 +288,10 @@ fn files_of_settings_and_rules_are_texts_as_well() {
     let rules = "KERNEL==\"nvme1n1\", ATTR{queue/scheduler}=\"mq-deadline\"\n";
     let lint =
         found("ubuntu-nvme", &[own("60-x.rules", rules), own("10-x.conf", "vm.max_map_count = 65530\n")]);
-    says(&lint, "queue.scheduler", Defect::Harmful, "orders its requests by itself");
+    says(&lint, "queue.scheduler", Defect::Harmful, "orders its requests itself");
     assert_eq!(setting(&lint, "vm.max_map_count").now, ["1048576"]);
     assert!(!lint.has_rollback);
-    assert!(told(&lint, "", Defect::NotRestored).is_empty(), "a file is taken back by deleting it");
+    assert!(told(&lint, "", Defect::NotRestored).is_empty(), "a file is rolled back by deleting it");
 }
 
 #[test]
@@ -318,7 +338,7 @@ fn a_script_that_only_writes_files_sets_the_next_boot() {
     says(&lint, "vm.dirty_ratio", Defect::NextBoot, "nothing loads /etc/sysctl.conf");
     says(&lint, "transparent_hugepage.enabled", Defect::NextBoot, "update-grub");
     says(&lint, "", Defect::Repeats, "/etc/sysctl.conf");
-    says(&lint, "", Defect::NotRestored, "no way back");
+    says(&lint, "", Defect::NotRestored, "no rollback");
     assert_eq!(setting(&lint, "queue.read_ahead_kb").places, ["x.sh:7"]);
     assert_eq!(setting(&lint, "queue.read_ahead_kb").devices, ["nvme0n1", "nvme1n1"]);
     assert!(lint.not_understood.is_empty(), "{lint:#?}");
@@ -381,7 +401,7 @@ fn containers_have_few_settings_of_their_own() {
         found("ubuntu-nvme", &[own("ds.yaml", &pod("          securityContext: {privileged: true}\n"))]);
     assert_eq!(setting(&lint, "vm.swappiness").places, ["ds.yaml:13"]);
     assert!(told(&lint, "vm.swappiness", Defect::Refused).is_empty());
-    says(&lint, "queue.scheduler", Defect::Refused, "`noop` is not among");
+    says(&lint, "queue.scheduler", Defect::Refused, "`noop` is not one of");
     assert!(told(&lint, "queue.scheduler", Defect::Harmful).is_empty(), "what is refused does no harm");
     says(&found("ubuntu-nvme", &[own("ds.yaml", &pod(""))]), "vm.swappiness", Defect::Refused, "EROFS");
     // Files of a ConfigMap, cloud-init, Talos, and what is no YAML.
@@ -446,7 +466,7 @@ fn files_of_sysctl_have_an_order_patterns_and_pairs() {
     says(&lint, "vm.dirty_ratio", Defect::NotKept, "/etc/sysctl.d/95-own.conf sets 15 at boot");
     assert!(told(&lint, "net.ipv4.tcp_rmem", Defect::TakenOtherwise).is_empty(), "{lint:#?}");
     assert_eq!(setting(&lint, "net.ipv4.tcp_rmem").now, ["4096 131072 6291456"]);
-    says(&lint, "vm.stat_interval", Defect::TakenOtherwise, "leaves `# seconds`");
+    says(&lint, "vm.stat_interval", Defect::TakenOtherwise, "ignores `# seconds`");
     says(&lint, "vm.dirty_background_ratio", Defect::NoEffect, "the final value is 0");
     assert!(told(&lint, "vm.dirty_background_bytes", Defect::NoEffect).is_empty());
     assert!(names(&lint).contains(&"net.ipv4.conf.eth0.rp_filter"));
@@ -511,7 +531,7 @@ fn what_was_not_followed_is_never_a_clean_bill() {
     }
 }
 
-/// A text of those that lie beside the project; skipped where they do not.
+/// A text from a folder next to the project; the test skips a missing one.
 fn shared(path: &str) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(path);
     fs::read(&path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -527,7 +547,12 @@ fn the_published_guide_in_three_forms() {
         assert!(lint.has_rollback && lint.not_understood.is_empty(), "{name}: {lint:#?}");
         assert_eq!(lint.wrong_after_rollback.len(), 5, "{name}");
         assert_eq!(setting(&lint, "queue.nr_requests").places, [format!("{name}:59")]);
-        says(&lint, "transparent_hugepage.enabled", Defect::NotRestored, "set to always, and was madvise");
+        says(
+            &lint,
+            "transparent_hugepage.enabled",
+            Defect::NotRestored,
+            "set to always; before the change it was madvise",
+        );
         says(&lint, "", Defect::Durability, "acks=all");
     }
     let blocks: Vec<&str> =
@@ -547,7 +572,7 @@ fn a_text_reads_settings_alone() {
     assert_eq!(lint.not_understood.len(), 2, "{lint:#?}");
 }
 
-/// Writes that the imagined host and the model of the kernel, which is held against the real one, must take alike.
+/// Writes for which the simulated host and the model of the kernel must agree; another test compares the model with a real kernel.
 #[test]
 fn the_imagined_host_answers_as_the_kernel_does() {
     let vda = |file: &str| format!("sys/block/vda/queue/{file}");
@@ -598,7 +623,7 @@ fn the_imagined_host_answers_as_the_kernel_does() {
         changed += differs.len();
         assert_eq!(told.len(), differs.len(), "{script}{lint:#?}");
         for path in differs {
-            let left = format!("is left at {}, and was {}", after[*path], before[*path]);
+            let left = format!("is left at {}; before the change it was {}", after[*path], before[*path]);
             assert!(told.iter().any(|finding| finding.told.ends_with(&left)), "{left}: {script}{told:#?}");
         }
     }
@@ -671,7 +696,7 @@ fn a_rollback_is_known_by_whole_words_and_judged_even_alone() {
         };
         let lint = found("md-nvme", &[own(name, &text)]);
         says(&lint, "vm.dirty_ratio", Defect::Harmful, "80 %");
-        says(&lint, "", Defect::NotRestored, "no way back");
+        says(&lint, "", Defect::NotRestored, "no rollback");
     }
     for (name, text) in [
         ("reset-node.sh", change.to_owned()),
@@ -722,12 +747,12 @@ fn what_lies_elsewhere_is_asked_for() {
         ("install -m 0644 conf/70-k.conf /etc/sysctl.d/70-k.conf", "conf/70-k.conf becomes"),
         ("mv /tmp/70-k.rules /etc/udev/rules.d/", "/tmp/70-k.rules becomes"),
         ("cat more.conf >> /etc/sysctl.conf", "/etc/sysctl.conf comes from elsewhere"),
-        ("sysctl -p ./k.conf", "./k.conf is a file"),
-        (". ./common.sh", "./common.sh is a script"),
-        ("bash ./kernel.sh", "./kernel.sh is a script"),
-        ("/opt/k/kernel.sh --all", "/opt/k/kernel.sh is a script"),
-        ("curl -fsS https://example.org/k | sudo bash -s", "a script that a shell gets"),
-        ("bash <(curl -fsS https://example.org/k)", "is a script"),
+        ("sysctl -p ./k.conf", "./k.conf is a settings file that is loaded here"),
+        (". ./common.sh", "runs the script ./common.sh"),
+        ("bash ./kernel.sh", "runs the script ./kernel.sh"),
+        ("/opt/k/kernel.sh --all", "runs the script /opt/k/kernel.sh"),
+        ("curl -fsS https://example.org/k | sudo bash -s", "a script for this shell"),
+        ("bash <(curl -fsS https://example.org/k)", "runs the script"),
         ("tuned-adm profile of-mine", "profile of-mine"),
         ("rpk redpanda tune all", "changes settings"),
         ("cpupower frequency-set -g performance", "changes settings"),
@@ -925,8 +950,8 @@ fn numbers_out_of_bounds_and_branches_of_other_hosts() {
     let host = [("proc/sys/vm/overcommit_memory", "0\n"), ("proc/sys/kernel/pid_max", "32768\n")];
     let text = "vm.overcommit_memory = 3\nkernel.pid_max = 100\n";
     let lint = found_with("md-nvme", &host, &[own("70-k.conf", text)]);
-    says(&lint, "vm.overcommit_memory", Defect::Refused, "3 is not from 0 to 2");
-    says(&lint, "kernel.pid_max", Defect::Refused, "100 is not from 301");
+    says(&lint, "vm.overcommit_memory", Defect::Refused, "3 is not in the range 0 to 2");
+    says(&lint, "kernel.pid_max", Defect::Refused, "100 is not in the range 301");
     // A file that is not there can't be set; another condition may hold elsewhere, and is no clean bill.
     let absent = "#!/bin/sh\nif [ -e /proc/sys/vm/of_old ]; then\n  echo 1 > /proc/sys/vm/of_old\nfi\n";
     assert!(found("md-nvme", &[own("x.sh", absent)]).not_understood.is_empty());

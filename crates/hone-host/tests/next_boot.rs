@@ -226,7 +226,7 @@ fn a_change_of_an_older_boot_is_taken_back_with_its_files() {
     assert!(back.other_boot && back.is_whole(), "{back:#?}");
     let restored: Vec<&str> = back.outcomes.iter().map(|outcome| outcome.path.as_str()).collect();
     for step in host.steps() {
-        assert!(restored.contains(&step.path.as_str()), "{} is not told", step.path);
+        assert!(restored.contains(&step.path.as_str()), "{} is not reported", step.path);
         let said = plain_value(&Files::new(before.path()).read(&step.path).unwrap());
         assert_eq!(host.says(&step.path), said, "{}", step.path);
     }
@@ -234,7 +234,7 @@ fn a_change_of_an_older_boot_is_taken_back_with_its_files() {
     assert!(host.text.contains("raid0"));
 }
 
-/// Where the files did not come to work, nothing is ours to be taken back.
+/// If the files had no effect, no value belongs to the change, and none is rolled back.
 #[test]
 fn values_of_another_boot_are_left_alone() {
     let host = confirmed("md-nvme", "kafka-page-cache");

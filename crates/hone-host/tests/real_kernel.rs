@@ -1,5 +1,5 @@
-//! The model of the kernel held against the one that runs here, and a change of real settings taken back to the byte. On a loop
-//! device of our own, sysctls of vm.dirty_*, and huge pages; only as root, and everything is put back even when a test fails.
+//! The model of the kernel compared with the running kernel, and a change of real settings rolled back to the byte. It uses a loop device
+//! of its own, sysctls of vm.dirty_*, and huge pages. It needs root, and restores everything even when a test fails.
 
 use std::fs;
 use std::path::Path;
@@ -248,8 +248,8 @@ fn a_value_that_the_kernel_refuses_takes_the_others_back() {
         ..ChangeRequest::default()
     };
     let error = make(root.path(), &order, &mut |_| Ok(())).unwrap_err().to_string();
-    assert!(error.contains("reads `4` afterwards") && error.contains("was taken back"), "{error}");
+    assert!(error.contains("reads `4` afterwards") && error.contains("were rolled back"), "{error}");
     assert_eq!(queue(&disk.name), before);
-    assert!(take_last_back(root.path(), None, false).is_err(), "nothing is left to take back");
+    assert!(take_last_back(root.path(), None, false).is_err(), "no change is left to roll back");
     assert_eq!(fs::read_dir(root.path().join("var/lib/hone/host")).unwrap().count(), 2, "journal and lock");
 }

@@ -1,7 +1,7 @@
 //! Machines recorded as trees of files: what is observed on them, and what the doctor says of them.
 //!
-//! The expected texts lie in `snapshots/`. `UPDATE_SNAPSHOTS=1 cargo test -p hone-host` writes them anew; read the
-//! difference before you keep it.
+//! The expected texts lie in `snapshots/`. `UPDATE_SNAPSHOTS=1 cargo test -p hone-host` writes them again; read the difference before you
+//! keep it.
 
 use std::fmt::Write as _;
 use std::fs;

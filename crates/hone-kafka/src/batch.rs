@@ -1,17 +1,17 @@
-//! The record batch of message format v2: its 61-byte header, read and patched where it lies.
+//! The record batch of message format v2: its 61-byte header, read and patched in place.
 //!
-//! Layout (big-endian): base offset 0..8, length of what follows 8..12, leader epoch 12..16, magic 16, CRC 17..21,
-//! attributes 21..23, last offset delta 23..27, base timestamp 27..35, max timestamp 35..43, producer id 43..51,
-//! producer epoch 51..53, base sequence 53..57, record count 57..61, then the records, compressed as one block.
-//! The CRC32C covers everything from the attributes on, so base offset and leader epoch change without it.
+//! Layout (big-endian): base offset 0..8, length of the rest 8..12, leader epoch 12..16, magic 16, CRC 17..21, attributes 21..23, last
+//! offset delta 23..27, base timestamp 27..35, max timestamp 35..43, producer id 43..51, producer epoch 51..53, base sequence 53..57,
+//! record count 57..61, then the records, compressed as one block. The CRC32C covers everything from the attributes on, so base offset and
+//! leader epoch change without it.
 
 use crate::codec::{self, Codec, CodecError};
 
 /// Size of a v2 batch header.
 pub const HEADER_BYTES: usize = 61;
-/// What the length field does not count: base offset and the length itself.
+/// Bytes that the length field does not count: base offset and the length itself.
 pub const LENGTH_OVERHEAD_BYTES: usize = 12;
-/// Where the bytes under the CRC begin.
+/// Position at which the bytes under the CRC begin.
 const CRC_FROM: usize = 21;
 /// Smallest value of the length field: a header without records.
 const LEAST_LENGTH: i32 = (HEADER_BYTES - LENGTH_OVERHEAD_BYTES) as i32;
@@ -22,25 +22,25 @@ const TRANSACTIONAL: i16 = 1 << 4;
 const CONTROL: i16 = 1 << 5;
 const DELETE_HORIZON: i16 = 1 << 6;
 
-/// Why bytes are no v2 batch.
+/// Reasons why bytes are not a valid v2 batch.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
     /// The bytes end inside the header or inside the batch.
-    #[error("torn batch: it needs {needed} bytes, {have} are there")]
+    #[error("torn batch: it needs {needed} bytes, but only {have} are there")]
     Torn {
         /// Bytes that the header or the batch needs.
         needed: usize,
-        /// Bytes that are there.
+        /// Bytes that are available.
         have: usize,
     },
     /// The length field is smaller than a header.
-    #[error("lying batch length {length}: a batch without records has {LEAST_LENGTH}")]
+    #[error("invalid batch length {length}: even a batch without records has {LEAST_LENGTH} bytes")]
     Length {
         /// The field as written.
         length: i32,
     },
-    /// A message set of format 0 or 1, which clients stopped writing in 2017.
+    /// A message set of format 0 or 1. Clients stopped writing these formats in 2017.
     #[error(
         "message format {magic} (magic byte) is older than v2 and not supported; use a client from 0.11 on"
     )]
@@ -49,7 +49,7 @@ pub enum BatchError {
         magic: i8,
     },
     /// A magic byte that does not exist.
-    #[error("unknown magic byte {magic}, wanted 2")]
+    #[error("unknown magic byte {magic}; v2 batches have 2")]
     UnknownMagic {
         /// The magic byte.
         magic: i8,
@@ -61,7 +61,9 @@ pub enum BatchError {
         bits: i16,
     },
     /// A record count or last offset delta below zero.
-    #[error("impossible counts: {record_count} records, last offset delta {last_offset_delta}")]
+    #[error(
+        "invalid counts in the batch header: {record_count} records, last offset delta {last_offset_delta}"
+    )]
     Counts {
         /// The field as written.
         record_count: i32,
@@ -69,31 +71,31 @@ pub enum BatchError {
         last_offset_delta: i32,
     },
     /// The checksum does not match.
-    #[error("CRC32C is {found:08x}, the batch says {stated:08x}")]
+    #[error("CRC mismatch: the batch has CRC32C {found:08x}, its header says {stated:08x}")]
     Crc {
         /// Computed over the bytes.
         found: u32,
         /// Written in the header.
         stated: u32,
     },
-    /// More bytes than one batch where exactly one was wanted.
-    #[error("{extra} bytes behind the batch")]
+    /// More bytes than one batch, although exactly one was expected.
+    #[error("{extra} bytes after the batch")]
     Extra {
-        /// Bytes behind the batch.
+        /// Bytes after the batch.
         extra: usize,
     },
     /// The batch would not fit into the 32-bit length field.
-    #[error("the batch would have {bytes} bytes, more than its length field can say")]
+    #[error("the batch would have {bytes} bytes, more than its 32-bit length field can hold")]
     TooLarge {
-        /// Size it would have.
+        /// The size that it would have.
         bytes: usize,
     },
-    /// The records could not be unpacked or packed.
+    /// The records could not be decompressed or compressed.
     #[error(transparent)]
     Codec(#[from] CodecError),
 }
 
-/// What the timestamps of a batch mean.
+/// Meaning of the timestamps of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimestampType {
     /// When the producer made the record.
@@ -102,7 +104,7 @@ pub enum TimestampType {
     LogAppend,
 }
 
-/// The header of a v2 batch, copied out of its 61 bytes. Fields are named as in Kafka's description of the format.
+/// The header of a v2 batch, copied out of its 61 bytes. The fields have the names of Kafka's description of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchHeader {
     /// Offset of the first record.
@@ -134,10 +136,10 @@ pub struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// Reads a header from the front of `bytes`; the rest of the batch need not be there.
+    /// Reads a header from the front of `bytes`; the rest of the batch may be missing.
     ///
     /// # Errors
-    /// When the bytes are shorter than a header, of another format, or state impossible counts.
+    /// Returns an error when the bytes are shorter than a header, have another format, or state impossible counts.
     pub fn parse(bytes: &[u8]) -> Result<Self, BatchError> {
         // The magic byte stands at the same place in formats 0 and 1, whose messages may be shorter than our header.
         if let Some(&magic) = bytes.get(16) {
@@ -188,11 +190,11 @@ impl BatchHeader {
 
     /// The codec of the records.
     pub fn codec(&self) -> Codec {
-        // `parse` refuses the bits that name no codec; a header made by hand counts as uncompressed then.
+        // `parse` rejects the bits that name no codec. A header made by hand counts as uncompressed in that case.
         Codec::from_attributes(self.attributes).unwrap_or(Codec::None)
     }
 
-    /// What the timestamps mean.
+    /// The meaning of the timestamps.
     pub fn timestamp_type(&self) -> TimestampType {
         if self.attributes & LOG_APPEND_TIME == 0 { TimestampType::Create } else { TimestampType::LogAppend }
     }
@@ -202,18 +204,18 @@ impl BatchHeader {
         self.attributes & TRANSACTIONAL != 0
     }
 
-    /// The same, as of a batch that belongs to no transaction.
+    /// The same batch header without its transaction flag.
     #[must_use]
     pub fn outside_transaction(&self) -> Self {
         Self { attributes: self.attributes & !TRANSACTIONAL, ..*self }
     }
 
-    /// Whether a cleaner has put the time after which tombstones go in the place of the first record's (KIP-534).
+    /// Whether a log cleaner has replaced the first record's timestamp by the time after which tombstones are removed (KIP-534).
     pub fn has_delete_horizon(&self) -> bool {
         self.attributes & DELETE_HORIZON != 0
     }
 
-    /// Whether compaction took records out of it, or wrote it anew: then it is not what a producer sent.
+    /// Whether compaction removed records from the batch or rewrote it. If so, the batch is not what a producer sent.
     pub fn is_compacted(&self) -> bool {
         self.has_delete_horizon() || i64::from(self.record_count) < i64::from(self.last_offset_delta) + 1
     }
@@ -225,7 +227,7 @@ impl BatchHeader {
 
     /// Size of the whole batch.
     pub fn total_bytes(&self) -> usize {
-        // `parse` refuses lengths below 49, so nothing is lost.
+        // `parse` rejects lengths below 49, so the conversion loses nothing.
         self.batch_length.max(0) as usize + LENGTH_OVERHEAD_BYTES
     }
 
@@ -240,7 +242,7 @@ impl BatchHeader {
 pub struct Batch<'a> {
     /// Its header.
     pub header: BatchHeader,
-    /// All of it, header included.
+    /// The whole batch, header included.
     pub bytes: &'a [u8],
     /// Where it begins in the record set.
     pub position: usize,
@@ -253,7 +255,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Walks the batches of a record set. Stops behind the first error.
+/// Walks the batches of a record set. It stops after the first error.
 pub fn batches(record_set: &[u8]) -> Batches<'_> {
     Batches { record_set, position: 0 }
 }
@@ -289,7 +291,7 @@ fn split_first(bytes: &[u8]) -> Result<(BatchHeader, &[u8]), BatchError> {
 /// Reads bytes that must be exactly one batch.
 ///
 /// # Errors
-/// As [`BatchHeader::parse`], and when the batch is torn or has bytes behind it.
+/// Returns the errors of [`BatchHeader::parse`], and an error when the batch is torn or has bytes after it.
 pub fn single(bytes: &[u8]) -> Result<Batch<'_>, BatchError> {
     let (header, whole) = split_first(bytes)?;
     match bytes.len() - whole.len() {
@@ -301,7 +303,7 @@ pub fn single(bytes: &[u8]) -> Result<Batch<'_>, BatchError> {
 /// Checks the CRC32C of one whole batch.
 ///
 /// # Errors
-/// When the checksum differs, or the bytes are not exactly one batch.
+/// Returns an error when the checksum differs, or the bytes are not exactly one batch.
 pub fn verify_crc(batch: &[u8]) -> Result<(), BatchError> {
     let batch = single(batch)?;
     let found = crc_of(batch.bytes);
@@ -312,7 +314,7 @@ pub fn verify_crc(batch: &[u8]) -> Result<(), BatchError> {
 /// Writes the offset of the first record. The CRC does not cover it.
 ///
 /// # Errors
-/// When the bytes are shorter than a header.
+/// Returns an error when the bytes are shorter than a header.
 pub fn set_base_offset(batch: &mut [u8], base_offset: i64) -> Result<(), BatchError> {
     put(head_of(batch)?, 0, base_offset.to_be_bytes());
     Ok(())
@@ -321,7 +323,7 @@ pub fn set_base_offset(batch: &mut [u8], base_offset: i64) -> Result<(), BatchEr
 /// Writes the leader epoch. The CRC does not cover it.
 ///
 /// # Errors
-/// When the bytes are shorter than a header.
+/// Returns an error when the bytes are shorter than a header.
 pub fn set_leader_epoch(batch: &mut [u8], leader_epoch: i32) -> Result<(), BatchError> {
     put(head_of(batch)?, 12, leader_epoch.to_be_bytes());
     Ok(())
@@ -330,7 +332,7 @@ pub fn set_leader_epoch(batch: &mut [u8], leader_epoch: i32) -> Result<(), Batch
 /// Writes producer id, epoch and base sequence into one whole batch and computes its CRC again.
 ///
 /// # Errors
-/// When the bytes are not exactly one batch.
+/// Returns an error when the bytes are not exactly one batch.
 pub fn set_producer(
     batch: &mut [u8],
     producer_id: i64,
@@ -348,7 +350,7 @@ pub fn set_producer(
 /// Writes base and max timestamp (milliseconds since 1970) into one whole batch and computes its CRC again.
 ///
 /// # Errors
-/// When the bytes are not exactly one batch.
+/// Returns an error when the bytes are not exactly one batch.
 pub fn set_timestamps(batch: &mut [u8], base_timestamp: i64, max_timestamp: i64) -> Result<(), BatchError> {
     single(batch)?;
     let head = head_of(batch)?;
@@ -357,10 +359,11 @@ pub fn set_timestamps(batch: &mut [u8], base_timestamp: i64, max_timestamp: i64)
     renew_crc(batch)
 }
 
-/// Marks one whole batch as part of a transaction, and with `control` as a marker that ends it; computes the CRC again.
+/// Marks one whole batch as part of a transaction. With `control` it marks the batch as the marker that ends the transaction. Computes the
+/// CRC again.
 ///
 /// # Errors
-/// When the bytes are not exactly one batch.
+/// Returns an error when the bytes are not exactly one batch.
 pub fn set_transactional(batch: &mut [u8], control: bool) -> Result<(), BatchError> {
     let header = single(batch)?.header;
     let attributes = header.attributes | TRANSACTIONAL | if control { CONTROL } else { 0 };
@@ -368,11 +371,11 @@ pub fn set_transactional(batch: &mut [u8], control: bool) -> Result<(), BatchErr
     renew_crc(batch)
 }
 
-/// Makes the time of the append (milliseconds since 1970) that of every record of one whole batch, and computes the
-/// CRC again. The records stay as they are: readers take the batch's largest timestamp.
+/// Sets the append time (milliseconds since 1970) as the time of every record of one whole batch, and computes the CRC again. The records
+/// stay unchanged, since readers take the batch's largest timestamp.
 ///
 /// # Errors
-/// When the bytes are not exactly one batch.
+/// Returns an error when the bytes are not exactly one batch.
 pub fn set_log_append_time(batch: &mut [u8], now_ms: i64) -> Result<(), BatchError> {
     let header = single(batch)?.header;
     let head = head_of(batch)?;
@@ -381,30 +384,30 @@ pub fn set_log_append_time(batch: &mut [u8], now_ms: i64) -> Result<(), BatchErr
     renew_crc(batch)
 }
 
-/// The same batch with its records packed by another codec. Every header field stays but length, codec bits and
-/// CRC. `limit_bytes` bounds what the records may unpack to.
+/// The same batch with its records compressed by another codec. Every header field stays the same except length, codec bits and CRC.
+/// `limit_bytes` limits the size of the decompressed records.
 ///
 /// # Errors
-/// When the bytes are not exactly one batch, or the records can't be unpacked within the limit.
+/// Returns an error when the bytes are not exactly one batch, or the records can't be decompressed within the limit.
 pub fn recompress(batch: &[u8], to: Codec, limit_bytes: usize) -> Result<Vec<u8>, BatchError> {
     let from = single(batch)?;
     let plain = codec::decompress(from.header.codec(), from.payload(), limit_bytes)?;
     with_payload(batch, &plain, to)
 }
 
-/// The header of `batch` with other records: `plain` is packed by `codec`, then length, codec bits and CRC are
-/// written anew. Count and offsets are the caller's to keep true.
+/// The header of `batch` with other records. Compresses `plain` by `codec`, then writes the new length, codec bits and CRC. The caller must
+/// keep count and offsets correct.
 ///
 /// # Errors
-/// When `batch` is shorter than a header, packing fails, or the result does not fit its length field.
+/// Returns an error when `batch` is shorter than a header, compression fails, or the result does not fit its length field.
 pub fn with_payload(batch: &[u8], plain: &[u8], codec: Codec) -> Result<Vec<u8>, BatchError> {
     with_payload_at_level(batch, plain, codec, None)
 }
 
-/// As [`with_payload`], packed at a level ([`codec::compress_at_level`]).
+/// Does the same as [`with_payload`], at a compression level ([`codec::compress_at_level`]).
 ///
 /// # Errors
-/// As [`with_payload`].
+/// Returns the errors of [`with_payload`].
 pub fn with_payload_at_level(
     batch: &[u8],
     plain: &[u8],
@@ -456,7 +459,7 @@ fn head_of(batch: &mut [u8]) -> Result<&mut [u8; HEADER_BYTES], BatchError> {
     batch.first_chunk_mut::<HEADER_BYTES>().ok_or(BatchError::Torn { needed: HEADER_BYTES, have })
 }
 
-/// `N` bytes of a header. The positions are this file's constants, all inside of 61.
+/// `N` bytes of a header. The positions are this file's constants, all below 61.
 #[inline]
 fn at<const N: usize>(head: &[u8; HEADER_BYTES], position: usize) -> [u8; N] {
     let mut field = [0; N];

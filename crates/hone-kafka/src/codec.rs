@@ -1,8 +1,7 @@
-//! The four codecs of record batches, each with a limit on what it may unpack.
+//! The four codecs of record batches, each with a limit on the decompressed size.
 //!
-//! gzip and zstd write their usual streams, lz4 the frame format (64 KiB independent blocks, as Kafka's own
-//! clients). Snappy has two dialects: Java clients write xerial's framing around raw blocks, others a raw block;
-//! both are read, xerial's is written.
+//! gzip and zstd write their usual streams. lz4 writes the frame format (64 KiB independent blocks, as Kafka's own clients do). Snappy has
+//! two dialects: Java clients write xerial's framing around raw blocks, others write a raw block. Hone reads both and writes xerial's.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -18,19 +17,19 @@ use crate::{gzip, lz4_frame};
 /// Magic bytes, version 1 and lowest compatible version 1 of xerial's snappy framing.
 const XERIAL_HEADER: [u8; 16] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1];
 const XERIAL_MAGIC: &[u8] = &[0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
-/// Plain bytes in one xerial block, as snappy-java writes them.
+/// Uncompressed bytes in one xerial block, as snappy-java writes them.
 const XERIAL_BLOCK_BYTES: usize = 32 * 1024;
-/// A snappy element of 3 bytes unpacks to at most 64, so a block that claims more than this factor lies.
+/// A snappy element of 3 bytes decompresses to at most 64, so a block that claims more than this factor is invalid.
 const SNAPPY_MOST_RATIO: usize = 32;
-/// Largest zstd window that is accepted (2^24 = 16 MiB). A frame may ask for far more, before its first byte.
+/// Largest zstd window that Hone accepts (2^24 = 16 MiB). A frame may ask for far more before its first byte.
 const ZSTD_WINDOW_LOG_MAX: u32 = 24;
-/// The level that Kafka uses when none is given.
+/// The level that Kafka uses when none is set.
 const ZSTD_LEVEL: i32 = 3;
 
-/// How the records of a batch are packed.
+/// How the records of a batch are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Codec {
-    /// As they are.
+    /// Uncompressed.
     None,
     /// RFC 1952.
     Gzip,
@@ -42,42 +41,42 @@ pub enum Codec {
     Zstd,
 }
 
-/// Why records could not be unpacked or packed.
+/// Reasons why records could not be decompressed or compressed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
     /// The stream is damaged.
-    #[error("records are no readable {codec} stream: {reason}")]
+    #[error("invalid {codec} stream: {reason}")]
     Damaged {
         /// Name of the codec.
         codec: &'static str,
-        /// What its library says.
+        /// The message of its library.
         reason: String,
     },
-    /// The stream unpacks to more than the limit.
-    #[error("{codec} records unpack to more than {limit_bytes} bytes")]
+    /// The stream decompresses to more than the limit.
+    #[error("{codec} records decompress to more than {limit_bytes} bytes")]
     TooLarge {
         /// Name of the codec.
         codec: &'static str,
         /// The limit.
         limit_bytes: usize,
     },
-    /// Packing failed, which no input should cause.
-    #[error("{codec} could not pack the records: {reason}")]
+    /// Compression failed, which no input should cause.
+    #[error("{codec} could not compress the records: {reason}")]
     Pack {
         /// Name of the codec.
         codec: &'static str,
-        /// What its library says.
+        /// The message of its library.
         reason: String,
     },
 }
 
-/// Why a stream was not unpacked, before its codec and its limit are named.
+/// Why decompression failed, without the names of its codec and limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StreamError {
-    /// With the reason.
+    /// The stream is damaged; the text is the reason.
     Damaged(String),
-    /// It holds more than the limit.
+    /// The stream holds more than the limit.
     TooLarge,
 }
 
@@ -111,7 +110,7 @@ impl Codec {
         }
     }
 
-    /// The codec of a name; `uncompressed` is Kafka's other word for `none`.
+    /// The codec with this name; `uncompressed` is Kafka's other name for `none`.
     pub fn from_name(name: &str) -> Option<Self> {
         if name == "uncompressed" {
             return Some(Self::None);
@@ -136,20 +135,20 @@ impl Codec {
     }
 }
 
-/// Unpacks `bytes`, to `limit_bytes` at most.
+/// Decompresses `bytes`, to `limit_bytes` at most.
 ///
 /// # Errors
-/// When the stream is damaged, or longer than the limit (what it says of itself is not believed).
+/// Returns an error when the stream is damaged, or longer than the limit. The size that the stream states is not trusted.
 pub fn decompress(codec: Codec, bytes: &[u8], limit_bytes: usize) -> Result<Vec<u8>, CodecError> {
     let mut out = Vec::new();
     decompress_into(codec, bytes, limit_bytes, &mut out)?;
     Ok(out)
 }
 
-/// As [`decompress`], into a buffer that is cleared first and can be used again.
+/// Does the same as [`decompress`], into a buffer that is cleared first and can be used again.
 ///
 /// # Errors
-/// As [`decompress`]; the buffer's contents then mean nothing.
+/// Returns the errors of [`decompress`]; the buffer's contents then mean nothing.
 pub fn decompress_into(
     codec: Codec,
     bytes: &[u8],
@@ -172,29 +171,29 @@ pub fn decompress_into(
     }
 }
 
-/// Packs `bytes`.
+/// Compresses `bytes`.
 ///
 /// # Errors
-/// [`CodecError::Pack`], which no input should cause.
+/// Returns [`CodecError::Pack`], which no input should cause.
 pub fn compress(codec: Codec, bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
     let mut out = Vec::new();
     compress_into(codec, bytes, &mut out)?;
     Ok(out)
 }
 
-/// As [`compress`], appending to a buffer.
+/// Does the same as [`compress`], and appends to a buffer.
 ///
 /// # Errors
-/// As [`compress`].
+/// Returns the errors of [`compress`].
 pub fn compress_into(codec: Codec, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
     compress_at_level(codec, None, bytes, out)
 }
 
-/// As [`compress_into`], at a level: of gzip 0 to 9, of zstd -131072 to 22; the other codecs have one. `None` is the
-/// default of the codec.
+/// Does the same as [`compress_into`], at a level: 0 to 9 for gzip, -131072 to 22 for zstd. The other codecs have one level only. `None` is
+/// the default of the codec.
 ///
 /// # Errors
-/// As [`compress`].
+/// Returns the errors of [`compress`].
 pub fn compress_at_level(
     codec: Codec,
     level: Option<i32>,
@@ -226,16 +225,17 @@ fn unpack_snappy(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<
     if !bytes.starts_with(XERIAL_MAGIC) {
         return unpack_snappy_block(bytes, limit_bytes, out);
     }
-    let mut rest =
-        bytes.get(XERIAL_HEADER.len()..).ok_or_else(|| damaged(Codec::Snappy, "the xerial header is cut"))?;
+    let mut rest = bytes
+        .get(XERIAL_HEADER.len()..)
+        .ok_or_else(|| damaged(Codec::Snappy, "the xerial header is truncated"))?;
     while !rest.is_empty() {
         let (length, behind) = rest
             .split_first_chunk::<4>()
-            .ok_or_else(|| damaged(Codec::Snappy, "a xerial block length is cut"))?;
+            .ok_or_else(|| damaged(Codec::Snappy, "the length of a xerial block is truncated"))?;
         let block = usize::try_from(i32::from_be_bytes(*length))
             .ok()
             .and_then(|length| behind.split_at_checked(length))
-            .ok_or_else(|| damaged(Codec::Snappy, "a xerial block is cut"))?;
+            .ok_or_else(|| damaged(Codec::Snappy, "a xerial block is truncated"))?;
         unpack_snappy_block(block.0, limit_bytes, out)?;
         rest = block.1;
     }
@@ -245,7 +245,7 @@ fn unpack_snappy(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<
 fn unpack_snappy_block(block: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), CodecError> {
     let claimed = snap::raw::decompress_len(block).map_err(|error| damaged(Codec::Snappy, error))?;
     if claimed > block.len().saturating_mul(SNAPPY_MOST_RATIO) {
-        return Err(damaged(Codec::Snappy, "a block claims more bytes than its size can hold"));
+        return Err(damaged(Codec::Snappy, "a block states more bytes than its compressed size can hold"));
     }
     let start = out.len();
     if claimed > limit_bytes.saturating_sub(start) {
@@ -287,7 +287,7 @@ fn pack_lz4(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     encoder.finish().map(drop).map_err(|error| error.to_string())
 }
 
-// Contexts of zstd are a few hundred KiB; one for each thread is cheaper than one for each batch.
+// A zstd context takes a few hundred KiB; one for each thread is cheaper than one for each batch.
 thread_local! {
     static ZSTD_PACKER: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
     static ZSTD_UNPACKER: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
@@ -329,7 +329,7 @@ fn unpack_zstd(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<()
             }
             let start = out.len();
             let room = bytes.len().saturating_mul(4).max(start).clamp(1024, most.max(1024)).min(most - start);
-            // Room that was reserved is written to as it is, without zeros in front.
+            // The decoder writes to the reserved room directly, so it need not be filled with zeros first.
             out.reserve(room);
             let mut output = OutBuffer::around_pos(out, start);
             let hint = unpacker.decompress_stream(&mut output, &mut input).map_err(failed)?;
@@ -337,7 +337,10 @@ fn unpack_zstd(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<()
             let input_done = input.pos >= bytes.len();
             if hint == 0 {
                 if !has_stated_size(&bytes[frame_start..], out.len() - frame_plain_start) {
-                    return Err(damaged(Codec::Zstd, "a frame holds less or more than its header says"));
+                    return Err(damaged(
+                        Codec::Zstd,
+                        "the size of a frame differs from the size in its header",
+                    ));
                 }
                 if input_done {
                     break;
@@ -345,15 +348,15 @@ fn unpack_zstd(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<()
                 (frame_start, frame_plain_start) = (input.pos, out.len());
             }
             if input_done && !full {
-                return Err(damaged(Codec::Zstd, "the stream is cut"));
+                return Err(damaged(Codec::Zstd, "the stream is truncated"));
             }
         }
         if out.len() > limit_bytes { Err(too_large(Codec::Zstd, limit_bytes)) } else { Ok(()) }
     })
 }
 
-/// Whether a frame that unpacked to `plain_bytes` states that size, or none. libzstd holds frames against their header
-/// when it unpacks them at once, but not when it does so in pieces and the last block is an empty one.
+/// Whether a frame that decompressed to `plain_bytes` states that size or no size. libzstd compares frames with their header when it
+/// decompresses them at once. It does not do so when it decompresses in pieces and the last block is empty.
 fn has_stated_size(frame: &[u8], plain_bytes: usize) -> bool {
     match zstd_safe::get_frame_content_size(frame) {
         Ok(Some(stated)) => u64::try_from(plain_bytes) == Ok(stated),
@@ -386,7 +389,7 @@ mod tests {
             let error = decompress(Codec::Zstd, &frame, limit).expect_err("nothing is in there");
             assert!(matches!(error, CodecError::Damaged { .. }), "{error}");
         }
-        let mut second = compress(Codec::Zstd, b"whole").expect("it packs");
+        let mut second = compress(Codec::Zstd, b"whole").expect("it compresses");
         second.extend(frame);
         assert!(decompress(Codec::Zstd, &second, LIMIT).is_err(), "the second frame, too");
     }

@@ -1,6 +1,6 @@
-//! The error codes of the Kafka protocol by name.
+//! Names of the error codes of the Kafka protocol.
 
-/// The names of the codes from 0 on, as Kafka's protocol page spells them.
+/// The names of the codes from 0 on, spelt as on Kafka's protocol page.
 const NAMES: [&str; 134] = [
     "NONE",
     "OFFSET_OUT_OF_RANGE",

@@ -1,28 +1,28 @@
-//! Frames: a 32-bit length and as many bytes. And the heads of requests and responses, read cheaply.
+//! Frames (a 32-bit length and that number of bytes), and the heads of requests and responses.
 
 use crate::wire::{Reader, WireError};
 
-/// Bytes of the length before every frame.
+/// Bytes of the length in front of every frame.
 pub const LENGTH_BYTES: usize = 4;
 
-/// What stands at the front of a stream. An incomplete frame is an expected outcome, not an error.
+/// The front of a stream. An incomplete frame is an expected outcome, not an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// More bytes must come first.
+    /// The frame is incomplete; more bytes must arrive first.
     Incomplete {
-        /// Size of the whole frame with its length, or 4 as long as the length itself is not there.
+        /// Size of the whole frame with its length, or 4 while the length itself is incomplete.
         needed_bytes: usize,
     },
     /// One frame.
     Complete {
-        /// What stands behind the length.
+        /// The bytes after the length.
         body: &'a [u8],
         /// Bytes to drop from the front of the stream: the body and its length.
         consumed_bytes: usize,
     },
-    /// A length that is negative or above the limit: the peer speaks something else, or too much.
+    /// The length is negative or above the limit: the peer speaks another protocol, or sends too much.
     TooLarge {
-        /// The length as written.
+        /// The length as stated.
         length: i32,
     },
 }
@@ -45,19 +45,18 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The head of a request: what all its header versions from 1 on have in common.
+/// The head of a request: the fields that all its header versions from 1 on have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestHead<'a> {
-    /// Which API.
+    /// The number of the API.
     pub api_key: i16,
-    /// In which version.
+    /// The version of the API.
     pub api_version: i16,
-    /// Comes back in the response.
+    /// A number that the response repeats.
     pub correlation_id: i32,
     /// `None` for null.
     pub client_id: Option<&'a str>,
-    /// What stands behind the client id: in a flexible version first the header's tagged fields
-    /// ([`RequestHead::body`]).
+    /// The bytes after the client id. In a flexible version they begin with the header's tagged fields ([`RequestHead::body`]).
     pub rest: &'a [u8],
 }
 
@@ -65,7 +64,7 @@ impl<'a> RequestHead<'a> {
     /// Reads the head from a frame's body.
     ///
     /// # Errors
-    /// When the bytes are too short or the client id is no text.
+    /// Returns an error when the bytes are too short or the client id is not UTF-8.
     pub fn parse(frame_body: &'a [u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(frame_body);
         Ok(Self {
@@ -77,10 +76,10 @@ impl<'a> RequestHead<'a> {
         })
     }
 
-    /// The request behind its header. `flexible` says whether this API's version has header tags, which are skipped.
+    /// The request after its header. `flexible` says whether this API's version has header tags; they are skipped.
     ///
     /// # Errors
-    /// When the tags are damaged.
+    /// Returns an error when the tags are damaged.
     pub fn body(&self, flexible: bool) -> Result<&'a [u8], WireError> {
         let mut reader = Reader::new(self.rest);
         if flexible {

@@ -1,7 +1,7 @@
-//! gzip streams (RFC 1952), unpacked by a context that a thread keeps.
+//! gzip streams (RFC 1952), decompressed with a context that each thread reuses.
 //!
-//! The context of the inflating crate is 43 KiB of zeros and tables; its ready-made reader makes one for every stream, which
-//! costs far more than to unpack a small batch.
+//! The context of the inflating crate has 43 KiB of zeros and tables. Its ready-made reader makes a context for every stream, which costs
+//! far more than decompressing a small batch.
 
 use std::cell::RefCell;
 
@@ -17,15 +17,15 @@ const EXTRA: u8 = 1 << 2;
 const NAME: u8 = 1 << 3;
 const COMMENT: u8 = 1 << 4;
 const RESERVED: u8 = 0b1110_0000;
-/// Most room that is reserved at a time.
+/// Largest room that is reserved at a time.
 const STEP_BYTES: usize = 64 << 10;
-const CUT: &str = "the stream is cut";
+const CUT: &str = "the stream is truncated";
 
 thread_local! {
     static CONTEXT: RefCell<Decompress> = RefCell::new(Decompress::new(false));
 }
 
-/// Unpacks one or more streams behind what `out` holds, until `out` has `limit_bytes`.
+/// Decompresses one or more streams to the end of `out`, until `out` has `limit_bytes`.
 pub(crate) fn unpack(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), StreamError> {
     let mut rest = bytes;
     loop {
@@ -42,11 +42,11 @@ pub(crate) fn unpack(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Res
 fn skip_header(bytes: &[u8]) -> Result<&[u8], StreamError> {
     let (fixed, mut rest) = bytes.split_at_checked(FIXED_HEADER_BYTES).ok_or(CUT)?;
     if !fixed.starts_with(&MAGIC) {
-        return Err("it does not begin like a stream".into());
+        return Err("the gzip magic bytes are missing".into());
     }
     let flags = fixed.get(MAGIC.len()).copied().unwrap_or_default();
     if flags & RESERVED != 0 {
-        return Err("the header has flags that nobody knows".into());
+        return Err("the gzip header has unknown flags".into());
     }
     if flags & EXTRA != 0 {
         let (length, behind) = rest.split_first_chunk::<2>().ok_or(CUT)?;
@@ -63,14 +63,14 @@ fn skip_header(bytes: &[u8]) -> Result<&[u8], StreamError> {
         let mut crc = Crc::new();
         crc.update(bytes.get(..bytes.len() - rest.len()).unwrap_or_default());
         if crc.sum() as u16 != u16::from_le_bytes(*stated) {
-            return Err("the checksum of the header differs".into());
+            return Err("the checksum of the gzip header differs".into());
         }
         rest = behind;
     }
     Ok(rest)
 }
 
-/// Returns what stands behind the compressed data.
+/// Returns the bytes after the compressed data.
 fn inflate<'a>(
     context: &mut Decompress,
     mut rest: &'a [u8],
@@ -83,7 +83,7 @@ fn inflate<'a>(
             return Err(StreamError::TooLarge);
         }
         if out.len() == out.capacity() {
-            // A small stream is done at once, a large one grows by what it has shown to hold.
+            // A small stream is decompressed at once. For a large one the buffer grows with the bytes that are really there.
             out.reserve((rest.len() * 4).max(out.len()).clamp(1 << 10, STEP_BYTES));
         }
         let (taken, had) = (context.total_in(), out.len());
@@ -111,7 +111,7 @@ fn check_trailer<'a>(rest: &'a [u8], unpacked: &[u8]) -> Result<&'a [u8], Stream
     }
     // The length counts modulo 2^32.
     if unpacked.len() as u32 != u32::from_le_bytes(*length) {
-        return Err("the stream holds another number of bytes than it says".into());
+        return Err("the size of the content differs from the size in the gzip trailer".into());
     }
     Ok(rest)
 }

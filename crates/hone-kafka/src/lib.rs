@@ -1,11 +1,11 @@
-//! Kafka frames and record batches: read without decoding, patched in place, built from nothing.
+//! Kafka frames and record batches: read without decoding, patched in place, or built from scratch.
 //!
-//! The `kafka-protocol` crate knows every message. What it lacks, and what a load generator and a broker need on
-//! every request, is here: headers of v2 record batches read where they lie ([`batch`]), records walked without
-//! allocation ([`mod@records`]), the four codecs with a limit on what they may unpack ([`mod@codec`]), frames split off a
-//! stream ([`frame`]) and Produce requests that are encoded once and sent a million times ([`produce`]).
+//! The `kafka-protocol` crate knows every message. This crate adds what a load generator and a broker need on every request: headers of v2
+//! record batches read in place ([`batch`]), records walked without allocation ([`mod@records`]), the four codecs with a limit on the
+//! decompressed size ([`mod@codec`]), frames split off a stream ([`frame`]) and Produce requests that are encoded once and sent a million
+//! times ([`produce`]).
 //!
-//! The crate is pure: no socket, no file, no clock. Every parser takes bytes and trusts no length in them.
+//! The crate is pure: it uses no socket, no file and no clock. Every parser takes bytes and trusts no length in them.
 
 pub mod batch;
 pub mod codec;

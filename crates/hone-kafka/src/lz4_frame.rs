@@ -1,7 +1,7 @@
-//! LZ4 frames, unpacked block by block into a buffer that is used again.
+//! LZ4 frames, decompressed block by block into a buffer that is used again.
 //!
-//! The frame decoder of the crate that packs them makes, and fills with zeros, room for whole blocks (64 KiB at least)
-//! for every frame; most batches are far smaller. The blocks themselves are unpacked by that crate.
+//! The frame decoder of the crate that compresses them allocates room for whole blocks (64 KiB at least) for every frame and fills it with
+//! zeros. Most batches are far smaller. That crate still decompresses the blocks themselves.
 
 use std::cell::RefCell;
 
@@ -11,18 +11,18 @@ use twox_hash::XxHash32;
 use crate::codec::StreamError;
 
 const MAGIC: u32 = 0x184d_2204;
-/// Largest window that a block of a linked frame may look back into.
+/// Largest window that a block of a linked frame may refer to.
 const WINDOW_BYTES: usize = 64 << 10;
-/// A sequence of n bytes unpacks to less than 255 times n and this.
+/// A sequence of n bytes decompresses to less than 255 times n plus this.
 const LEAST_ROOM_BYTES: usize = 64;
 const MOST_RATIO: usize = 255;
 /// Room that a thread keeps; blocks of Kafka's clients have 64 KiB.
 const KEPT_BYTES: usize = 256 << 10;
 const UNCOMPRESSED_BLOCK: u32 = 1 << 31;
 
-const CUT: &str = "the frame is cut";
+const CUT: &str = "the frame is truncated";
 
-/// What the descriptor of a frame says.
+/// The descriptor of a frame.
 struct Descriptor {
     linked: bool,
     block_checksums: bool,
@@ -35,7 +35,7 @@ thread_local! {
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Unpacks exactly one frame behind what `out` holds, until `out` has `limit_bytes`.
+/// Decompresses exactly one frame to the end of `out`, until `out` has `limit_bytes`.
 pub(crate) fn unpack(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), StreamError> {
     let (descriptor, blocks) = read_descriptor(bytes)?;
     let start = out.len();
@@ -43,7 +43,7 @@ pub(crate) fn unpack(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Res
     check_content(&descriptor, &out[start..], rest)
 }
 
-/// Returns what stands behind the end mark.
+/// Returns the bytes after the end mark.
 fn unpack_blocks<'a>(
     descriptor: &Descriptor,
     mut rest: &'a [u8],
@@ -72,15 +72,15 @@ fn unpack_blocks<'a>(
 fn read_descriptor(bytes: &[u8]) -> Result<(Descriptor, &[u8]), StreamError> {
     let (magic, behind) = bytes.split_first_chunk::<4>().ok_or(CUT)?;
     if u32::from_le_bytes(*magic) != MAGIC {
-        return Err("it does not begin like a frame".into());
+        return Err("the LZ4 magic bytes are missing".into());
     }
     let [flags, sizes, rest @ ..] = behind else { return Err(CUT.into()) };
     let flag = |bit: u8| flags >> bit & 1 != 0;
     if flags >> 6 != 1 || flag(1) || sizes & 0b1000_1111 != 0 {
-        return Err("the frame has another version, or bits that no version knows".into());
+        return Err("the frame has an unknown version or unknown flags".into());
     }
     if flag(0) {
-        return Err("the frame wants a dictionary".into());
+        return Err("the frame needs a dictionary".into());
     }
     let block_bytes = match sizes >> 4 {
         size @ 4..=7 => 1 << (8 + 2 * size),
@@ -120,7 +120,7 @@ fn take_block<'a>(
     }
     let length = (size & !UNCOMPRESSED_BLOCK) as usize;
     if length > descriptor.block_bytes {
-        return Err("a block is larger than the frame allows".into());
+        return Err("a block is larger than the frame's block size".into());
     }
     let (block, behind) = rest.split_at_checked(length).ok_or(CUT)?;
     *rest = behind;
@@ -134,7 +134,7 @@ fn take_block<'a>(
     Ok(Some((block, size & UNCOMPRESSED_BLOCK == 0)))
 }
 
-/// What the next block may look back into.
+/// The bytes that the next block may refer to.
 fn window<'a>(descriptor: &Descriptor, unpacked: &'a [u8]) -> &'a [u8] {
     let from = if descriptor.linked { unpacked.len().saturating_sub(WINDOW_BYTES) } else { unpacked.len() };
     unpacked.get(from..).unwrap_or_default()
@@ -159,7 +159,7 @@ fn append(out: &mut Vec<u8>, plain: &[u8], limit_bytes: usize) -> Result<(), Str
 
 fn check_content(descriptor: &Descriptor, unpacked: &[u8], rest: &[u8]) -> Result<(), StreamError> {
     if descriptor.content_bytes.is_some_and(|stated| stated != unpacked.len() as u64) {
-        return Err("the frame holds another number of bytes than it says".into());
+        return Err("the size of the content differs from the size in the frame's header".into());
     }
     let rest = if descriptor.content_checksum {
         let (checksum, rest) = rest.split_first_chunk::<4>().ok_or(CUT)?;
@@ -170,7 +170,7 @@ fn check_content(descriptor: &Descriptor, unpacked: &[u8], rest: &[u8]) -> Resul
     } else {
         rest
     };
-    if rest.is_empty() { Ok(()) } else { Err("bytes stand behind the frame".into()) }
+    if rest.is_empty() { Ok(()) } else { Err("there are bytes after the frame".into()) }
 }
 
 #[cfg(test)]
@@ -256,7 +256,7 @@ mod tests {
             assert!(unpack(&frame[..keep], 1 << 20, &mut Vec::new()).is_err(), "{keep} bytes");
         }
         let longer = [frame.as_slice(), &[0]].concat();
-        assert_eq!(unpack(&longer, 1 << 20, &mut Vec::new()), Err("bytes stand behind the frame".into()));
+        assert_eq!(unpack(&longer, 1 << 20, &mut Vec::new()), Err("there are bytes after the frame".into()));
     }
 
     proptest! {

@@ -1,6 +1,6 @@
-//! Which partition a keyed record goes to: what the Java client's default partitioner does, and librdkafka's `murmur2`.
+//! The partition of a keyed record, as the Java client's default partitioner and librdkafka's `murmur2` choose it.
 
-/// Kafka's murmur2 of a key: 32 bits, its own seed, little-endian words.
+/// Kafka's murmur2 of a key: 32 bits, a seed of its own, little-endian words.
 pub fn murmur2(key: &[u8]) -> u32 {
     const SEED: u32 = 0x9747_b28c;
     const FACTOR: u32 = 0x5bd1_e995;
@@ -22,9 +22,9 @@ pub fn murmur2(key: &[u8]) -> u32 {
     hash ^ hash >> 15
 }
 
-/// The partition of a key in a topic with so many partitions (at least one).
+/// The partition of a key in a topic with this many partitions (at least one).
 pub fn partition_of_key(key: &[u8], partitions: u32) -> u32 {
-    // The sign bit is dropped, not the sign turned: that is how Kafka makes a hash positive.
+    // Kafka makes a hash positive by clearing the sign bit, not by negating the number.
     (murmur2(key) & 0x7fff_ffff) % partitions.max(1)
 }
 

@@ -1,35 +1,35 @@
-//! Produce requests of version 7, encoded once: the last version before the flexible ones, which every broker since
-//! Kafka 2.1 accepts. Between two sends only the correlation id changes.
+//! Produce requests of version 7, encoded once. This is the last version before the flexible ones, and every broker since Kafka 2.1 accepts
+//! it. Between two sends only the correlation id changes.
 
 use std::ops::Range;
 
 use crate::wire::{Reader, WireError};
 
 const PRODUCE_KEY: i16 = 0;
-/// The version of Produce that is written and read here.
+/// The version of Produce that this file writes and reads.
 pub const PRODUCE_VERSION: i16 = 7;
-/// Where the correlation id stands in a frame: behind length, API key and version.
+/// Position of the correlation id in a frame: after length, API key and version.
 const CORRELATION_ID_AT: usize = 8;
-/// Least bytes of a topic (name length, partition count) and of a partition in the response.
+/// Smallest size in the response of a topic (name length, partition count) and of a partition.
 const LEAST_TOPIC_BYTES: usize = 6;
 const PARTITION_BYTES: usize = 30;
 
-/// Why a request can't be encoded.
+/// Reasons why a request can't be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProduceError {
-    /// A text longer than its 16-bit length can say.
-    #[error("{field} has {bytes} bytes, at most 32767 can be sent")]
+    /// A text is longer than its 16-bit length field can hold.
+    #[error("{field} has {bytes} bytes, but the protocol allows at most 32767")]
     Text {
         /// Client id or topic.
         field: &'static str,
         /// Its length.
         bytes: usize,
     },
-    /// A frame larger than its 32-bit length can say.
-    #[error("the request would have {bytes} bytes, more than its length field can say")]
+    /// A frame is larger than its 32-bit length field can hold.
+    #[error("the request would have {bytes} bytes, more than its 32-bit length field can hold")]
     TooLarge {
-        /// Size it would have.
+        /// The size that it would have.
         bytes: usize,
     },
 }
@@ -42,11 +42,11 @@ pub struct ProduceFrame {
 }
 
 impl ProduceFrame {
-    /// Encodes a request that writes one record set to each of `partitions` (index and batch bytes) of one topic.
-    /// `acks` is 0, 1 or -1 (all). The correlation id is 0 until it is set.
+    /// Encodes a request that writes one record set to each of `partitions` (index and batch bytes) of one topic. `acks` is 0, 1 or -1
+    /// (all). The correlation id is 0 until it is set.
     ///
     /// # Errors
-    /// When a text or the whole is longer than the protocol can say.
+    /// Returns an error when a text or the whole request is longer than the protocol allows.
     pub fn new(
         client_id: &str,
         acks: i16,
@@ -84,7 +84,7 @@ impl ProduceFrame {
         &self.bytes
     }
 
-    /// Where each batch lies in [`ProduceFrame::bytes`], in the order given.
+    /// Position of each batch in [`ProduceFrame::bytes`], in the order given.
     pub fn batches(&self) -> &[Range<usize>] {
         &self.batches
     }
@@ -94,7 +94,7 @@ impl ProduceFrame {
         Self::write_correlation_id(&mut self.bytes, correlation_id);
     }
 
-    /// The same in a copy of [`ProduceFrame::bytes`]; shorter bytes stay as they are.
+    /// Patches a copy of [`ProduceFrame::bytes`]; shorter bytes stay unchanged.
     pub fn write_correlation_id(copy: &mut [u8], correlation_id: i32) {
         if let Some(field) = copy.get_mut(CORRELATION_ID_AT..CORRELATION_ID_AT + 4) {
             field.copy_from_slice(&correlation_id.to_be_bytes());
@@ -113,14 +113,14 @@ fn length_of(bytes: usize) -> Result<[u8; 4], ProduceError> {
     i32::try_from(bytes).map(i32::to_be_bytes).map_err(|_| ProduceError::TooLarge { bytes })
 }
 
-/// What a broker says about one partition.
+/// The broker's answer for one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionAck<'a> {
     /// The topic.
     pub topic: &'a str,
     /// The partition.
     pub partition: i32,
-    /// 0 for stored; see [`crate::error_name`].
+    /// 0 when the batch is stored; see [`crate::error_name`].
     pub error_code: i16,
     /// Offset of the first record; -1 with an error.
     pub base_offset: i64,
@@ -129,11 +129,11 @@ pub struct PartitionAck<'a> {
 /// A Produce v7 response, checked to its last byte and borrowed from its frame.
 #[derive(Debug, Clone, Copy)]
 pub struct ProduceResponse<'a> {
-    /// Of the request.
+    /// The correlation id of the request.
     pub correlation_id: i32,
-    /// How long the broker asks the client to wait, in milliseconds.
+    /// Time that the broker asks the client to wait, in milliseconds.
     pub throttle_ms: i32,
-    /// The first error code of any partition, 0 without.
+    /// The first error code of any partition, or 0.
     pub first_error_code: i16,
     topics: &'a [u8],
 }
@@ -187,10 +187,10 @@ impl<'a> Iterator for PartitionAcks<'a> {
     }
 }
 
-/// Reads a Produce v7 response from its frame's body (what stands behind the 4-byte length). No allocation.
+/// Reads a Produce v7 response from its frame's body (the bytes after the 4-byte length). It allocates nothing.
 ///
 /// # Errors
-/// When the bytes are not exactly one response.
+/// Returns an error when the bytes are not exactly one response.
 pub fn parse_produce_response_v7(frame_body: &[u8]) -> Result<ProduceResponse<'_>, WireError> {
     let mut reader = Reader::new(frame_body);
     let correlation_id = reader.i32("correlation id")?;

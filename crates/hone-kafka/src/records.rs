@@ -8,7 +8,7 @@ use crate::batch::{self, BatchError, HEADER_BYTES};
 use crate::codec::{self, Codec};
 use crate::wire::{Reader, WireError, put_varint, put_varlong};
 
-/// Why bytes are not the records that the header promises.
+/// Reasons why bytes are not the records that the header states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -20,27 +20,27 @@ pub enum RecordError {
         /// What does not fit.
         source: WireError,
     },
-    /// The fields of a record end before or behind its length.
-    #[error("record {index}: its fields take {taken} bytes, its length says {stated}")]
+    /// The fields of a record end before or after the end that its length states.
+    #[error("record {index}: its fields take {taken} bytes, but its length is {stated}")]
     Length {
         /// Number of the record in the batch, from 0.
         index: i32,
         /// Bytes that the fields take.
         taken: usize,
-        /// Bytes that the length says.
+        /// Bytes that the length states.
         stated: usize,
     },
-    /// Bytes behind the last record.
-    #[error("{left} bytes behind the last of {count} records")]
+    /// Bytes after the last record.
+    #[error("{left} bytes after the last of {count} records")]
     Trailing {
-        /// Records the header promises.
+        /// Records that the header states.
         count: i32,
         /// Bytes that are left.
         left: usize,
     },
 }
 
-/// One record, borrowed from the unpacked records of its batch.
+/// One record, borrowed from the decompressed records of its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Milliseconds after the batch's base timestamp.
@@ -55,8 +55,8 @@ pub struct Record<'a> {
     pub header_count: i32,
 }
 
-/// Walks `count` records in `payload`, which must not be compressed (any more). Stops behind the first error;
-/// bytes behind the last record are an error.
+/// Walks `count` records in `payload`, which must be uncompressed. It stops after the first error. Bytes after the last record are an
+/// error.
 pub fn records(payload: &[u8], count: i32) -> Records<'_> {
     Records { reader: Reader::new(payload), count, index: 0, done: false }
 }
@@ -149,17 +149,17 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// An empty batch whose records will be packed by `codec`.
+    /// An empty batch whose records will be compressed by `codec`.
     pub fn new(codec: Codec) -> Self {
         Self { codec, plain: Vec::new(), body: Vec::new(), count: 0, base_timestamp: -1, max_timestamp: -1 }
     }
 
-    /// Records so far.
+    /// Number of records added so far.
     pub fn record_count(&self) -> i32 {
         self.count
     }
 
-    /// Bytes of the records so far, before compression.
+    /// Bytes of the records added so far, before compression.
     pub fn plain_bytes(&self) -> usize {
         self.plain.len()
     }
@@ -183,10 +183,10 @@ impl BatchBuilder {
         self.count += 1;
     }
 
-    /// The batch.
+    /// Builds the batch.
     ///
     /// # Errors
-    /// When the records can't be packed, or the batch would be larger than its length field can say.
+    /// Returns an error when the records can't be compressed, or the batch would be larger than its length field can hold.
     pub fn build(&self) -> Result<Vec<u8>, BatchError> {
         let mut out = Vec::with_capacity(HEADER_BYTES + self.plain.len());
         out.extend_from_slice(&0_i64.to_be_bytes()); // base offset
@@ -219,7 +219,7 @@ fn put_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
 }
 
 fn put_length(out: &mut Vec<u8>, length: usize) {
-    // A length above 2^31 makes the batch too large for its own length field, which `build` refuses.
+    // A length above 2^31 makes the batch too large for its own length field, and `build` rejects such a batch.
     put_varint(out, i32::try_from(length).unwrap_or(i32::MAX));
 }
 

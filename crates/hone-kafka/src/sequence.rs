@@ -1,4 +1,4 @@
-//! Another base sequence in a batch, without computing the CRC of its records again.
+//! Writes another base sequence into a batch without computing the CRC of its records again.
 
 use crate::batch::{self, BatchError, HEADER_BYTES};
 
@@ -7,11 +7,10 @@ const SEQUENCE_AT: usize = 53;
 /// Sequences are not negative.
 const BITS: usize = 31;
 
-/// What is needed to write a sequence into one batch again and again.
+/// Everything that is needed to write a sequence into one batch again and again.
 ///
-/// A CRC is linear: over bytes of the same length, each bit of the sequence that is set turns over the same bits of the
-/// CRC, whatever the rest of the batch is. So the CRC for a sequence is that for 0 and at most 31 words on top, where the
-/// records of a batch may be megabytes.
+/// A CRC is linear: over bytes of the same length, each set bit of the sequence flips the same bits of the CRC, whatever the rest of the
+/// batch holds. So the CRC for a sequence is the CRC for 0, combined with at most 31 words. The records of a batch may be megabytes.
 #[derive(Debug, Clone)]
 pub struct SequencePatch {
     crc_of_zero: u32,
@@ -19,10 +18,10 @@ pub struct SequencePatch {
 }
 
 impl SequencePatch {
-    /// For one whole batch whose other fields stay as they are.
+    /// Prepares one whole batch whose other fields stay unchanged.
     ///
     /// # Errors
-    /// When the bytes are not exactly one batch.
+    /// Returns an error when the bytes are not exactly one batch.
     pub fn new(bytes: &[u8]) -> Result<Self, BatchError> {
         let header = batch::single(bytes)?.header;
         let mut copy = bytes.to_vec();
@@ -38,8 +37,8 @@ impl SequencePatch {
         Ok(Self { crc_of_zero, by_bit })
     }
 
-    /// Writes the sequence of the first record and the CRC into a copy of the batch; shorter bytes stay as they are. A
-    /// negative sequence counts from the end of their circle, as brokers have it.
+    /// Writes the sequence of the first record and the CRC into a copy of the batch; shorter bytes stay unchanged. Sequences wrap around: a
+    /// negative sequence counts from the end, as in brokers.
     #[inline]
     pub fn apply(&self, batch: &mut [u8], sequence: i32) {
         let sequence = sequence & i32::MAX;

@@ -1,16 +1,16 @@
 //! The primitive types of the Kafka protocol, read from a slice.
 //!
-//! Big-endian integers, strings and arrays with a length before them; the "compact" forms of flexible versions
-//! carry an unsigned varint that is one larger than the length, with 0 for null.
+//! Integers are big-endian. Strings and arrays have a length in front of them. The "compact" forms of flexible versions have an unsigned
+//! varint that is one larger than the length, with 0 for null.
 
-/// Why bytes are not the message they were taken for.
+/// Reasons why bytes are not the expected message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
     /// The bytes end before the field does.
-    #[error("{field} needs {needed} bytes, {left} are left")]
+    #[error("{field} needs {needed} bytes, but only {left} are left")]
     Short {
-        /// What was being read.
+        /// The field that was being read.
         field: &'static str,
         /// Bytes that the field needs.
         needed: usize,
@@ -18,35 +18,35 @@ pub enum WireError {
         left: usize,
     },
     /// A length that no encoder writes.
-    #[error("{field} has the length {length}")]
+    #[error("{field} has the invalid length {length}")]
     Length {
-        /// What was being read.
+        /// The field that was being read.
         field: &'static str,
         /// The length as written.
         length: i64,
     },
     /// A varint that does not end within its type.
-    #[error("{field} is a varint without an end")]
+    #[error("{field} is a varint that does not end")]
     Varint {
-        /// What was being read.
+        /// The field that was being read.
         field: &'static str,
     },
     /// Text that is not UTF-8.
     #[error("{field} is not UTF-8")]
     Text {
-        /// What was being read.
+        /// The field that was being read.
         field: &'static str,
     },
     /// More bytes than the message has fields for.
-    #[error("{left} bytes are left behind the message")]
+    #[error("{left} bytes are left after the message")]
     Trailing {
         /// Bytes that are left.
         left: usize,
     },
 }
 
-/// Reads protocol types off the front of a slice. Nothing is copied; a failed read leaves the reader unusable for
-/// this message, and the caller drops it.
+/// Reads protocol types from the front of a slice. It copies nothing. After a failed read the reader is unusable for this message, and the
+/// caller drops it.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been read yet.
+    /// The bytes that are still unread.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
     /// Takes `length` bytes.
     ///
     /// # Errors
-    /// [`WireError::Short`].
+    /// Returns [`WireError::Short`].
     #[inline]
     pub fn take(&mut self, length: usize, field: &'static str) -> Result<&'a [u8], WireError> {
         let Some((head, rest)) = self.rest.split_at_checked(length) else {
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
     /// One byte.
     ///
     /// # Errors
-    /// [`WireError::Short`].
+    /// Returns [`WireError::Short`].
     #[inline]
     pub fn i8(&mut self, field: &'static str) -> Result<i8, WireError> {
         Ok(i8::from_be_bytes(self.array(field)?))
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
     /// Two bytes.
     ///
     /// # Errors
-    /// [`WireError::Short`].
+    /// Returns [`WireError::Short`].
     #[inline]
     pub fn i16(&mut self, field: &'static str) -> Result<i16, WireError> {
         Ok(i16::from_be_bytes(self.array(field)?))
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
     /// Four bytes.
     ///
     /// # Errors
-    /// [`WireError::Short`].
+    /// Returns [`WireError::Short`].
     #[inline]
     pub fn i32(&mut self, field: &'static str) -> Result<i32, WireError> {
         Ok(i32::from_be_bytes(self.array(field)?))
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
     /// Eight bytes.
     ///
     /// # Errors
-    /// [`WireError::Short`].
+    /// Returns [`WireError::Short`].
     #[inline]
     pub fn i64(&mut self, field: &'static str) -> Result<i64, WireError> {
         Ok(i64::from_be_bytes(self.array(field)?))
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
     /// Sixteen bytes, big-endian.
     ///
     /// # Errors
-    /// [`WireError::Short`].
+    /// Returns [`WireError::Short`].
     #[inline]
     pub fn uuid(&mut self, field: &'static str) -> Result<u128, WireError> {
         Ok(u128::from_be_bytes(self.array(field)?))
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
     /// An unsigned varint of at most 32 bits.
     ///
     /// # Errors
-    /// [`WireError::Short`] or [`WireError::Varint`].
+    /// Returns [`WireError::Short`] or [`WireError::Varint`].
     #[inline]
     pub fn unsigned_varint(&mut self, field: &'static str) -> Result<u32, WireError> {
         let value = self.varint_within(5, field)?;
@@ -143,14 +143,14 @@ impl<'a> Reader<'a> {
     /// An unsigned varint of at most 64 bits.
     ///
     /// # Errors
-    /// [`WireError::Short`] or [`WireError::Varint`].
+    /// Returns [`WireError::Short`] or [`WireError::Varint`].
     #[inline]
     pub fn unsigned_varlong(&mut self, field: &'static str) -> Result<u64, WireError> {
         self.varint_within(10, field)
     }
 
-    /// One of at most so many bytes. Decoders stop behind the last one that a number of its width can have, so a number that is
-    /// spelt with more is none: two readers would go on from different places.
+    /// An unsigned varint of at most this many bytes. Decoders stop after the last byte that a number of its width can have. A number with
+    /// more bytes is therefore invalid: two readers would go on at different places.
     #[inline]
     fn varint_within(&mut self, most_bytes: u32, field: &'static str) -> Result<u64, WireError> {
         let mut value = 0_u64;
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
     /// A zigzag varint of at most 32 bits, as records use it.
     ///
     /// # Errors
-    /// [`WireError::Short`] or [`WireError::Varint`].
+    /// Returns [`WireError::Short`] or [`WireError::Varint`].
     #[inline]
     pub fn varint(&mut self, field: &'static str) -> Result<i32, WireError> {
         let raw = self.unsigned_varint(field)?;
@@ -182,75 +182,75 @@ impl<'a> Reader<'a> {
     /// A zigzag varint of at most 64 bits.
     ///
     /// # Errors
-    /// [`WireError::Short`] or [`WireError::Varint`].
+    /// Returns [`WireError::Short`] or [`WireError::Varint`].
     #[inline]
     pub fn varlong(&mut self, field: &'static str) -> Result<i64, WireError> {
         let raw = self.unsigned_varlong(field)?;
         Ok((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
     }
 
-    /// Bytes behind a 32-bit length; -1 is null.
+    /// Bytes after a 32-bit length; -1 is null.
     ///
     /// # Errors
-    /// [`WireError::Short`], or [`WireError::Length`] below -1.
+    /// Returns [`WireError::Short`], or [`WireError::Length`] below -1.
     #[inline]
     pub fn nullable_bytes(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, WireError> {
         let length = self.i32(field)?;
         self.nullable(i64::from(length), field)
     }
 
-    /// Bytes behind an unsigned varint of length + 1; 0 is null.
+    /// Bytes after an unsigned varint of length + 1; 0 is null.
     ///
     /// # Errors
-    /// [`WireError::Short`] or [`WireError::Varint`].
+    /// Returns [`WireError::Short`] or [`WireError::Varint`].
     #[inline]
     pub fn compact_nullable_bytes(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, WireError> {
         let length = i64::from(self.unsigned_varint(field)?) - 1;
         self.nullable(length, field)
     }
 
-    /// Text behind a 16-bit length; -1 is null.
+    /// Text after a 16-bit length; -1 is null.
     ///
     /// # Errors
-    /// [`WireError::Short`], [`WireError::Text`], or [`WireError::Length`] below -1.
+    /// Returns [`WireError::Short`], [`WireError::Text`], or [`WireError::Length`] below -1.
     #[inline]
     pub fn nullable_string(&mut self, field: &'static str) -> Result<Option<&'a str>, WireError> {
         let length = self.i16(field)?;
         self.nullable(i64::from(length), field)?.map(|bytes| text(bytes, field)).transpose()
     }
 
-    /// Text behind an unsigned varint of length + 1; 0 is null.
+    /// Text after an unsigned varint of length + 1; 0 is null.
     ///
     /// # Errors
-    /// [`WireError::Short`], [`WireError::Varint`] or [`WireError::Text`].
+    /// Returns [`WireError::Short`], [`WireError::Varint`] or [`WireError::Text`].
     #[inline]
     pub fn compact_nullable_string(&mut self, field: &'static str) -> Result<Option<&'a str>, WireError> {
         self.compact_nullable_bytes(field)?.map(|bytes| text(bytes, field)).transpose()
     }
 
-    /// Text behind a 16-bit length, never null.
+    /// Text after a 16-bit length, never null.
     ///
     /// # Errors
-    /// As [`Reader::nullable_string`], and [`WireError::Length`] for null.
+    /// Returns the errors of [`Reader::nullable_string`], and [`WireError::Length`] for null.
     #[inline]
     pub fn string(&mut self, field: &'static str) -> Result<&'a str, WireError> {
         self.nullable_string(field)?.ok_or(WireError::Length { field, length: -1 })
     }
 
-    /// Text behind an unsigned varint of length + 1, never null.
+    /// Text after an unsigned varint of length + 1, never null.
     ///
     /// # Errors
-    /// As [`Reader::compact_nullable_string`], and [`WireError::Length`] for null.
+    /// Returns the errors of [`Reader::compact_nullable_string`], and [`WireError::Length`] for null.
     #[inline]
     pub fn compact_string(&mut self, field: &'static str) -> Result<&'a str, WireError> {
         self.compact_nullable_string(field)?.ok_or(WireError::Length { field, length: -1 })
     }
 
-    /// The number of elements of an array behind a 32-bit length; `None` for null (-1). Refused when even elements
-    /// of `least_bytes` each would not fit into what is left, so that a loop over it always ends soon.
+    /// The number of elements of an array after a 32-bit length; `None` for null (-1). It rejects a number whose elements, of `least_bytes`
+    /// each, would not fit into the remaining bytes. So a loop over the elements always ends soon.
     ///
     /// # Errors
-    /// [`WireError::Short`] or [`WireError::Length`].
+    /// Returns [`WireError::Short`] or [`WireError::Length`].
     #[inline]
     pub fn nullable_array_length(
         &mut self,
@@ -261,10 +261,10 @@ impl<'a> Reader<'a> {
         self.elements(length, least_bytes, field)
     }
 
-    /// As [`Reader::nullable_array_length`], for the compact form.
+    /// Does the same as [`Reader::nullable_array_length`], for the compact form.
     ///
     /// # Errors
-    /// [`WireError::Short`], [`WireError::Varint`] or [`WireError::Length`].
+    /// Returns [`WireError::Short`], [`WireError::Varint`] or [`WireError::Length`].
     #[inline]
     pub fn compact_nullable_array_length(
         &mut self,
@@ -275,10 +275,10 @@ impl<'a> Reader<'a> {
         self.elements(length, least_bytes, field)
     }
 
-    /// As [`Reader::nullable_array_length`]; null counts as empty.
+    /// Does the same as [`Reader::nullable_array_length`]; null counts as empty.
     ///
     /// # Errors
-    /// [`WireError::Short`] or [`WireError::Length`].
+    /// Returns [`WireError::Short`] or [`WireError::Length`].
     #[inline]
     pub fn array_length(&mut self, least_bytes: usize, field: &'static str) -> Result<usize, WireError> {
         Ok(self.nullable_array_length(least_bytes, field)?.unwrap_or(0))
@@ -287,7 +287,7 @@ impl<'a> Reader<'a> {
     /// Skips the tagged fields that end every structure of a flexible version.
     ///
     /// # Errors
-    /// [`WireError::Short`] or [`WireError::Varint`].
+    /// Returns [`WireError::Short`] or [`WireError::Varint`].
     #[inline]
     pub fn skip_tags(&mut self, field: &'static str) -> Result<(), WireError> {
         let count = self.unsigned_varint(field)?;
@@ -299,10 +299,10 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The message must end here.
+    /// Returns an error when bytes are left after the message.
     ///
     /// # Errors
-    /// [`WireError::Trailing`].
+    /// Returns [`WireError::Trailing`].
     #[inline]
     pub fn finish(&self) -> Result<(), WireError> {
         match self.rest.len() {

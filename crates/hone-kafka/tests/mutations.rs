@@ -1,4 +1,4 @@
-//! Round trips of generated batches, and damage: nothing that arrives may panic or be believed.
+//! Round trips of generated batches, and damaged input: no input may cause a panic or be accepted wrongly.
 
 use hone_kafka::batch::{self, HEADER_BYTES};
 use hone_kafka::{

@@ -1,13 +1,14 @@
-//! One text for one JSON value, whoever wrote it, and its hash; pure.
+//! The canonical text of a JSON value, independent of its writer, and its hash; pure.
 //!
-//! The text is that of RFC 8785 (JSON Canonicalization Scheme): members sorted by the UTF-16 units of their names, no spaces, numbers as
-//! ECMAScript writes them. Whole numbers that need more than 64-bit floating point are written exactly, where the RFC knows none.
+//! The text is that of RFC 8785 (JSON Canonicalization Scheme): members sorted by the UTF-16 units of their names, no spaces, and
+//! numbers in the form of ECMAScript. Integers that exceed 64-bit floating point are written exactly; the RFC does not support
+//! them.
 
 use std::collections::BTreeSet;
 
 use sha2::{Digest as _, Sha256};
 
-/// A JSON value whose numbers are as they stand in the text: read as floating point, some would be another number already.
+/// A JSON value with its numbers as text: floating point would change some of them.
 #[derive(Debug, Clone)]
 pub(crate) enum Json<'a> {
     Object(Vec<(String, Json<'a>)>),
@@ -18,13 +19,12 @@ pub(crate) enum Json<'a> {
     Word(&'a str),
 }
 
-/// Why a text has no one text.
+/// Why a text has no canonical form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NotOne {
-    /// A member of an object stands there twice: one reader would see the first and another the second, and both would find the hash in
-    /// order.
+    /// A member of an object occurs twice: one reader would use the first and another the second, and both would accept the hash.
     Twice(String),
-    /// It was not well-formed.
+    /// It is not well-formed.
     Malformed,
     /// It is nested more deeply than any entry.
     TooDeep,
@@ -33,8 +33,8 @@ pub(crate) enum NotOne {
 /// Levels of arrays and objects; an entry has less than ten.
 const MOST_LEVELS: u32 = 64;
 
-/// Reads a text that a JSON parser has found to be well-formed: what that one has checked is not checked again. How deeply it is nested is
-/// not among it, since a parser steps over what it was not asked for.
+/// Reads a text that a JSON parser has accepted, so it does not check that again. It does check the nesting, since a parser does
+/// not parse members that it skips.
 pub(crate) fn read(text: &str) -> Result<Json<'_>, NotOne> {
     let mut rest = text;
     value(&mut rest, MOST_LEVELS)
@@ -74,7 +74,7 @@ fn object<'a>(rest: &mut &'a str, levels: u32) -> Result<Json<'a>, NotOne> {
     Ok(Json::Object(members))
 }
 
-/// What stands between an opening and a closing mark, with commas between.
+/// The values between an opening and a closing bracket, separated by commas.
 fn separated<'a>(
     rest: &mut &'a str,
     close: char,
@@ -110,14 +110,14 @@ fn take<'a>(rest: &mut &'a str, length: usize) -> Result<&'a str, NotOne> {
     Ok(token)
 }
 
-/// SHA-256 of a value's one text, hex.
+/// SHA-256 of a value's canonical text, hex.
 pub(crate) fn hash(value: &Json<'_>) -> String {
     let mut text = String::new();
     write(value, &mut text);
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Appends a value's one text.
+/// Appends a value's canonical text.
 fn write(value: &Json<'_>, to: &mut String) {
     match value {
         Json::Object(members) => {
@@ -148,7 +148,7 @@ fn write_all<T>(open: char, close: char, items: &[T], each: impl Fn(&T, &mut Str
     to.push(close);
 }
 
-/// The escapes of the RFC: two letters where JSON has such, else four digits in lower case, and nothing else.
+/// The escapes of the RFC: the short form where JSON has one, else four digits in lower case.
 fn write_text(text: &str, to: &mut String) {
     to.push('"');
     for letter in text.chars() {
@@ -167,7 +167,7 @@ fn write_text(text: &str, to: &mut String) {
     to.push('"');
 }
 
-/// Whole numbers are exact, however large; the others are those of 64-bit floating point.
+/// Integers are exact, however large. Other numbers are those of 64-bit floating point.
 fn number_text(token: &str) -> String {
     let is_whole = token.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     match token.parse::<f64>() {
@@ -177,12 +177,13 @@ fn number_text(token: &str) -> String {
     }
 }
 
-/// ECMAScript's Number::toString (ECMA-262, 6.1.6.1.20) in base 10, of a finite number.
+/// ECMAScript's Number::toString (ECMA-262, 6.1.6.1.20) in base 10, for a finite number.
 fn float_text(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    // The shortest digits that read back as the same number, of two such the even ones. The standard library takes the odd ones.
+    // The shortest digits that parse to the same number; of two such numbers the even one. The standard
+    // library uses the odd one.
     let shortest = serde_json::Value::from(value.abs()).to_string();
     let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -190,7 +191,7 @@ fn float_text(value: f64) -> String {
     let leading = all.len() - all.trim_start_matches('0').len();
     let digits = all.trim_matches('0');
     let length = digits.len() as i32;
-    // The point's place behind the first digit.
+    // Position of the point after the first digit.
     let place = exponent.parse::<i32>().unwrap_or_default() + whole.len() as i32 - leading as i32;
     let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or_default());
     let (before, behind) = digits.split_at(usize::try_from(place.clamp(1, length)).unwrap_or(1));
@@ -281,7 +282,7 @@ mod tests {
         assert_ne!(canonical(one), canonical(&one.replace("0993", "0992")), "exact beyond 2^53");
     }
 
-    /// A million brackets must not be a million frames on the stack.
+    /// A million brackets must not become a million stack frames.
     #[test]
     fn what_is_nested_without_end_is_refused() {
         for (open, close) in [("[", "]"), ("{\"a\":", "}")] {

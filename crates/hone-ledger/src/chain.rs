@@ -1,24 +1,25 @@
-//! Whether a ledger is what its writers wrote; pure.
+//! Checks whether a ledger is unchanged; pure.
 //!
-//! Every line says its own hash and the hashes of the lines that it follows: those that nobody followed when it was written, which are one
-//! in a file that only grows, and several behind a merge. So the lines are a directed graph without cycles, in the order of the file.
+//! Every line has its own hash and the hashes of the lines that it follows: those without a successor at that time. That is one
+//! line in a file that only grows, and several after a merge. So the lines are a directed acyclic graph, in the order of the
+//! file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lines::{Found, Line, TornLine};
 
-/// What is wrong with a line.
+/// The fault of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// Its content is not what its hash was made of.
+    /// Its content does not match its hash.
     Edited,
-    /// A line that it follows is not there, or has another content and hash now.
+    /// A line that it follows is missing, or has other content and another hash now.
     Deleted,
-    /// A line that it follows stands behind it.
+    /// A line that it follows comes after it.
     Reordered,
-    /// No line of a ledger.
+    /// It is not a line of a ledger.
     Foreign,
-    /// Written by a newer build; nothing can be said of it.
+    /// A newer build wrote it, so it can't be checked.
     Newer,
 }
 
@@ -34,28 +35,28 @@ impl Meaning {
         }
     }
 
-    /// What it means, in a sentence.
+    /// Its meaning, in a sentence.
     pub fn words(self) -> &'static str {
         match self {
             Self::Edited => "this line was changed after it was written",
-            Self::Deleted => "a line before this one was deleted, or was changed and given another hash",
-            Self::Reordered => "lines were moved: this one stands before a line that it follows",
-            Self::Foreign => "this line was put there, or changed, by something else than Hone",
-            Self::Newer => "this line is of a newer Hone; use that one",
+            Self::Deleted => "a line before this one was deleted, or was changed and got another hash",
+            Self::Reordered => "lines were moved: this one precedes a line that it follows",
+            Self::Foreign => "another program than Hone added or changed this line",
+            Self::Newer => "a newer version of Hone wrote this line; use that version",
         }
     }
 }
 
-/// A line that is not as it was written.
+/// A changed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Counted from 1.
     pub line: usize,
-    /// What is wrong.
+    /// Its fault.
     pub meaning: Meaning,
-    /// What should be there, in words.
+    /// The expected content, in words.
     pub expected: String,
-    /// What is there, in words.
+    /// The actual content, in words.
     pub found: String,
 }
 
@@ -68,39 +69,39 @@ pub struct Head {
     pub hash: String,
 }
 
-/// A line that stands there more than once, as merges of the same lines can make it. It counts once.
+/// A duplicate line, which a merge of the same lines can create. It counts once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeated {
     /// Counted from 1.
     pub line: usize,
-    /// Where it stood first.
+    /// The number of its first occurrence.
     pub first: usize,
 }
 
-/// What a ledger holds, and whether it is what was written.
+/// The contents of a ledger, and its faults.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Checked {
-    /// The entries in the order of the file, each once.
+    /// The entries in the order of the file, without duplicates.
     pub lines: Vec<Line>,
-    /// What killed writers left behind, in the order of the file.
+    /// Partial lines of killed writers, in the order of the file.
     pub torn: Vec<TornLine>,
-    /// Lines that stand there again.
+    /// Duplicate lines.
     pub repeated: Vec<Repeated>,
-    /// The lines that nobody follows: the next entry follows all of them. Whoever knows these hashes from elsewhere knows that nothing was cut
-    /// off at the end.
+    /// The lines without a successor: the next entry follows all of them. If you know these hashes from another source, you can
+    /// prove that nothing was cut off at the end.
     pub heads: Vec<Head>,
-    /// What is wrong, in the order of the file.
+    /// The faults, in the order of the file.
     pub faults: Vec<Fault>,
 }
 
 impl Checked {
-    /// Entries of builds from before there was a chain, which anybody may have changed until a chained line followed them.
+    /// Entries of builds without a chain. Changes to them can't be detected until a chained line follows them.
     pub fn unchained(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| !line.is_chained)
     }
 }
 
-/// Holds every line against its hash, and against those that it follows.
+/// Checks every line against its hash, and against those that it follows.
 pub(crate) fn check(found: impl Iterator<Item = (usize, Found)>) -> Checked {
     let mut checked = Checked::default();
     let mut first: BTreeMap<String, usize> = BTreeMap::new();
@@ -141,7 +142,7 @@ fn edited(line: &Line, computed: &str) -> Fault {
     Fault {
         line: line.number,
         meaning: Meaning::Edited,
-        expected: format!("content with the SHA-256 that the line says, {}", line.hash),
+        expected: format!("content with the SHA-256 of the line, {}", line.hash),
         found: format!("content with {computed}"),
     }
 }
@@ -155,7 +156,7 @@ fn foreign(line: usize, found: String) -> Fault {
     Fault { line, meaning: Meaning::Foreign, expected: "a line of a ledger".to_owned(), found }
 }
 
-/// The lines that a line follows and that are not before it.
+/// The predecessors of a line that are not before it.
 fn broken_links(line: &Line, first: &BTreeMap<String, usize>, checked: &Checked) -> Vec<Fault> {
     let broken = |parent: &String| match first.get(parent) {
         Some(number) if *number < line.number => None,
@@ -175,14 +176,17 @@ fn broken_links(line: &Line, first: &BTreeMap<String, usize>, checked: &Checked)
     line.parents.iter().filter_map(broken).collect()
 }
 
-/// What may stand in the place of a line that is not there.
+/// The possible replacement of a missing line.
 fn instead(before: usize, checked: &Checked) -> String {
     let heads = checked.heads.iter().map(|head| head.line);
     let odd = checked.faults.iter().filter(|fault| fault.meaning == Meaning::Foreign).map(|fault| fault.line);
     let torn = checked.torn.iter().map(|torn| torn.line);
     let nearest = heads.chain(odd).chain(torn).filter(|line| *line < before).max();
     match nearest {
-        Some(line) => format!("no line has it; line {line}, which no line follows, may be what became of it"),
+        Some(line) => format!(
+            "no line has it; line {line}, which has no successor, may be a changed version \
+             of it"
+        ),
         None => "no line has it".to_owned(),
     }
 }

@@ -1,14 +1,14 @@
-//! The ledger: what was tried, what was decided, and why.
+//! The ledger: every change that was tried, the decision about it, and its reason.
 //!
-//! A ledger is a text file with one [`LedgerEntry`] on each line. It only ever grows. Each line says its own SHA-256 and those of the lines
-//! that it follows, so that a line that was changed, taken out or moved is found ([`Checked::faults`]). Two branches that both have
-//! appended are merged by keeping the lines of both; the next entry follows both ends.
+//! A ledger is a text file with one [`LedgerEntry`] per line. It only ever grows. Each line has its own SHA-256 and those of the
+//! lines that it follows, so that a changed, deleted or moved line is detected ([`Checked::faults`]). If two branches have both
+//! appended, a merge keeps the lines of both, and the next entry follows both ends.
 //!
 //! One entry is one `write` in append mode under a lock on the file, followed by `fsync`, so two runs may share a ledger. A
-//! writer that was killed half-way leaves a *torn* line: it is reported by [`Ledger::read`], kept in the file, and
-//! the next entry starts on a line of its own.
+//! writer that is killed within its write leaves a *torn* line: [`Ledger::read`] reports it, it stays in the file, and the next
+//! entry starts on a new line.
 //!
-//! A file that is no ledger is refused and not touched.
+//! A file that is not a ledger is rejected and not changed.
 
 mod canonical;
 mod chain;
@@ -25,17 +25,18 @@ use hone_record::LedgerEntry;
 pub use chain::{Checked, Fault, Head, Meaning, Repeated};
 pub use lines::{LINE_VERSION, Line, TornLine};
 
-/// More than this is no ledger: a million entries have less.
+/// A ledger can't be larger: a million entries need less.
 const MOST_BYTES: u64 = 2 << 30;
 
-/// A file that is replaced (as git does) while an entry is written gets it once more; after so many times something else is wrong.
+/// If the file is replaced (as git does) while an entry is written, the write is repeated. After this many times there is another
+/// problem.
 const ATTEMPTS: u32 = 10;
 
 /// Why a ledger can't be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LedgerError {
-    /// The file holds something else. It was not touched.
+    /// The file has other contents. It was not changed.
     #[error(
         "{} is not a ledger (line {line}: {why}); nothing was written, name another file for the ledger",
         path.display()
@@ -43,14 +44,15 @@ pub enum LedgerError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// The first line that no ledger could have, counted from 1.
+        /// The first line that can't belong to a ledger, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Its fault.
         why: String,
     },
-    /// Written by a newer build of Hone.
+    /// A newer build of Hone wrote it.
     #[error(
-        "{}, line {line}: it has {found}, this build reads up to version {LINE_VERSION}; use a newer hone",
+        "{}, line {line}: it has {found}, but this version reads up to version {LINE_VERSION}; use a newer \
+         hone",
         path.display()
     )]
     Newer {
@@ -58,7 +60,7 @@ pub enum LedgerError {
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// Which version it has.
+        /// Its version.
         found: String,
     },
     /// A folder, a device, a pipe.
@@ -67,44 +69,44 @@ pub enum LedgerError {
         /// The path.
         path: PathBuf,
     },
-    /// Larger than any ledger.
-    #[error("{} has {bytes} bytes, and a ledger {MOST_BYTES} at most; name another file for the ledger", path.display())]
+    /// It is too large for a ledger.
+    #[error("{} has {bytes} bytes, but a ledger has at most {MOST_BYTES}; name another file for the ledger", path.display())]
     TooLarge {
         /// The path.
         path: PathBuf,
         /// Its size.
         bytes: u64,
     },
-    /// The operating system refused.
+    /// The operating system failed.
     #[error("could not {tried} the ledger {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// `open`, `lock`, `read`, `append to` ...
         tried: &'static str,
-        /// The answer of the system.
+        /// The system's error.
         source: io::Error,
     },
-    /// Something replaces the file again and again.
-    #[error("the ledger {} was replaced by another file while the entry was written, {ATTEMPTS} times over", path.display())]
+    /// Another program repeatedly replaces the file.
+    #[error("the ledger {} was replaced by another file {ATTEMPTS} times while the entry was written", path.display())]
     Replaced {
         /// The file.
         path: PathBuf,
     },
-    /// A ledger that is to be taken in is not as it was written.
-    #[error("{name} is not as it was written: line {line}, {what}")]
+    /// A ledger to import was changed after it was written.
+    #[error("{name} failed verification: line {line}, {what}")]
     Faulty {
-        /// Which one.
+        /// Its name.
         name: String,
-        /// Its first line that is wrong, counted from 1.
+        /// Its first faulty line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault.
         what: &'static str,
     },
-    /// An entry holds a number that is not finite, which is a defect in the arithmetic that made it.
-    #[error("the entry can't be written so that it can be read again: {why}")]
+    /// An entry has a number that is not finite, which is a defect in the arithmetic of its writer.
+    #[error("the entry can't be written in a readable form: {why}")]
     Entry {
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
 }
@@ -115,59 +117,58 @@ pub struct Ledger {
     path: PathBuf,
 }
 
-/// A ledger's file while nobody else writes it.
+/// A ledger's file under an exclusive lock.
 struct Held {
     file: File,
-    /// What is in it.
+    /// Its contents.
     before: Vec<u8>,
-    /// Whether it was not there.
+    /// Whether the file is new.
     is_new: bool,
 }
 
-/// What came of an entry that was written.
+/// The result of a written entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appended {
     /// Its hash.
     pub hash: String,
-    /// What a killed writer had left at the end of the file. The entry stands on a line of its own behind it.
+    /// The partial line of a killed writer at the end of the file. The entry is on a new line after it.
     pub behind: Option<TornLine>,
-    /// The first line that is not as it was written, if any: somebody else's doing, which an entry does not heal.
+    /// The first changed line, if any. Another program changed it, and a new entry does not repair it.
     pub fault: Option<Fault>,
 }
 
 impl Ledger {
-    /// Names a ledger and checks what is there. A missing file is an empty ledger; the first
-    /// [`Ledger::append`] creates it.
+    /// Names a ledger and checks its contents. A missing file is an empty ledger; the first [`Ledger::append`] creates it.
     ///
     /// # Errors
-    /// When the path holds something that is no ledger, or can't be read.
+    /// When the path is not a ledger, or can't be read.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, LedgerError> {
         let ledger = Self { path: path.into() };
         ledger.read()?;
         Ok(ledger)
     }
 
-    /// Names a ledger, whatever is there.
+    /// Names a ledger without a check.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Where the ledger lies.
+    /// The path of the ledger.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All entries, oldest first, and the lines that a killed writer left behind. Lines that were changed are among the faults.
+    /// All entries, oldest first, and the partial lines of killed writers. Changed lines are among the faults.
     ///
     /// # Errors
-    /// When the file can't be read, is no ledger, or holds an entry of a newer build.
+    /// When the file can't be read, is not a ledger, or has an entry of a newer build.
     pub fn read(&self) -> Result<Checked, LedgerError> {
         let checked = self.check()?;
         self.refuse(&checked)?;
         Ok(checked)
     }
 
-    /// The same of any file, with what is no line of a ledger among the faults.
+    /// The same for any file. Lines that can't belong to a ledger are among the faults.
     ///
     /// # Errors
     /// When the file can't be read.
@@ -178,12 +179,12 @@ impl Ledger {
         self.check_file(File::open(&self.path).map_err(self.io("open"))?)
     }
 
-    /// The same of what a file holds.
+    /// The same for the contents of a file.
     pub fn check_bytes(bytes: &[u8]) -> Checked {
         chain::check(lines::read(bytes))
     }
 
-    /// The file as it is, without half an entry of a writer that is at it.
+    /// The contents of the file, without a partial entry of a current writer.
     ///
     /// # Errors
     /// When the file can't be read.
@@ -196,7 +197,7 @@ impl Ledger {
         self.bytes_of(&mut file)
     }
 
-    /// The same of the ledger's file when the caller has opened it, by rules of its own.
+    /// The same for a ledger's file that the caller has opened, with its own access rules.
     ///
     /// # Errors
     /// When it can't be read.
@@ -205,14 +206,14 @@ impl Ledger {
         Ok(Self::check_bytes(&self.bytes_of(&mut file)?))
     }
 
-    /// Adds one entry behind all that nobody has followed yet, and waits until the disk has it.
+    /// Appends one entry after all lines without a successor, and waits until it is on the disk.
     ///
-    /// On an error the file has the length that it had before, as far as the system allows.
+    /// After an error the file has its previous length, as far as the system allows.
     ///
     /// # Errors
-    /// When the file is no ledger, or can't be opened, locked or written.
+    /// When the file is not a ledger, or can't be opened, locked or written.
     pub fn append(&self, entry: &LedgerEntry) -> Result<Appended, LedgerError> {
-        // What can't be written at all is known before anything is made.
+        // An entry that can't be written is rejected before any file is created.
         lines::write(entry, &[]).map_err(|why| LedgerError::Entry { why })?;
         for _ in 0..ATTEMPTS {
             if let Some(appended) = self.append_once(entry)? {
@@ -222,13 +223,13 @@ impl Ledger {
         Err(LedgerError::Replaced { path: self.path.clone() })
     }
 
-    /// Adds the lines of another ledger that this one has not, as they are, in their order and in one piece, and waits until the disk has
-    /// them. Answers how many. What killed writers left in the other one is not taken. `name` is for the errors.
+    /// Appends the lines of another ledger that are missing here, unchanged, in their order and in one write, and waits until
+    /// they are on the disk. Returns their number. Partial lines of killed writers are skipped. `name` is for the errors.
     ///
-    /// The other ledger's lines follow each other and lines that both have, so the result is a ledger in which nothing is missing.
+    /// The other ledger's lines follow each other and lines of both, so no line is missing in the result.
     ///
     /// # Errors
-    /// When a line of either is not as it was written, and as for [`Ledger::append`].
+    /// When a line of either was changed, and as for [`Ledger::append`].
     pub fn take_in(&self, other: &[u8], name: &str) -> Result<usize, LedgerError> {
         let theirs = Self::check_bytes(other);
         if let Some(fault) = theirs.faults.first() {
@@ -243,7 +244,7 @@ impl Ledger {
         Err(LedgerError::Replaced { path: self.path.clone() })
     }
 
-    /// `None` when the file was replaced meanwhile.
+    /// `None` if the file was replaced in the meantime.
     fn take_in_once(&self, other: &[u8], theirs: &Checked) -> Result<Option<usize>, LedgerError> {
         let Some(mut held) = self.held()? else { return Ok(None) };
         let own = Self::check_bytes(&held.before);
@@ -265,7 +266,7 @@ impl Ledger {
         Ok(self.is_still(&held.file)?.then_some(new.len()))
     }
 
-    /// `None` when the file was replaced meanwhile, and the entry is not in the one that is there now.
+    /// `None` if the file was replaced in the meantime, and the new file does not have the entry.
     fn append_once(&self, entry: &LedgerEntry) -> Result<Option<Appended>, LedgerError> {
         let Some(mut held) = self.held()? else { return Ok(None) };
         let checked = Self::check_bytes(&held.before);
@@ -282,7 +283,8 @@ impl Ledger {
         Ok(Some(Appended { hash, behind, fault: checked.faults.into_iter().next() }))
     }
 
-    /// The file, which is made, with what is in it; `None` when its name went to another file while it waited for the lock.
+    /// The file, which is created if necessary, with its contents; `None` if another file got its name while this one waited for
+    /// the lock.
     fn held(&self) -> Result<Option<Held>, LedgerError> {
         let is_new = !self.exists()?;
         let mut file = OpenOptions::new()
@@ -299,12 +301,12 @@ impl Ledger {
         Ok(Some(Held { file, before, is_new }))
     }
 
-    /// Writes behind what is there, and waits until the disk has it; all of it or nothing.
+    /// Appends to the contents, and waits until the disk has all of it; completely or not at all.
     fn add(&self, held: &mut Held, addition: &[u8]) -> Result<(), LedgerError> {
         let written = if addition.is_empty() { Ok(()) } else { write_whole(&mut held.file, addition) };
         if let Err(source) = written {
-            // The lock is still held, so nobody else has written behind these bytes. Should this fail as well, the
-            // rest is a torn line, which every reader knows.
+            // The lock is still held, so no other writer has appended. If this fails as well, the rest is a
+            // torn line, which every reader recognises.
             let _ = held.file.set_len(held.before.len() as u64);
             if held.is_new && held.before.is_empty() {
                 let _ = std::fs::remove_file(&self.path);
@@ -314,10 +316,10 @@ impl Ledger {
         if held.is_new { self.keep_name() } else { Ok(()) }
     }
 
-    /// What is no ledger is left alone.
+    /// Rejects a file that is not a ledger.
     ///
     /// # Errors
-    /// When what was found has lines that no ledger has, or those of a newer build.
+    /// When it has lines that can't belong to a ledger, or those of a newer build.
     pub fn refuse(&self, checked: &Checked) -> Result<(), LedgerError> {
         let path = || self.path.clone();
         for fault in &checked.faults {
@@ -331,7 +333,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether a regular file is there. Asked before opening, because opening a pipe would wait for ever.
+    /// Whether there is a regular file. Checked before opening, because opening a pipe would block forever.
     fn exists(&self) -> Result<bool, LedgerError> {
         Ok(self.metadata()?.is_some())
     }
@@ -345,7 +347,7 @@ impl Ledger {
         }
     }
 
-    /// Whether the ledger's name is still that of this file.
+    /// Whether the ledger's name still refers to this file.
     fn is_still(&self, file: &File) -> Result<bool, LedgerError> {
         let own = file.metadata().map_err(self.io("look at"))?;
         let named = self.metadata()?;
@@ -362,7 +364,7 @@ impl Ledger {
         Ok(bytes)
     }
 
-    /// A new file survives a power cut only when its folder is on the disk too.
+    /// A new file only survives a power cut if its folder is on the disk, too.
     fn keep_name(&self) -> Result<(), LedgerError> {
         let folder = match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -377,22 +379,22 @@ impl Ledger {
     }
 }
 
-/// The line that an entry would have at the beginning of a ledger: for a run to show where it could not be written.
+/// The line of an entry as the first one of a ledger, for a run that could not write it.
 ///
 /// # Errors
-/// When it holds a number that is not finite.
+/// When it has a number that is not finite.
 pub fn line_of(entry: &LedgerEntry) -> Result<String, LedgerError> {
     lines::write(entry, &[]).map(|(line, _)| line).map_err(|why| LedgerError::Entry { why })
 }
 
-/// One `write` for the whole addition: with a second one, a kill between the two would tear the line. A short write
-/// means that the disk is full.
+/// One `write` for the whole addition: with two, a kill in between would tear the line. A short write means that the disk is
+/// full.
 fn write_whole(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     let written = file.write(bytes)?;
     if written < bytes.len() {
         return Err(io::Error::new(
             io::ErrorKind::WriteZero,
-            format!("only {written} of {} bytes went in; is the disk full?", bytes.len()),
+            format!("only {written} of {} bytes were written; is the disk full?", bytes.len()),
         ));
     }
     file.sync_all()

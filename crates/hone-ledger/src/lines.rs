@@ -5,13 +5,14 @@ use serde::Deserialize;
 
 use crate::canonical::{self, Json, NotOne};
 
-/// How every line of a ledger begins. A torn line is a piece of one, so it begins with this or is a piece of this.
+/// The start of every line of a ledger. A torn line is a part of one, so it starts with this or is a part of this.
 const HEAD: &[u8] = b"{\"hone_record\":";
 
-/// What git writes around lines that it could not merge, those of the common ancestor (`merge.conflictStyle = diff3`) among them.
+/// Markers of git for lines that it could not merge, including those of the common ancestor (`merge.conflictStyle = diff3`).
 const MARKS: [&[u8]; 4] = [b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>> "];
 
-/// Version of the lines that this build writes: chained. Version 1 is an entry in a plain envelope, without hash and predecessors.
+/// Version of the lines that this build writes: chained. Version 1 is an entry in a plain envelope, without hash and
+/// predecessors.
 pub const LINE_VERSION: u64 = 2;
 
 /// Version of lines that are not chained.
@@ -20,45 +21,45 @@ const UNCHAINED: u64 = 1;
 /// An entry with its place in the chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// In the file, counted from 1.
+    /// Its line number in the file, counted from 1.
     pub number: usize,
-    /// What later lines know it by: its SHA-256, hex. A chained line says it itself; that of an older line is made of its content.
+    /// Its identity for later lines: its SHA-256, hex. A chained line has it; for an older line it is computed from its content.
     pub hash: String,
-    /// The lines that it follows, by their hashes; several behind a merge, none at the beginning and in older lines.
+    /// The hashes of the lines that it follows: several after a merge, none at the start and in older lines.
     pub parents: Vec<String>,
-    /// Whether it says its hash and its predecessors; lines of builds from before there was a chain do not.
+    /// Whether it has its hash and its predecessors. Lines of older builds do not.
     pub is_chained: bool,
     /// The entry.
     pub entry: LedgerEntry,
 }
 
-/// A line that a writer could not finish. It stays in the file; its entry did not get in.
+/// A line that its writer did not finish. It stays in the file, but its entry was not recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornLine {
     /// Counted from 1.
     pub line: usize,
-    /// What is there of it, without the zeros of a power cut; bytes that are not UTF-8 are shown as U+FFFD.
+    /// Its content, without the zeros of a power cut. Bytes that are not UTF-8 appear as U+FFFD.
     pub text: String,
 }
 
-/// What stands on one line of a file.
+/// The content of one line of a file.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// An entry, and the hash that its content has.
+    /// An entry, and the hash of its content.
     Entry(Box<Line>, String),
     Torn(TornLine),
-    /// Of a newer version.
+    /// A line of a newer version.
     Newer(u64),
-    /// Nothing that a ledger has, and why.
+    /// A line that can't belong to a ledger, and the reason.
     Foreign(String),
 }
 
-/// Whether the last line has no end, so that the next entry must begin with one.
+/// Whether the last line has no line feed, so that the next entry must start with one.
 pub(crate) fn ends_torn(bytes: &[u8]) -> bool {
     bytes.last().is_some_and(|last| *last != b'\n')
 }
 
-/// Whether that is so of the line with this number, which then is the last one. A whole entry may have no end, too, behind an editor.
+/// Whether the line with this number has none; it is then the last one. A complete entry may lack it, too, after an editor.
 pub(crate) fn ends_at(bytes: &[u8], line: usize) -> bool {
     ends_torn(bytes) && bytes.split(|byte| *byte == b'\n').count() == line
 }
@@ -73,7 +74,7 @@ pub(crate) fn read(bytes: &[u8]) -> impl Iterator<Item = (usize, Found)> {
 fn read_line(number: usize, line: &[u8]) -> Found {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
-        // Behind a whole one stands what no cut leaves, also where it is no text.
+        // Text after a complete line can't come from a cut, even if it is not UTF-8.
         Err(error) => {
             let before = line.get(..error.valid_up_to()).unwrap_or_default();
             let is_behind_one = std::str::from_utf8(before).is_ok_and(begins_whole);
@@ -83,8 +84,9 @@ fn read_line(number: usize, line: &[u8]) -> Found {
     };
     match serde_json::from_str::<Head>(text) {
         Ok(head) => entry(number, text, head).unwrap_or_else(|found| found),
-        // A cut makes JSON that stops too early, or, behind `0.`, a malformed number. Well-formed JSON of another shape
-        // was written on purpose by somebody else, and behind a whole one stands what no cut leaves: another line.
+        // A cut makes JSON that ends too early, or, after `0.`, a malformed number. Well-formed JSON of
+        // another shape was written on purpose by another program. Text after a complete line can't come from
+        // a cut, since it would be another line.
         Err(error) if !error.is_data() && (!begins_whole(text) || is_one_with_zeros(text)) => {
             unreadable(number, line, error.to_string())
         }
@@ -92,7 +94,7 @@ fn read_line(number: usize, line: &[u8]) -> Found {
     }
 }
 
-/// Whether a whole line stands at the beginning: two that lost the line feed between them.
+/// Whether it starts with a complete line: two lines without the line feed between them.
 fn begins_whole(text: &str) -> bool {
     matches!(
         serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>().next(),
@@ -100,13 +102,13 @@ fn begins_whole(text: &str) -> bool {
     )
 }
 
-/// Whether zeros stand in the place of its line feed alone.
+/// Whether only its line feed was replaced by zeros.
 fn is_one_with_zeros(text: &str) -> bool {
     let there = written(text.as_bytes());
     there.len() < text.len() && serde_json::from_slice::<serde::de::IgnoredAny>(there).is_ok()
 }
 
-/// What stands around an entry.
+/// The envelope of an entry.
 #[derive(Debug, Deserialize)]
 struct Head {
     hone_record: Option<u64>,
@@ -129,18 +131,18 @@ fn entry(number: usize, text: &str, head: Head) -> Result<Found, Found> {
         return Err(Found::Newer(version));
     }
     if kind != LedgerEntry::KIND {
-        return Err(foreign(format!("the record holds a `{kind}`, wanted a `{}`", LedgerEntry::KIND)));
+        return Err(foreign(format!("the record has the kind `{kind}` instead of `{}`", LedgerEntry::KIND)));
     }
     let is_chained = version != UNCHAINED;
     let computed = hash_of(text, is_chained).map_err(|problem| match problem {
-        NotOne::Twice(name) => foreign(format!("its member `{name}` stands there twice")),
-        NotOne::Malformed => foreign("no well-formed JSON".to_owned()),
+        NotOne::Twice(name) => foreign(format!("its member `{name}` occurs twice")),
+        NotOne::Malformed => foreign("it is not well-formed JSON".to_owned()),
         NotOne::TooDeep => foreign("it is nested more deeply than any entry".to_owned()),
     })?;
     let (hash, parents) = if is_chained {
         let said = head.hash.filter(|hash| is_hash(hash));
         let parents = head.parents.filter(|parents| parents.iter().all(|parent| is_hash(parent)));
-        let missing = || foreign("its hash is missing, or those of the lines that it follows".to_owned());
+        let missing = || foreign("its hash, or those of its predecessors, are missing".to_owned());
         said.zip(parents).ok_or_else(missing)?
     } else {
         (computed.clone(), Vec::new())
@@ -150,7 +152,7 @@ fn entry(number: usize, text: &str, head: Head) -> Result<Found, Found> {
     Ok(Found::Entry(Box::new(Line { number, hash, parents, is_chained, entry: body }), computed))
 }
 
-/// The hash of a line's content: of all its members, but for the hash itself.
+/// The hash of a line's content: of all its members except for the hash itself.
 fn hash_of(text: &str, is_chained: bool) -> Result<String, NotOne> {
     let mut whole = canonical::read(text)?;
     if let Json::Object(members) = &mut whole {
@@ -165,30 +167,31 @@ fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.chars().all(is_digit)
 }
 
-/// What a power cut left of a line: a file may have its new length on the disk before its new bytes, and zeros there.
+/// The rest of a line after a power cut: a file may have its new length on the disk before its new bytes, and zeros there.
 fn written(line: &[u8]) -> &[u8] {
     let end = line.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     &line[..end]
 }
 
-/// A piece of one of our lines, or something else?
+/// Whether it is a part of one of our lines.
 fn unreadable(number: usize, line: &[u8], why: String) -> Found {
     let there = written(line);
     if there.starts_with(HEAD) || HEAD.starts_with(there) {
         Found::Torn(TornLine { line: number, text: String::from_utf8_lossy(there).into_owned() })
     } else if MARKS.iter().any(|mark| line.starts_with(mark)) {
         Found::Foreign(
-            "a mark of git's, whose merge is not finished: keep all lines of both sides, and delete the marks".to_owned(),
+            "it is a marker of an unfinished git merge: keep all lines of both sides, and delete the markers"
+                .to_owned(),
         )
     } else {
         Found::Foreign(why)
     }
 }
 
-/// The line of an entry that follows these, with its line feed, and its hash. It is read back before it goes out.
+/// The line of an entry that follows these, with its line feed, and its hash. It is parsed again before it is written.
 ///
 /// # Errors
-/// In words, when it could not be read again. JSON has no NaN: its writer makes `null` of it.
+/// In words, if it can't be parsed. JSON has no NaN: its writer makes `null` of it.
 pub(crate) fn write(entry: &LedgerEntry, parents: &[String]) -> Result<(String, String), String> {
     let numbers = entry.ratio.into_iter().flatten().chain(entry.values.into_iter().flatten());
     if !numbers.chain(entry.confidence).all(f64::is_finite) {
@@ -208,7 +211,7 @@ pub(crate) fn write(entry: &LedgerEntry, parents: &[String]) -> Result<(String, 
         Found::Entry(_, computed) if computed == hash => Ok((text + "\n", hash)),
         Found::Foreign(why) => Err(why),
         Found::Entry(..) | Found::Torn(_) | Found::Newer(_) => {
-            Err("its text is no line of a ledger".to_owned())
+            Err("its text is not a line of a ledger".to_owned())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The file on a real disk: round trip, torn lines, foreign files, writers at the same time.
+//! The file on a real disk: round trip, torn lines, foreign files, simultaneous writers.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn a_line_torn_at_any_byte_is_reported_kept_and_does_not_swallow_the_next_entry(
     }
 }
 
-/// A file may have its new length on the disk before its new bytes: behind a power cut there are zeros in their place.
+/// A file may have its new length on the disk before its new bytes: after a power cut it has zeros in their place.
 #[test]
 fn zeros_of_a_power_cut_are_a_torn_line_and_lock_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -130,7 +130,7 @@ fn foreign_files_are_refused_untouched() {
     refuses(&path, b"hello", 1, "is not a ledger");
     refuses(&path, b"\x7fELF\x02\x01\x01\xff\xfe", 1, "not UTF-8");
     refuses(&path, b"{\"a\":1}\n", 1, "not a Hone record");
-    refuses(&path, machine.to_line().unwrap().as_bytes(), 1, "holds a `machine`");
+    refuses(&path, machine.to_line().unwrap().as_bytes(), 1, "has the kind `machine`");
     refuses(&path, machine.to_text().unwrap().as_bytes(), 2, "is not a ledger");
     let mixed = format!("{}name: x\n", line_of(&entry(1)));
     refuses(&path, mixed.as_bytes(), 2, "(line 2: ");
@@ -176,7 +176,7 @@ fn a_number_that_json_does_not_have_is_refused_before_the_file_is_touched() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(folder.path().join("ledger.jsonl")).unwrap();
     let odd = LedgerEntry { ratio: Some([f64::NAN, 1.0, 1.0]), ..entry(1) };
-    // The JSON writer turns NaN into `null`, which no reader takes for a number.
+    // The JSON writer turns NaN into `null`, which no reader accepts as a number.
     let error = ledger.append(&odd).unwrap_err();
     assert!(matches!(error, LedgerError::Entry { .. }), "{error}");
     assert!(!ledger.path().exists());
@@ -221,7 +221,7 @@ fn a_writer_waits_for_the_one_that_holds_the_lock() {
     holder.lock().unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| ledger.append(&entry(2)));
-        // Long enough for a writer that does not wait; one that waits may wait as long as it likes.
+        // Long enough for a writer that does not wait. One that waits may take as long as it likes.
         std::thread::sleep(std::time::Duration::from_millis(200));
         assert_eq!(fs::read(ledger.path()).unwrap(), before);
         holder.unlock().unwrap();

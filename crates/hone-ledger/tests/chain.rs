@@ -1,4 +1,4 @@
-//! What was done to a ledger is found and named: edits, deletions, moves; and what is no fault is none.
+//! Faults of a ledger are detected and named: edits, deletions, moves. Other differences are not faults.
 
 use std::fs;
 
@@ -49,13 +49,13 @@ fn an_edit_is_named_at_its_line() {
         lines[edited] = lines[edited].replace("\"better\"", "\"worse\"");
         assert_eq!(first(&lines.concat()), (edited + 1, Meaning::Edited));
     }
-    // A field that no build knows is content, too.
+    // An unknown field is content, too.
     let mut lines = lines(2);
     lines[0] = lines[0].replace("\"body\":{", "\"body\":{\"note\":1,");
     assert_eq!(first(&lines.concat()), (1, Meaning::Edited));
 }
 
-/// Whoever recomputes the hash of what he edits breaks the line behind it.
+/// If an editor also recomputes the hash of his line, the next line shows it.
 #[test]
 fn an_edit_with_a_hash_of_its_own_breaks_the_next_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -72,7 +72,7 @@ fn an_edit_with_a_hash_of_its_own_breaks_the_next_line() {
     let checked = checked(&format!("{forged}{}", own[2]));
     let fault = &checked.faults[0];
     assert_eq!((fault.line, fault.meaning, checked.faults.len()), (3, Meaning::Deleted, 1));
-    assert!(fault.found.contains("line 2, which no line follows"), "{}", fault.found);
+    assert!(fault.found.contains("line 2, which has no successor"), "{}", fault.found);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_deletion_is_named_at_the_line_behind_it() {
         lines.remove(deleted);
         assert_eq!(first(&lines.concat()), (deleted + 1, Meaning::Deleted));
     }
-    // At the end only a hash from elsewhere tells.
+    // At the end of the file only a hash from another source shows it.
     let all = lines(3);
     let before = checked(&all.concat()).heads[0].hash.clone();
     let cut = checked(&all[..2].concat());
@@ -144,7 +144,7 @@ fn lines_from_before_the_chain_are_read_and_followed() {
     let now = ledger.check().unwrap();
     assert_eq!((now.faults.len(), now.heads.len(), now.unchained().count()), (0, 1, 2));
     assert_eq!(now.lines[2].parents.len(), 2);
-    // From then on an edit of theirs is found.
+    // From then on an edit of such lines is detected.
     let text = fs::read_to_string(ledger.path()).unwrap();
     assert_eq!(first(&text.replacen("0.91", "0.81", 1)), (3, Meaning::Deleted));
     assert_eq!(first(&text[old_line(1).len()..]), (2, Meaning::Deleted));
@@ -187,13 +187,13 @@ fn behind_a_torn_line_an_entry_says_so() {
     fs::write(ledger.path(), format!("{whole}{}", &whole[..100])).unwrap();
     let torn = ledger.append(&entry(2)).unwrap().behind.unwrap();
     assert_eq!((torn.line, torn.text.as_str()), (2, &whole[..100]));
-    assert_eq!(ledger.append(&entry(3)).unwrap().behind, None, "it is told once");
+    assert_eq!(ledger.append(&entry(3)).unwrap().behind, None, "it is reported once");
     let checked = ledger.check().unwrap();
     assert!(checked.faults.is_empty() && checked.torn.len() == 1);
     assert!(fs::read_to_string(ledger.path()).unwrap().starts_with(&format!("{whole}{}\n", &whole[..100])));
 }
 
-/// An editor took the last line feed away: the piece further up is no news.
+/// An editor removed the last line feed. The partial line above is known already.
 #[test]
 fn behind_a_whole_entry_without_an_end_no_old_piece_is_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -208,7 +208,7 @@ fn behind_a_whole_entry_without_an_end_no_old_piece_is_told() {
     assert_eq!(ledger.read().unwrap().lines.len(), 3);
 }
 
-/// A byte in the place of a line feed that is none of UTF-8 either: two whole lines in one, and not what a cut leaves.
+/// A byte that is not UTF-8 replaces a line feed: two complete lines in one, which no cut can create.
 #[test]
 fn two_lines_joined_by_a_foreign_byte_are_no_torn_one() {
     let lines = lines(3);
@@ -223,7 +223,7 @@ fn two_lines_joined_by_a_foreign_byte_are_no_torn_one() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever one byte becomes: the file reads as the same entries, or says what is wrong, and it never reads as others.
+    /// Whatever a byte becomes, the file reads as the same entries or with a fault. It never reads as other entries.
     #[test]
     fn a_changed_byte_is_found(at in 0_usize..10_000, byte in any::<u8>()) {
         let text = lines(3).concat();
@@ -235,7 +235,7 @@ proptest! {
         fs::write(path(&folder), &bytes).unwrap();
         let found = Ledger::at(path(&folder)).check().unwrap();
         let is_same = common::entries(&found) == common::entries(&whole);
-        // A piece of the last line can't be told from what a killed writer leaves.
+        // A part of the last line looks like the rest of a killed writer.
         let is_torn_end = !found.torn.is_empty() && found.lines.len() == 2;
         prop_assert!(is_same || is_torn_end || !found.faults.is_empty(), "byte {at} is {byte}");
     }

@@ -1,5 +1,5 @@
-//! A disk that takes only a part of an entry: a limit on the size of files, which holds for the whole process, so this file has one test
-//! only of that kind; and a real file system that is full, where the test may mount one.
+//! A disk that accepts only a part of an entry: a file size limit, which applies to the whole process, so this file has only one
+//! such test; and a real full file system, if the test may mount one.
 
 use std::ffi::CString;
 use std::fs;
@@ -20,7 +20,7 @@ fn limit_files_to(bytes: libc::rlim_t) {
     }
 }
 
-/// A file system of so many bytes in memory; `None` where that may not be made.
+/// A file system of this size in memory; `None` if mounting is not allowed.
 struct Small(tempfile::TempDir);
 
 impl Small {
@@ -58,7 +58,7 @@ fn limited() {
         assert!(matches!(error, LedgerError::Io { tried: "append to", .. }), "{error}");
         assert_eq!(fs::read(ledger.path()).unwrap(), before, "with room for {room} bytes");
     }
-    // One that did not even begin leaves no file.
+    // A write that stored nothing leaves no file.
     limit_files_to(50);
     let none = Ledger::at(folder.path().join("none.jsonl"));
     assert!(none.append(&entry(1)).is_err());
@@ -90,8 +90,7 @@ fn full() {
     assert!(written > 5 && matches!(error, LedgerError::Io { tried: "append to", .. }), "{error}");
     let checked = ledger.read().unwrap();
     assert!(checked.torn.is_empty() && checked.faults.is_empty());
-    // With room again, it goes on where it was.
-    // SAFETY: no pointers but to texts of this test.
+    // With free space again, it continues. SAFETY: no pointers but to texts of this test.
     let place = CString::new(small.path().as_os_str().as_bytes()).unwrap();
     let more = CString::new(format!("size={}", 64 * PAGE)).unwrap();
     // SAFETY: all pointers are to texts that end with a zero and live until the call returns.

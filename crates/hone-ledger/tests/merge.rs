@@ -1,4 +1,4 @@
-//! Branches of git that have all appended are merged without losing an entry, and what is edited on the way is found.
+//! Git branches that have both appended merge without losing an entry, and an edit on either branch is detected.
 
 #![expect(clippy::disallowed_methods, reason = "starts the real git")]
 
@@ -17,7 +17,7 @@ struct Repository {
 }
 
 impl Repository {
-    /// `None` where there is no git.
+    /// `None` without git.
     fn new(attributes: &str) -> Option<Self> {
         let here = Self { folder: tempfile::tempdir().unwrap() };
         if Command::new("git").arg("--version").output().is_err() {
@@ -37,7 +37,7 @@ impl Repository {
         Ledger::at(self.path().join("ledger.jsonl"))
     }
 
-    /// Whether it went well.
+    /// Whether it succeeded.
     fn try_git(&self, args: &[&str]) -> bool {
         let ran = Command::new("git")
             .args(["-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "commit.gpgsign=false"])
@@ -87,7 +87,7 @@ fn both_branches_keep_their_entries_and_the_next_one_follows_both() {
     let now = here.ledger().check().unwrap();
     assert_eq!((now.lines.last().unwrap().parents.len(), now.heads.len()), (2, 1));
 
-    // An edit on either branch is an edit behind the merge.
+    // After the merge, an edit on either branch is detected.
     let text = fs::read_to_string(here.ledger().path()).unwrap();
     for number in [1, 11, 20] {
         let edited =
@@ -103,7 +103,7 @@ fn both_branches_keep_their_entries_and_the_next_one_follows_both() {
     }
 }
 
-/// Three branches, merged criss-cross, with old lines below and a writer that was killed on one of them.
+/// Three branches with criss-cross merges, old lines at the start, and a killed writer on one of them.
 #[test]
 fn merges_of_merges_verify() {
     let Some(here) = Repository::new(UNION) else { return };
@@ -159,9 +159,9 @@ fn without_the_attribute_git_asks_and_verify_says_what_to_do() {
     here.append_and_commit([20]);
     assert!(!here.try_git(&["merge", "-q", "-m", "m", "other"]));
     let faults = here.ledger().check().unwrap().faults;
-    assert!(faults[0].found.contains("delete the marks"), "{faults:?}");
+    assert!(faults[0].found.contains("delete the markers"), "{faults:?}");
     assert!(here.ledger().append(&entry(30)).is_err(), "an unfinished merge is not appended to");
-    // As it says: all lines of both sides, without the marks.
+    // As the error says: all lines of both sides, without the markers.
     let text = fs::read_to_string(here.ledger().path()).unwrap();
     let whole: String =
         text.lines().filter(|line| line.starts_with('{')).map(|line| format!("{line}\n")).collect();

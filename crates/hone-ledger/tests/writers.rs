@@ -1,4 +1,4 @@
-//! Writers that are processes of their own: at the same time, and killed at any moment.
+//! Writers in processes of their own: simultaneous ones, and killed ones.
 
 #![expect(clippy::disallowed_methods, reason = "the writers are this very program, started again")]
 
@@ -17,14 +17,14 @@ const FILE: &str = "HONE_TEST_LEDGER";
 const FIRST: &str = "HONE_TEST_FIRST";
 const COUNT: &str = "HONE_TEST_COUNT";
 
-/// What the started processes do; nothing when nobody started them for it.
+/// The work of the started processes. It does nothing unless another process started it.
 #[test]
 fn writer() {
     let Ok(file) = std::env::var(FILE) else { return };
     let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();
     let ledger = Ledger::open(file).unwrap();
     for number in number(FIRST)..number(FIRST) + number(COUNT) {
-        // Several pages, so that a kill can come between two of them.
+        // Several pages, so that a kill can happen between two of them.
         let long = hone_record::LedgerEntry { why: "x".repeat(20_000), ..entry(number) };
         ledger.append(&long).unwrap();
     }
@@ -59,7 +59,7 @@ fn processes_that_write_at_the_same_time_make_one_chain() {
     assert_eq!(found, (0..6 * EACH).collect());
 }
 
-/// Killed at moments that spread over a write and what is around it.
+/// Kills at times that cover a write and its surroundings.
 #[test]
 fn a_killed_writer_leaves_a_ledger_that_goes_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -92,7 +92,7 @@ fn a_killed_writer_leaves_a_ledger_that_goes_on() {
     assert!(checked.faults.is_empty() && checked.heads.len() == 1);
 }
 
-/// A file that was put in the place of the ledger, as git does it, gets the entry that was on its way.
+/// If another file replaces the ledger, as git does, an entry that is being written goes into the new one.
 #[test]
 fn an_entry_is_not_lost_in_a_file_that_was_replaced() {
     let folder = tempfile::tempdir().unwrap();

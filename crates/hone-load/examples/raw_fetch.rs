@@ -1,4 +1,4 @@
-//! Fetches a topic from its beginning to its end and looks at nothing but where the next batch begins: what any reader costs at least. For
+//! Fetches a topic from its beginning to its end and finds only where each batch begins. This is the minimum cost of any reader. For
 //! `bench/xray.sh`.
 //!
 //!   raw_fetch BROKER TOPIC
@@ -27,7 +27,7 @@ fn main() {
     println!("{}", reading.bytes);
 }
 
-/// Behind the last whole batch, by lengths and one header.
+/// Offset after the last whole batch, by lengths and one header.
 fn last_offset(set: &[u8]) -> Option<i64> {
     let (mut at, mut last) = (0, None);
     while let Some(length) = set.get(at + 8..at + 12) {

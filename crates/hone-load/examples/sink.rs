@@ -1,11 +1,11 @@
-//! A broker that keeps nothing: it reads Produce requests and acknowledges them at once, with as little CPU as it can. It shows
-//! what the generator can do when the target costs next to nothing.
+//! A broker that stores nothing: it reads Produce requests and acknowledges them at once, with as little CPU as possible. It shows the
+//! generator's capacity when the target costs almost nothing.
 //!
 //!     cargo run --release -p hone-load --example sink -- 127.0.0.1:29192 &
 //!     hone load 127.0.0.1:29192 --topic sink --rate 150000 --acks 1
 //!
-//! It knows Metadata (a topic of any name, eight partitions) and Produce of version 7 with one partition a request; anything
-//! else closes the connection.
+//! It supports Metadata (a topic of any name, eight partitions) and Produce of version 7 with one partition per request. Any other request
+//! closes the connection.
 
 #![expect(clippy::print_stdout, reason = "a program for benchmarks, which says where it listens")]
 
@@ -65,7 +65,7 @@ fn main() -> io::Result<()> {
 }
 
 impl Client {
-    /// `false` when the client is gone or wants what is not here.
+    /// `false` when the client is gone or needs something that is not supported.
     fn serve(&mut self, port: u16) -> bool {
         match self.stream.read(&mut self.inbound[self.received..]) {
             Ok(0) => return false,
@@ -95,7 +95,7 @@ impl Client {
                 }
             }
         }
-        // Acknowledgements are small: what a socket does not take at once, the client has stopped to read.
+        // Acknowledgements are small. If a socket does not take one at once, the client has stopped reading.
         let written = self.stream.write_all(&self.outbound);
         self.outbound.clear();
         written.is_ok()
@@ -113,7 +113,7 @@ fn acknowledge(out: &mut Vec<u8>, correlation_id: i32) {
     out.extend_from_slice(&REST);
 }
 
-/// The topic that was asked for, led by the only broker there is.
+/// The requested topic, led by the only broker.
 fn tell_leaders(out: &mut Vec<u8>, head: &RequestHead<'_>, port: u16) {
     let asked = head.rest.get(4..).and_then(|rest| {
         let length = usize::from(u16::from_be_bytes([*rest.first()?, *rest.get(1)?]));
@@ -165,7 +165,7 @@ fn watch(poll: RawFd, socket: RawFd) -> io::Result<()> {
 
 fn ready(poll: RawFd) -> io::Result<Vec<RawFd>> {
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
-    // SAFETY: there is room for as many events as are asked for.
+    // SAFETY: there is room for the requested number of events.
     let count = unsafe { libc::epoll_wait(poll, events.as_mut_ptr(), events.len() as i32, -1) };
     match usize::try_from(count) {
         Ok(count) => Ok(events[..count].iter().map(|event| event.u64 as RawFd).collect()),

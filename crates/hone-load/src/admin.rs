@@ -1,6 +1,6 @@
-//! The few questions that stand around a load: where the partitions live, make a topic, delete it, read it back.
+//! Administrative requests around a load: find partitions, create a topic, delete it, read it.
 //!
-//! Versions are the last non-flexible ones; every broker since Kafka 2.1, Kafka 4.x and Redpanda included, has them.
+//! Versions are the last non-flexible ones; every broker since Kafka 2.1 has them, Kafka 4.x and Redpanda included.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -24,15 +24,15 @@ pub(crate) const METADATA_VERSION: i16 = 7;
 const CREATE_TOPICS_VERSION: i16 = 4;
 const DELETE_TOPICS_VERSION: i16 = 3;
 const FETCH_VERSION: i16 = 11;
-/// Brokers that create a topic across nodes need a moment; longer than this is a broker in trouble.
+/// Brokers that create a topic across nodes need a moment. A longer delay means trouble in a broker.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// A cluster may need this long to elect the leaders of a new topic.
 const NEW_TOPIC_LIMIT: Duration = Duration::from_secs(20);
-/// An existing topic's leaders are known, but for an election that happens to go on.
+/// An existing topic's leaders are known, unless an election is in progress.
 const OLD_TOPIC_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) use crate::line::CLIENT_ID;
 
-/// Which partitions of a topic live where.
+/// The leaders of a topic's partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicLayout {
     /// The topic.
@@ -41,23 +41,23 @@ pub struct TopicLayout {
     pub leaders: Vec<(String, Vec<i32>)>,
 }
 
-/// A topic that a cluster has.
+/// A topic of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name.
+    /// Name of the topic.
     pub topic: String,
-    /// Partitions.
+    /// Number of partitions.
     pub partitions: usize,
-    /// Replicas of a partition, with the leader; the most that one has.
+    /// Largest number of replicas of a partition, the leader included.
     pub replicas: usize,
-    /// Whether it is the cluster's own, such as `__consumer_offsets`.
+    /// Whether it is the cluster's internal topic, such as `__consumer_offsets`.
     pub is_internal: bool,
 }
 
 /// A topic as a broker sees it at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TopicNow {
-    /// Where its partitions are, and which of them have no leader.
+    /// The leaders of its partitions, and the partitions without a leader.
     Led { layout: TopicLayout, leaderless: Vec<i32> },
     /// The error's name.
     Unknown(&'static str),
@@ -71,26 +71,26 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// How long an answer may take.
+    /// Time limit of an answer.
     pub(crate) const LIMIT: Duration = ANSWER_LIMIT;
 
-    /// Connects to `host:port`, in plain.
+    /// Connects to `host:port` without TLS and login.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// Returns an error when no broker listens there.
     pub fn connect(address: &str) -> Result<Self, LoadError> {
         Self::enter(address, Access::plain(), ANSWER_LIMIT)
     }
 
-    /// Connects to `host:port` as `security` says.
+    /// Connects to `host:port` with these security options.
     ///
     /// # Errors
-    /// When nobody listens there, a file can't be used, or one of both sides does not let the other in.
+    /// Returns an error when no broker listens there, a file can't be used, or one side rejects the other.
     pub fn connect_with(address: &str, security: &Security) -> Result<Self, LoadError> {
         Self::enter(address, Access::new(security)?, ANSWER_LIMIT)
     }
 
-    /// Each step of the way and each answer may take `limit`.
+    /// Each step of connecting and each answer may take `limit`.
     pub(crate) fn enter(address: &str, access: Access, limit: Duration) -> Result<Self, LoadError> {
         let line = access.enter(address, limit)?;
         Ok(Self { line, access })
@@ -101,18 +101,18 @@ impl Admin {
         Self::enter(address, self.access.clone(), ANSWER_LIMIT)
     }
 
-    /// Asks whether a Kafka-API broker answers at `host:port` within `limit`.
+    /// Checks that a Kafka broker answers at `host:port` within `limit`.
     ///
     /// # Errors
-    /// When nobody listens there, or what answers is not a broker that knows itself.
+    /// Returns an error when no broker listens there, or the answer is not from a broker that lists itself.
     pub fn ready(address: &str, limit: Duration) -> Result<(), LoadError> {
         Self::ready_with(address, &Security::default(), limit)
     }
 
-    /// As [`Admin::ready`], as `security` says.
+    /// Does the same as [`Admin::ready`], with these security options.
     ///
     /// # Errors
-    /// As [`Admin::connect_with`], and when what answers is not a broker that knows itself.
+    /// Returns the errors of [`Admin::connect_with`], and an error when the answer is not from a broker that lists itself.
     pub fn ready_with(address: &str, security: &Security, limit: Duration) -> Result<(), LoadError> {
         Self::enter(address, Access::new(security)?, limit)?.brokers().map(|_| ())
     }
@@ -120,12 +120,12 @@ impl Admin {
     /// `host:port` of every broker of the cluster by its id.
     ///
     /// # Errors
-    /// When what answers is not a broker that knows itself.
+    /// Returns an error when the answer is not from a broker that lists itself.
     pub fn brokers(&mut self) -> Result<BTreeMap<i32, String>, LoadError> {
         let request = MetadataRequest::default().with_topics(Some(Vec::new()));
         let answer: MetadataResponse = self.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
         if answer.brokers.is_empty() {
-            return Err(self.garbage("Metadata", "it names no broker, not even itself"));
+            return Err(self.garbage("Metadata", "the answer lists no broker, not even this one"));
         }
         let named =
             answer.brokers.iter().map(|node| (node.node_id.0, format!("{}:{}", &*node.host, node.port)));
@@ -143,7 +143,7 @@ impl Admin {
     /// Creates a topic with the cluster's default number of replicas.
     ///
     /// # Errors
-    /// When the broker refuses, with its own words.
+    /// Returns an error when the broker refuses, with its own message.
     pub fn create_topic(
         &mut self,
         topic: &str,
@@ -153,10 +153,10 @@ impl Admin {
         self.create_replicated(topic, partitions, None, config)
     }
 
-    /// Creates the topic that a workload asks for.
+    /// Creates the topic that a workload needs.
     ///
     /// # Errors
-    /// As [`Self::create_topic`].
+    /// Returns the errors of [`Self::create_topic`].
     pub fn create_topic_of(
         &mut self,
         topic: &str,
@@ -170,13 +170,13 @@ impl Admin {
         )
     }
 
-    /// Makes the topic of that name that a workload asks for, unless there is one.
+    /// Creates the topic of a workload under that name, unless it exists.
     pub fn make_topic(&mut self, name: &str, workload: &hone_record::Workload) -> Result<(), LoadError> {
         if self.topics()?.iter().any(|listed| listed.topic == name) {
             return Ok(());
         }
         match self.create_topic_of(name, workload) {
-            // Made meanwhile, or by this very request, which a broker hands on again when its controller is slow.
+            // Another process may have created it meanwhile, or this very request, which a broker repeats if its controller is slow.
             Ok(()) | Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) => {}
             Err(error) => return Err(error),
         }
@@ -200,10 +200,10 @@ impl Admin {
         self.create(topic, creatable)
     }
 
-    /// Creates a topic whose partitions have one replica each, on the broker named at their place.
+    /// Creates a topic whose partitions have one replica each, on the broker that the list names for each.
     ///
     /// # Errors
-    /// When the broker refuses, with its own words.
+    /// Returns an error when the broker refuses, with its own message.
     pub(crate) fn create_placed_topic(
         &mut self,
         topic: &str,
@@ -217,7 +217,7 @@ impl Admin {
         };
         let creatable = CreatableTopic::default()
             .with_name(topic_name(topic))
-            // Both follow from the places.
+            // Both numbers follow from the assignment.
             .with_num_partitions(-1)
             .with_replication_factor(-1)
             .with_assignments((0..).zip(brokers).map(placed).collect())
@@ -229,7 +229,7 @@ impl Admin {
         let request = CreateTopicsRequest::default().with_topics(vec![creatable]).with_timeout_ms(20_000);
         let answer: CreateTopicsResponse = self.ask(ApiKey::CreateTopics, CREATE_TOPICS_VERSION, &request)?;
         let result =
-            answer.topics.first().ok_or_else(|| self.garbage("CreateTopics", "no topic in the answer"))?;
+            answer.topics.first().ok_or_else(|| self.garbage("CreateTopics", "the answer has no topic"))?;
         let message = result.error_message.as_ref().map(|text| format!(": {}", &**text)).unwrap_or_default();
         self.accepted(&format!("to create topic `{topic}`"), result.error_code, message)
     }
@@ -237,7 +237,7 @@ impl Admin {
     /// Deletes a topic.
     ///
     /// # Errors
-    /// When the broker refuses.
+    /// Returns an error when the broker refuses.
     pub fn delete_topic(&mut self, topic: &str) -> Result<(), LoadError> {
         let request =
             DeleteTopicsRequest::default().with_topic_names(vec![topic_name(topic)]).with_timeout_ms(20_000);
@@ -247,11 +247,11 @@ impl Admin {
         self.accepted(&format!("to delete topic `{topic}`"), code, String::new())
     }
 
-    /// Waits until every one of a topic's partitions has a leader, and says where. With `partitions` the topic has just
-    /// been made and time is given until there are so many; without, it must be there.
+    /// Waits until every partition of a topic has a leader, and returns the leaders. With `partitions` the topic is new, and the call waits
+    /// until it has that number of partitions. Without, the topic must exist.
     ///
     /// # Errors
-    /// When the broker refuses, or the topic has no leaders in time.
+    /// Returns an error when the broker refuses, or the topic has no leaders in time.
     pub fn layout(&mut self, topic: &str, partitions: Option<u32>) -> Result<TopicLayout, LoadError> {
         let mut last = String::new();
         let patience = if partitions.is_some() { NEW_TOPIC_LIMIT } else { OLD_TOPIC_LIMIT };
@@ -270,20 +270,20 @@ impl Admin {
             std::thread::sleep(Duration::from_millis(20));
         }
         let hint = if partitions.is_none() {
-            "; make it first (`hone load --make-topic` does), or name no topic"
+            "; create it first (`hone load --make-topic` does), or leave --topic out"
         } else {
             ""
         };
         let message = format!(" after {} s: {last}{hint}", patience.as_secs());
         Err(LoadError::Refused {
             address: self.line.address().to_owned(),
-            what: format!("to tell the leaders of topic `{topic}`"),
+            what: format!("to return the leaders of topic `{topic}`"),
             error: "no leaders",
             message,
         })
     }
 
-    /// The inner `Err` says why the leaders are not known yet.
+    /// The inner `Err` states why the leaders are still unknown.
     fn layout_now(&mut self, topic: &str) -> Result<Result<TopicLayout, String>, LoadError> {
         Ok(match self.topic_now(topic)?.0 {
             TopicNow::Unknown(error) => Err(error.to_owned()),
@@ -294,7 +294,7 @@ impl Admin {
         })
     }
 
-    /// A topic as one broker sees it at this moment, and `host:port` of all brokers that it sees.
+    /// A topic as one broker sees it at this moment, and `host:port` of all brokers that it knows.
     pub(crate) fn topic_now(&mut self, topic: &str) -> Result<(TopicNow, Vec<String>), LoadError> {
         let wanted = MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
         let request =
@@ -305,10 +305,10 @@ impl Admin {
         Ok((seen, brokers.collect()))
     }
 
-    /// All topics that the broker shows us, by name.
+    /// All topics that the broker shows this user, by name.
     ///
     /// # Errors
-    /// When the broker does not answer.
+    /// Returns an error when the broker does not answer.
     pub fn topics(&mut self) -> Result<Vec<Listed>, LoadError> {
         let request = MetadataRequest::default().with_topics(None).with_allow_auto_topic_creation(false);
         let answer: MetadataResponse = self.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
@@ -327,10 +327,10 @@ impl Admin {
         Ok(found)
     }
 
-    /// Reads the record sets of one partition from an offset: whole batches, at most about a megabyte.
+    /// Reads the record sets of one partition from an offset: whole batches, about a megabyte at most.
     ///
     /// # Errors
-    /// When the broker refuses.
+    /// Returns an error when the broker refuses.
     pub fn fetch(&mut self, topic: &str, partition: i32, offset: i64) -> Result<Bytes, LoadError> {
         let wanted = FetchPartition::default()
             .with_partition(partition)
@@ -348,7 +348,7 @@ impl Admin {
         let what = format!("to read {topic}/{partition} from offset {offset}");
         self.accepted(&what, answer.error_code, String::new())?;
         let found = answer.responses.first().and_then(|topic| topic.partitions.first());
-        let found = found.ok_or_else(|| self.garbage("Fetch", "no partition in the answer"))?;
+        let found = found.ok_or_else(|| self.garbage("Fetch", "the answer has no partition"))?;
         self.accepted(&what, found.error_code, String::new())?;
         Ok(found.records.clone().unwrap_or_default())
     }
@@ -369,7 +369,7 @@ impl Admin {
         self.line.garbage(what, problem)
     }
 
-    /// Sends a frame and waits for its answer; `what` names it in errors.
+    /// Sends a frame and waits for its answer; errors name `what`.
     pub(crate) fn exchange(&mut self, frame: &[u8], what: &str) -> Result<Bytes, LoadError> {
         self.line.exchange(frame, what)
     }
@@ -384,7 +384,7 @@ impl Admin {
     }
 }
 
-/// Adds the addresses that are not known yet.
+/// Adds the addresses that are still unknown.
 pub(crate) fn remember(known: &mut Vec<String>, addresses: impl IntoIterator<Item = String>) {
     for address in addresses {
         if !known.contains(&address) {

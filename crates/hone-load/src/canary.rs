@@ -1,8 +1,8 @@
-//! A canary: a topic with one partition on each broker, into which a small record is written and read back, broker by broker, again
-//! and again. What one broker takes longer than its peers at the same time is its own.
+//! A canary: a topic with one partition on each broker. Hone writes a small record to one broker after the other and reads it back, again
+//! and again. If one broker takes longer than its peers at the same time, the broker itself is slow.
 //!
-//! Each partition has one replica and is written with acks=all: the answer waits for that broker's own log, as durable as the
-//! cluster makes it, and for no other broker.
+//! Each partition has one replica and is written with acks=all. So the answer waits for that broker's own log, as durable as the cluster
+//! makes it, and for no other broker.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ use crate::error::LoadError;
 use crate::frames::encoding;
 use crate::security::{Access, Security};
 
-/// Longer than this is as bad as no answer.
+/// A longer time is as bad as no answer.
 pub const LIMIT: Duration = Duration::from_secs(2);
 const VALUE_BYTES: usize = 512;
-/// What the topic may keep: it is read at once, or never.
+/// Retention of the topic: each record is read at once, or never.
 const RETENTION: [(&str, &str); 4] = [
     ("retention.ms", "600000"),
     ("retention.bytes", "16777216"),
@@ -33,16 +33,16 @@ const RETENTION: [(&str, &str); 4] = [
 pub struct Sample {
     /// From the write to its acknowledgement, in microseconds.
     pub ack_us: u64,
-    /// From the write until the record was read back, in microseconds. One that failed counts as at least [`LIMIT`].
+    /// Time from the write until the record was read back, in microseconds. A failed record counts as at least [`LIMIT`].
     pub read_us: u64,
     /// Whether it failed.
     pub failed: bool,
 }
 
-/// One record at each broker, in an order of chance.
+/// Writes one record to each broker, in random order.
 pub type Round = BTreeMap<i32, Sample>;
 
-/// The topic, and a line to each broker.
+/// The topic, and a connection to each broker.
 #[derive(Debug)]
 pub struct Canary {
     topic: String,
@@ -55,10 +55,10 @@ pub struct Canary {
     last_failure: Option<String>,
 }
 
-/// Deletes the topic of a canary that another process has left behind; one that is gone already is no error.
+/// Deletes the topic of a canary that another process left behind. A missing topic is not an error.
 ///
 /// # Errors
-/// When nobody can be reached, or the cluster refuses.
+/// Returns an error when no broker can be reached, or the cluster refuses.
 pub fn delete_left(topic: &str, addresses: &[String], security: &Security) -> Result<(), LoadError> {
     let access = Access::new(security)?;
     match any_line(addresses.iter(), &access)?.delete_topic(topic) {
@@ -67,26 +67,26 @@ pub fn delete_left(topic: &str, addresses: &[String], security: &Security) -> Re
     }
 }
 
-/// The first broker of a list (`host:port,host:port`) that answers, as clients take `bootstrap.servers`.
+/// The first broker of a list (`host:port,host:port`) that answers, as clients read `bootstrap.servers`.
 ///
 /// # Errors
-/// When none of them answers: what each of them said.
+/// Returns the error of each broker when none of them answers.
 pub fn reachable(brokers: &str, security: &Security) -> Result<String, LoadError> {
     let addresses: Vec<String> = brokers.split(',').map(|address| address.trim().to_owned()).collect();
     match addresses.as_slice() {
-        // Whoever comes next says more of a single one that does not answer.
+        // For a single broker without an answer, the next step reports a better error.
         [only] => Ok(only.clone()),
         all => Ok(any_line(all.iter(), &Access::new(security)?)?.address().to_owned()),
     }
 }
 
-/// An error with what is behind it, in one line.
+/// An error with its causes in one line.
 fn with_sources(error: &LoadError) -> String {
     let sources = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     sources.fold(error.to_string(), |all, cause| format!("{all}: {cause}"))
 }
 
-/// A line to whoever answers first.
+/// A connection to the first broker that answers.
 fn any_line<'a>(addresses: impl Iterator<Item = &'a String>, access: &Access) -> Result<Admin, LoadError> {
     let mut reasons = Vec::new();
     for address in addresses {
@@ -102,10 +102,10 @@ fn any_line<'a>(addresses: impl Iterator<Item = &'a String>, access: &Access) ->
 }
 
 impl Canary {
-    /// Makes the topic, whose name must be nobody else's, with a partition on each of these brokers (id and `host:port`).
+    /// Creates the topic, whose name must be unique, with a partition on each of these brokers (id and `host:port`).
     ///
     /// # Errors
-    /// When nobody can be reached, or the cluster makes no such topic.
+    /// Returns an error when no broker can be reached, or the cluster does not create the topic.
     pub fn make(
         topic: &str,
         brokers: &BTreeMap<i32, String>,
@@ -126,8 +126,7 @@ impl Canary {
             RETENTION.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let mut admin = any_line(brokers.values(), &canary.access)?;
         match admin.create_placed_topic(topic, &ids, &config) {
-            // Nobody else has this name: a broker that hands the request to its controller asks again when that one is slow,
-            // and gets this for an answer.
+            // The name is unique. A broker that forwards the request to a slow controller repeats it and then receives this answer.
             Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) => {}
             made => made?,
         }
@@ -139,7 +138,7 @@ impl Canary {
         Ok(canary)
     }
 
-    /// Its topic.
+    /// Name of the topic.
     pub fn topic(&self) -> &str {
         &self.topic
     }
@@ -149,7 +148,7 @@ impl Canary {
         self.last_failure.as_deref()
     }
 
-    /// One record at each broker. A failure is a sample; the line is made anew for the next round.
+    /// Writes and reads one record at each broker. A failure is a sample, and the next round uses a new connection.
     pub fn round(&mut self) -> Round {
         let mut order: Vec<usize> = (0..self.brokers.len()).collect();
         for at in (1..order.len()).rev() {
@@ -165,7 +164,7 @@ impl Canary {
     }
 
     fn sample(&mut self, id: i32, address: &str, partition: i32) -> Sample {
-        // Not on the clock: users have lines that are open.
+        // Connecting is not part of the time, since users have open connections.
         let begun = Instant::now();
         let line = match self.lines.remove(&id) {
             Some(line) => Ok(line),
@@ -214,11 +213,11 @@ impl Canary {
             .map_err(|error| line.garbage("Produce v7", &error.to_string()))?;
         line.accepted("a record of the canary", told.first_error_code, String::new())?;
         let Some(ack) = told.partitions().next() else {
-            return Err(line.garbage("Produce v7", "it names no partition"));
+            return Err(line.garbage("Produce v7", "the answer names no partition"));
         };
         let found = line.fetch(&self.topic, partition, ack.base_offset)?;
         if found.is_empty() {
-            return Err(line.garbage("Fetch v11", "the record that was acknowledged is not there"));
+            return Err(line.garbage("Fetch v11", "the acknowledged record can't be read"));
         }
         Ok(Sample { ack_us: micros(acked), read_us: micros(begun.elapsed()), failed: false })
     }
@@ -226,7 +225,7 @@ impl Canary {
     /// Deletes the topic.
     ///
     /// # Errors
-    /// When nobody can be reached, or the cluster refuses.
+    /// Returns an error when no broker can be reached, or the cluster refuses.
     pub fn delete(self) -> Result<(), LoadError> {
         any_line(self.brokers.iter().map(|(_, address)| address), &self.access)?.delete_topic(&self.topic)
     }
@@ -236,7 +235,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Retention goes by it.
+/// Retention depends on this setting.
 fn now_ms() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

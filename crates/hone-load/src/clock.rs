@@ -1,9 +1,8 @@
-//! The window's clock, and the kernel's word for when an answer arrived.
+//! The window's clock, and the kernel's time stamps of answers.
 //!
-//! Waking up for every acknowledgement would cost the generator, and the target that wakes it, more than the request
-//! itself on a virtual machine. So the engine sleeps until the next request is due, reads the answers then, and takes
-//! their times from the kernel, which stamped each segment as it came. The latency is the more exact for it: the
-//! generator's own scheduling is not in it.
+//! On a virtual machine, waking up for every acknowledgement would cost the generator, and the target that wakes it, more than the request
+//! itself. So the engine sleeps until the next request is due and then reads the answers. It takes their times from the kernel, which
+//! stamped each segment on arrival. This also makes the latency more exact: it does not contain the generator's own scheduling.
 
 use std::io;
 use std::mem;
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
-    /// What must be taken from a stamp (ns since 1970) to get ns since `start`.
+    /// Offset from a stamp (ns since 1970) to ns since `start`.
     offset_ns: i128,
 }
 
@@ -25,9 +24,9 @@ impl Clock {
         clock
     }
 
-    /// Compares the two clocks anew: the kernel's stamps follow corrections of the time of day, the window does not.
+    /// Compares the two clocks again. The kernel's stamps follow corrections of the time of day, the window does not.
     pub(crate) fn adjust(&mut self) {
-        // Of a few readings, the one with the least time between its two halves is the most exact.
+        // Of several readings, the one with the least time between its two halves is the most exact.
         let readings = (0..4).map(|_| {
             let before = Instant::now();
             let wall =
@@ -46,18 +45,18 @@ impl Clock {
         }
     }
 
-    /// Now; zero before the start (the arms of a duet agree on moments slightly ahead).
+    /// The current time; zero before the start (the arms of concurrent pairs agree on a start slightly ahead).
     pub(crate) fn now_ns(&self) -> u64 {
         Instant::now().saturating_duration_since(self.start).as_nanos() as u64
     }
 
-    /// The time of a stamp. Never later than now: a stamp from the future is a time of day that was just corrected.
+    /// The window time of a stamp, never later than now. A stamp in the future means that the time of day was just corrected.
     pub(crate) fn at_ns(&self, stamp: Duration) -> u64 {
         let since_start = stamp.as_nanos() as i128 - self.offset_ns;
         u64::try_from(since_start).unwrap_or(0).min(self.now_ns())
     }
 
-    /// Sleeps until a time, to the microsecond or so.
+    /// Sleeps until a time, to about a microsecond.
     pub(crate) fn sleep_until(&self, at_ns: u64) {
         let left_ns = at_ns.saturating_sub(self.now_ns());
         if left_ns > SPIN_BELOW_NS {
@@ -66,17 +65,17 @@ impl Clock {
     }
 }
 
-/// Sets the calling thread's timer slack to 1 ns; the default of 50 µs would be lateness.
+/// Sets the calling thread's timer slack to 1 ns. The default of 50 µs would delay requests.
 #[cfg(feature = "librdkafka")]
 pub(crate) fn exact_timers() {
-    // SAFETY: no pointers are passed. Where it is refused, sleeps end a little later, which the lateness shows.
+    // SAFETY: no pointers are passed. If the call fails, sleeps end slightly later, and the measured delay shows it.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
-/// Going to sleep and being woken costs about this much; a shorter wait is cheaper awake.
+/// Going to sleep and waking up costs about this much, so a shorter wait is cheaper awake.
 const SPIN_BELOW_NS: u64 = 5_000;
 
-/// Asks the kernel to stamp what arrives on a socket.
+/// Asks the kernel to stamp data that arrives on a socket.
 pub(crate) fn stamp_arrivals(socket: RawFd) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the option's value is an int that lives through the call, and its size is passed.
@@ -96,12 +95,12 @@ pub(crate) fn stamp_arrivals(socket: RawFd) -> io::Result<()> {
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-/// Reads from a socket; also says when the kernel had received the last byte (time of day), if it knows.
+/// Reads from a socket. Also returns the time of day at which the kernel received the last byte, if it knows.
 pub(crate) fn receive_timed(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
     receive_with(socket, buffer, 0)
 }
 
-/// The same, and the bytes stay where they are.
+/// Does the same without removing the bytes from the socket.
 pub(crate) fn peek_timed(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
     receive_with(socket, buffer, libc::MSG_PEEK)
 }

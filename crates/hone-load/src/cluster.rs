@@ -1,4 +1,4 @@
-//! What the cluster under load is, as it tells by its own API; and where a partition's log begins and ends.
+//! The cluster under load as its API describes it, and the first and last offsets of a partition's log.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use kafka_protocol::protocol::StrBytes;
 use crate::admin::Admin;
 use crate::error::LoadError;
 
-/// The last versions that are not flexible, but for ApiVersions, whose flexible one names features.
+/// The last non-flexible versions, except for ApiVersions, whose flexible version names features.
 const METADATA_VERSION: i16 = 7;
 const LIST_OFFSETS_VERSION: i16 = 2;
 const DESCRIBE_CONFIGS_VERSION: i16 = 2;
@@ -28,31 +28,31 @@ const TOPIC_RESOURCE: i8 = 2;
 const BROKER_RESOURCE: i8 = 4;
 const DEFAULT_SOURCE: i8 = 5;
 
-/// A place in a partition's log.
+/// A position in a partition's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
-    /// The first offset that is kept.
+    /// The first offset in the log.
     Earliest,
-    /// The one that the next record gets.
+    /// The offset that the next record gets.
     Latest,
-    /// The first one whose time is not before this, milliseconds since 1970; -1 where there is none.
+    /// The first offset whose time is not before this, milliseconds since 1970; -1 if there is none.
     TimeMs(i64),
 }
 
 impl At {
-    /// The number that ListOffsets has for it.
+    /// The number that ListOffsets uses for it.
     pub(crate) fn timestamp(self) -> i64 {
         match self {
             Self::Earliest => -2,
             Self::Latest => -1,
-            // Negative times mean other things.
+            // Negative times have other meanings.
             Self::TimeMs(time_ms) => time_ms.max(0),
         }
     }
 }
 
 impl Admin {
-    /// The offset at an end of a partition's log; only its leader knows.
+    /// The offset at an end of a partition's log. Only its leader knows it.
     pub(crate) fn offset_at(&mut self, topic: &str, partition: i32, at: At) -> Result<i64, LoadError> {
         let wanted =
             ListOffsetsPartition::default().with_partition_index(partition).with_timestamp(at.timestamp());
@@ -61,16 +61,16 @@ impl Admin {
         ]);
         let answer: ListOffsetsResponse = self.ask(ApiKey::ListOffsets, LIST_OFFSETS_VERSION, &request)?;
         let found = answer.topics.first().and_then(|topic| topic.partitions.first());
-        let found = found.ok_or_else(|| self.garbage("ListOffsets", "no partition in the answer"))?;
-        let what = format!("to tell the {at:?} offset of {topic}/{partition}").to_lowercase();
+        let found = found.ok_or_else(|| self.garbage("ListOffsets", "the answer has no partition"))?;
+        let what = format!("to return the {at:?} offset of {topic}/{partition}").to_lowercase();
         self.accepted(&what, found.error_code, String::new())?;
         Ok(found.offset)
     }
 
-    /// The values in force of these properties of a topic, defaults included; one that the broker does not know is left out.
+    /// Effective values of these properties of a topic, defaults included. Properties that the broker does not know are left out.
     ///
     /// # Errors
-    /// When the topic is not there, or its configuration may not be read.
+    /// Returns an error when the topic does not exist, or its configuration may not be read.
     pub fn topic_settings(
         &mut self,
         topic: &str,
@@ -86,14 +86,19 @@ impl Admin {
             self.ask(ApiKey::DescribeConfigs, DESCRIBE_CONFIGS_VERSION, &request)?;
         let found =
             answer.results.first().ok_or_else(|| self.garbage("DescribeConfigs", "the answer is empty"))?;
-        self.accepted(&format!("to tell the settings of topic `{topic}`"), found.error_code, String::new())?;
+        self.accepted(
+            &format!("to return the settings of topic `{topic}`"),
+            found.error_code,
+            String::new(),
+        )?;
         let plain = found.configs.iter().filter(|config| !config.is_sensitive);
         Ok(plain
             .filter_map(|config| Some((config.name.to_string(), config.value.as_ref()?.to_string())))
             .collect())
     }
 
-    /// What the cluster tells of itself. Whatever it refuses is named in `unknown`: it is no reason not to measure.
+    /// Facts that the cluster reports about itself. `unknown` names each fact that it refuses; a missing fact does not prevent the
+    /// measurement.
     pub(crate) fn surroundings(&mut self, topic: &str) -> Environment {
         let mut found = Environment::default();
         let leader = self.add_cluster(topic, &mut found);
@@ -104,7 +109,7 @@ impl Admin {
         found
     }
 
-    /// Brokers, cluster and replicas; answers the leader of the first partition.
+    /// Brokers, cluster and replicas. Returns the leader of the first partition.
     fn add_cluster(&mut self, topic: &str, found: &mut Environment) -> Option<i32> {
         let wanted = MetadataRequestTopic::default().with_name(Some(name_of(topic)));
         let request =
@@ -135,7 +140,7 @@ impl Admin {
         }
     }
 
-    /// A broker answers for its own configuration only, so this asks the leader itself.
+    /// A broker answers only for its own configuration, so this asks the leader itself.
     fn add_broker(&mut self, leader: i32, found: &mut Environment) {
         let connected = match found.brokers.get(&leader) {
             Some(address) => self.another(address),
@@ -158,7 +163,7 @@ impl Admin {
         }
     }
 
-    /// What stands for a software and its version in the protocol: the features that the cluster has agreed upon.
+    /// The software and its version as far as the protocol shows them: the features that the cluster agreed on.
     fn features(&mut self) -> Result<Option<String>, LoadError> {
         let request = ApiVersionsRequest::default()
             .with_client_software_name(StrBytes::from_static_str("hone"))
@@ -172,7 +177,7 @@ impl Admin {
         Ok((!features.is_empty()).then(|| format!("features {}", features.join(", "))))
     }
 
-    /// Settings of a resource that are not defaults and no secrets.
+    /// Settings of a resource that differ from the defaults, without secrets.
     fn changed_settings(&mut self, kind: i8, name: &str) -> Result<BTreeMap<String, String>, String> {
         let resource = DescribeConfigsResource::default()
             .with_resource_type(kind)
@@ -190,7 +195,7 @@ impl Admin {
     }
 }
 
-/// Name and value of a setting that somebody set; a secret has no place in a record.
+/// Name and value of a setting that a user set. Records hold no secrets.
 fn changed(setting: &DescribeConfigsResourceResult) -> Option<(String, String)> {
     if setting.config_source == DEFAULT_SOURCE || setting.is_sensitive || sounds_secret(&setting.name) {
         return None;
@@ -198,7 +203,7 @@ fn changed(setting: &DescribeConfigsResourceResult) -> Option<(String, String)> 
     Some((setting.name.to_string(), setting.value.as_ref()?.to_string()))
 }
 
-/// Brokers mark what is secret, but not all of them mark all of it.
+/// Brokers mark secrets, but not every broker marks all of them.
 fn sounds_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace(['_', '-'], ".");
     ["password", "secret", "jaas", "credential", "token"].iter().any(|word| name.contains(word))

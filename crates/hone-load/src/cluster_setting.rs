@@ -1,7 +1,7 @@
-//! Settings of a cluster: read, set and taken back through the API.
+//! Cluster settings: read, set and rolled back through the API.
 //!
-//! What is set here is the cluster's own layer (a broker resource without a name), which every broker follows unless it has
-//! a value of its own. Versions are the last non-flexible ones.
+//! The code sets the cluster's own layer (a broker resource without a name). Every broker follows it unless it has a value of its own.
+//! Versions are the last non-flexible ones.
 
 use std::time::{Duration, Instant};
 
@@ -21,44 +21,44 @@ const DESCRIBE_CONFIGS_VERSION: i16 = 2;
 const INCREMENTAL_ALTER_CONFIGS_VERSION: i16 = 0;
 /// The resource type of brokers.
 const BROKER: i8 = 4;
-/// The source of a value that is set for the whole cluster at run time.
+/// The source of a value that was set for the whole cluster at run time.
 const SET_FOR_THE_CLUSTER: i8 = 3;
 /// Operations of an incremental change.
 const SET: i8 = 0;
 const DELETE: i8 = 1;
-/// Brokers learn of a change from their controller; longer than this is a value that does not arrive.
+/// Brokers receive a change from their controller. After a longer time the value does not arrive.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(10);
 
-/// A setting as it stands.
+/// A setting and its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSetting {
-    /// What is set for the whole cluster; `None` when nothing is, and each broker has its own or the default.
+    /// The value for the whole cluster. With `None` each broker has its own value or the default.
     pub for_cluster: Option<String>,
-    /// What is in force, by broker.
+    /// The effective value of each broker.
     pub in_force: Vec<(i32, String)>,
 }
 
 impl ClusterSetting {
-    /// In what this is not as it was `before`; `None` when it is.
+    /// The difference from `before`; `None` if there is none.
     fn differs_from(&self, before: &Self) -> Option<String> {
         let words =
             |value: &Option<String>| value.clone().map_or("nothing".to_owned(), |value| format!("`{value}`"));
         if self.for_cluster != before.for_cluster {
             let [now, then] = [&self.for_cluster, &before.for_cluster].map(words);
-            return Some(format!("{now} is set for the cluster, before it was {then}"));
+            return Some(format!("the cluster has {now}, but before it had {then}"));
         }
         before.in_force.iter().find_map(|(node, then)| {
             let (_, now) = self.in_force.iter().find(|(other, _)| other == node)?;
-            (now != then).then(|| format!("broker {node} has `{now}`, before it had `{then}`"))
+            (now != then).then(|| format!("broker {node} has `{now}`, but before it had `{then}`"))
         })
     }
 }
 
 impl Admin {
-    /// Reads a setting of the cluster and what each broker makes of it.
+    /// Reads a cluster setting and its effective value on each broker.
     ///
     /// # Errors
-    /// When a broker does not know the setting, keeps its value secret, or can't be reached.
+    /// Returns an error when a broker does not know the setting, keeps its value secret, or can't be reached.
     pub fn cluster_setting(&mut self, name: &str) -> Result<ClusterSetting, LoadError> {
         let cluster = self.describe("", name)?;
         let own = cluster.configs.first().filter(|config| config.config_source == SET_FOR_THE_CLUSTER);
@@ -68,12 +68,12 @@ impl Admin {
             // A broker answers for itself only.
             let found = self.another(&address)?.describe(&node.to_string(), name)?;
             let config =
-                found.configs.first().ok_or_else(|| self.no_setting(name, "there is no such setting"))?;
+                found.configs.first().ok_or_else(|| self.no_setting(name, "the setting does not exist"))?;
             let value = config.value.as_ref().filter(|_| !config.is_sensitive);
-            let secret = || self.no_setting(name, "its value is secret, so that it could not be put back");
+            let secret = || self.no_setting(name, "its value is secret, so Hone could not restore it");
             in_force.push((node, value.ok_or_else(secret)?.to_string()));
         }
-        // Metadata names the brokers in any order.
+        // Metadata lists the brokers in any order.
         in_force.sort_unstable();
         Ok(ClusterSetting { for_cluster, in_force })
     }
@@ -81,20 +81,20 @@ impl Admin {
     /// Sets a setting for the whole cluster and waits until every broker has it.
     ///
     /// # Errors
-    /// When the broker refuses, in its own words, or a broker keeps another value.
+    /// Returns an error when the broker refuses, with its own message, or a broker keeps another value.
     pub fn set_for_cluster(&mut self, name: &str, value: &str) -> Result<(), LoadError> {
         self.alter(name, Some(value))?;
         self.wait_until(name, |seen| {
             let (node, other) = seen.in_force.iter().find(|(_, found)| found != value)?;
-            Some(format!("broker {node} keeps `{other}`, perhaps a value of its own; take that back first"))
+            Some(format!("broker {node} keeps `{other}`, perhaps its own value; remove that value first"))
         })
     }
 
-    /// Brings a setting of the cluster back to what was read before, and waits until every broker has the value that it had
-    /// then. Brokers that came or went since are not asked.
+    /// Restores a cluster setting to its earlier value, and waits until every broker has the value that it had then. Brokers that joined or
+    /// left since are ignored.
     ///
     /// # Errors
-    /// When the broker refuses, in its own words, or a broker keeps another value than it had.
+    /// Returns an error when the broker refuses, with its own message, or a broker keeps another value than before.
     pub fn bring_back(&mut self, name: &str, before: &ClusterSetting) -> Result<(), LoadError> {
         if self.cluster_setting(name)?.for_cluster != before.for_cluster {
             self.alter(name, before.for_cluster.as_deref())?;
@@ -102,7 +102,7 @@ impl Admin {
         self.wait_until(name, |seen| seen.differs_from(before))
     }
 
-    /// Sets the cluster's own layer, or empties it with `None`. The brokers may follow later.
+    /// Sets the cluster's own layer, or clears it with `None`. The brokers may follow later.
     fn alter(&mut self, name: &str, value: Option<&str>) -> Result<(), LoadError> {
         let config = AlterableConfig::default()
             .with_name(StrBytes::from_string(name.to_owned()))
@@ -114,16 +114,16 @@ impl Admin {
             self.ask(ApiKey::IncrementalAlterConfigs, INCREMENTAL_ALTER_CONFIGS_VERSION, &request)?;
         let result = answer.responses.first();
         let result =
-            result.ok_or_else(|| self.garbage("IncrementalAlterConfigs", "no resource in the answer"))?;
+            result.ok_or_else(|| self.garbage("IncrementalAlterConfigs", "the answer has no resource"))?;
         let message = result.error_message.as_ref().map(|text| format!(": {}", &**text)).unwrap_or_default();
         let what = match value {
             Some(value) => format!("to set {name} to `{value}` for the cluster"),
-            None => format!("to take back {name} for the cluster"),
+            None => format!("to remove the cluster-wide value of {name}"),
         };
         self.accepted(&what, result.error_code, message)
     }
 
-    /// Looks again and again until there is no problem any more.
+    /// Checks repeatedly until no problem is left.
     fn wait_until(
         &mut self,
         name: &str,
@@ -148,9 +148,9 @@ impl Admin {
         let answer: DescribeConfigsResponse =
             self.ask(ApiKey::DescribeConfigs, DESCRIBE_CONFIGS_VERSION, &request)?;
         let found = answer.results.into_iter().next();
-        let found = found.ok_or_else(|| self.garbage("DescribeConfigs", "no resource in the answer"))?;
+        let found = found.ok_or_else(|| self.garbage("DescribeConfigs", "the answer has no resource"))?;
         let message = found.error_message.as_ref().map(|text| format!(": {}", &**text)).unwrap_or_default();
-        self.accepted(&format!("to tell its setting {name}"), found.error_code, message)?;
+        self.accepted(&format!("to return its setting {name}"), found.error_code, message)?;
         Ok(found)
     }
 
@@ -193,10 +193,10 @@ mod tests {
             (seen(None, &[(1, "a"), (3, "x")]), None),
             (
                 seen(Some("b"), &[(1, "a"), (2, "own")]),
-                Some("`b` is set for the cluster, before it was nothing"),
+                Some("the cluster has `b`, but before it had nothing"),
             ),
-            (seen(None, &[(1, "b"), (2, "own")]), Some("broker 1 has `b`, before it had `a`")),
-            (seen(None, &[(1, "a"), (2, "a")]), Some("broker 2 has `a`, before it had `own`")),
+            (seen(None, &[(1, "b"), (2, "own")]), Some("broker 1 has `b`, but before it had `a`")),
+            (seen(None, &[(1, "a"), (2, "a")]), Some("broker 2 has `a`, but before it had `own`")),
         ] {
             assert_eq!(now.differs_from(&before).as_deref(), expected);
         }

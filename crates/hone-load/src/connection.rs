@@ -1,4 +1,4 @@
-//! One connection to a broker: frames out, acknowledgements in, in order.
+//! One connection to a broker: it sends frames and receives acknowledgements in order.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -13,31 +13,31 @@ use crate::frames::Request;
 use crate::security::Access;
 use crate::stream::Stream;
 
-/// An acknowledgement of a thousand partitions has 30 kB; a megabyte is not an acknowledgement.
+/// An acknowledgement of a thousand partitions has 30 kB, so a frame of a megabyte is not an acknowledgement.
 const ACK_LIMIT_BYTES: usize = 1 << 20;
-/// With acks=0 nothing else bounds what is put behind each other between two writes.
+/// With acks=0 nothing else limits the bytes that are queued between two writes.
 const OUTBOUND_BYTES: usize = 1 << 20;
-/// What one read takes at most.
+/// Largest size of one read.
 const READ_BYTES: usize = 64 << 10;
-/// Acknowledgements that arrived within this time of each other may share one: a read for each costs more than it tells.
+/// Acknowledgements that arrive this close together may share a time stamp: a read for each costs more than the accuracy is worth.
 const TOGETHER_NS: u64 = 1_000;
-/// With fewer requests under way, looking ahead costs more than it saves.
+/// With fewer unanswered requests, reading ahead costs more than it saves.
 const LOOK_AHEAD_FROM: usize = 4;
-/// After it did not pay, it is left alone for so many acknowledgements.
+/// After an attempt without benefit, the connection waits for this many acknowledgements before the next.
 const LOOK_AHEAD_PAUSE: u32 = 64;
 
 /// A request that waits for its acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InFlight {
-    /// Since the window's start.
+    /// Due time since the window's start.
     pub intended_ns: u64,
-    /// Since the window's start.
+    /// Send time since the window's start.
     pub sent_ns: u64,
-    /// What it carries.
+    /// Contents of the request.
     pub cargo: Cargo,
 }
 
-/// What a request carries.
+/// Contents of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cargo {
     /// Records in all of its batches.
@@ -46,7 +46,7 @@ pub(crate) struct Cargo {
     pub bytes: u64,
 }
 
-/// A request's end.
+/// The end of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ack {
     /// The request.
@@ -55,16 +55,16 @@ pub(crate) struct Ack {
     pub error_code: i16,
 }
 
-/// A request that was written, and what it takes to write it again.
+/// A request that was sent, with the data to send it again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
-    /// With the time at which it was written first.
+    /// Contents and first send time.
     pub request: InFlight,
-    /// When it was written last.
+    /// Time of the latest send.
     pub written_ns: u64,
     /// The (first) partition that it writes to.
     pub partition: i32,
-    /// Sequence of its first record; -1 for none yet.
+    /// Sequence of its first record; -1 if it has none yet.
     pub sequence: i32,
 }
 
@@ -74,26 +74,26 @@ pub(crate) struct Answer {
     pub sent: Sent,
     /// Zero, or the first error among its partitions.
     pub error_code: i16,
-    /// When the kernel had received it.
+    /// Time at which the kernel received it.
     pub received_ns: u64,
-    /// The kernel said so; otherwise it is the time at which it was read.
+    /// Whether the time comes from the kernel. Otherwise it is the time of reading.
     pub stamped: bool,
 }
 
-/// When something was received.
+/// Time at which data was received.
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
     at_ns: u64,
-    /// By the kernel's word.
+    /// Whether the time comes from the kernel.
     stamped: bool,
 }
 
-/// Why a connection is of no use any more.
+/// Why a connection is no longer usable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// It broke, which may pass.
+    /// It broke. A new connection may work.
     Broken(String),
-    /// What comes is not the protocol, which does not.
+    /// The data is not the protocol. A new connection would not help.
     Garbage(String),
 }
 
@@ -104,27 +104,27 @@ pub(crate) struct Connection {
     stream: Stream,
     outbound: Vec<u8>,
     written: usize,
-    /// Zeroed once and reused; `received` says how much of it holds bytes.
+    /// Zeroed once and reused; `received` is the number of valid bytes.
     inbound: Vec<u8>,
     received: usize,
-    /// Size of the last acknowledgement; the next one is most likely as long.
+    /// Size of the last acknowledgement; the next one probably has the same size.
     ack_bytes: usize,
     in_flight: VecDeque<Sent>,
-    /// With acks=0: requests that end when the socket has their last byte, and where in the stream that is.
+    /// With acks=0: requests that end when the socket has taken their last byte, and its position in the stream.
     unwritten: VecDeque<(u64, Sent)>,
-    /// Bytes of the stream that have left `outbound`.
+    /// Bytes of the stream that left `outbound`.
     passed_bytes: u64,
-    /// Bytes of the stream that the socket has taken.
+    /// Bytes of the stream that the socket took.
     on_socket_bytes: u64,
     first_unanswered: i32,
     next_correlation_id: i32,
     blocked: bool,
-    /// Acknowledgements until the next look ahead.
+    /// Acknowledgements until the next attempt to read ahead.
     pause: u32,
 }
 
 impl Connection {
-    /// Connects, shakes hands, logs in; each may take `limit`. From then on it never blocks.
+    /// Connects, shakes hands and logs in; each step may take `limit`. Afterwards the connection never blocks.
     pub(crate) fn open(access: &Access, address: &str, limit: Duration) -> Result<Self, LoadError> {
         let stream = access.enter_stamped(address, limit)?;
         Ok(Self {
@@ -154,60 +154,60 @@ impl Connection {
         self.in_flight.len()
     }
 
-    /// The requests that have not ended: those that wait for an answer, or with acks=0 for the socket, in their order.
+    /// Unfinished requests in order: they wait for an answer, or with acks=0 for the socket.
     pub(crate) fn in_flight(&self) -> impl Iterator<Item = &Sent> {
         self.in_flight.iter().chain(self.unwritten.iter().map(|(_, sent)| sent))
     }
 
-    /// Requests that end when they are written, and are not yet.
+    /// Requests that end with their write and are still unwritten.
     pub(crate) fn unwritten(&self) -> usize {
         self.unwritten.len()
     }
 
-    /// Nothing is unanswered, nothing unwritten.
+    /// Whether every request is written and answered.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.is_empty() && self.outbound.is_empty() && !self.blocked
     }
 
-    /// The socket took no more at the last flush: the broker does not read.
+    /// Whether the socket took no more at the last flush, since the broker does not read.
     pub(crate) fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    /// Whether another request may be put behind those not yet written.
+    /// Whether another request may be queued for writing.
     pub(crate) fn has_room(&self, in_flight: usize) -> bool {
         !self.blocked && self.in_flight.len() < in_flight && self.outbound.len() < OUTBOUND_BYTES
     }
 
-    /// Puts a request behind those not yet written.
+    /// Queues a request for writing.
     pub(crate) fn enqueue(&mut self, request: &Request, sequence: i32) {
         request.put(&mut self.outbound, self.next_correlation_id, sequence);
         self.next_correlation_id = self.next_correlation_id.wrapping_add(1);
     }
 
-    /// The request will be acknowledged.
+    /// Adds a request that will be acknowledged.
     pub(crate) fn expect_ack(&mut self, sent: Sent) {
         self.in_flight.push_back(sent);
     }
 
-    /// The request put last will not be acknowledged: it ends when it is written.
+    /// Adds a request without acknowledgement: it ends with its write.
     pub(crate) fn expect_written(&mut self, sent: Sent) {
         self.unwritten.push_back((self.passed_bytes + self.outbound.len() as u64, sent));
     }
 
-    /// A request whose last byte the socket has taken, each once.
+    /// Returns each request whose last byte the socket has taken, once.
     pub(crate) fn take_written(&mut self) -> Option<Sent> {
         self.unwritten.front().filter(|(end, _)| *end <= self.on_socket_bytes)?;
         self.unwritten.pop_front().map(|(_, sent)| sent)
     }
 
-    /// Writes as much as the socket takes. The answer says whether interest in writability must change, and to what.
+    /// Writes as much as the socket takes. Returns whether interest in writability must change, and its new value.
     pub(crate) fn flush(&mut self) -> Result<Option<bool>, Lost> {
         if self.outbound.is_empty() && !self.blocked {
             return Ok(None);
         }
         let flushed = self.write_out();
-        // What is inside TLS and has not reached the socket can't be told apart by requests: they wait for all of it.
+        // Bytes inside TLS that have not reached the socket can't be assigned to requests, so the requests wait for all of them.
         if !self.stream.has_unsent() {
             self.on_socket_bytes = self.passed_bytes + self.written as u64;
         }
@@ -238,7 +238,7 @@ impl Connection {
         Ok((was_blocked != self.blocked).then_some(self.blocked))
     }
 
-    /// Reads what there is and hands every answer to `answered`, with the time at which the kernel had received it.
+    /// Reads the available bytes and passes every answer to `answered`, with the kernel's time of arrival.
     pub(crate) fn receive(
         &mut self,
         clock: &Clock,
@@ -260,9 +260,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads all that there is at once where it arrived together with what was read last, as the kernel's times of the two
-    /// say: a broker often answers many requests in one segment, and segments that wait unread behind each other are joined
-    /// by the kernel, which keeps the time of the last one.
+    /// Reads all available bytes at once if they arrived together with the last read, by the kernel's times of both. A broker often answers
+    /// many requests in one segment. The kernel also joins unread segments in a row and keeps the time of the last one.
     fn look_ahead(&mut self, clock: &Clock, last_ns: u64) -> Result<Option<Arrival>, Lost> {
         if self.pause > 0 || self.received > 0 || self.in_flight.len() < LOOK_AHEAD_FROM {
             self.pause = self.pause.saturating_sub(1);
@@ -285,8 +284,8 @@ impl Connection {
         }
     }
 
-    /// One read; `None` when there is nothing. It takes one acknowledgement at a time where their size is known, because
-    /// the kernel's time is that of the last byte read.
+    /// One read; `None` if nothing is available. If the size is known it takes one acknowledgement at a time, because the kernel's time is
+    /// the time of the last byte read.
     fn read_once(&mut self, clock: &Clock) -> Result<Option<Arrival>, Lost> {
         if self.received == self.inbound.len() {
             self.inbound.resize(self.received + READ_BYTES, 0);
@@ -314,12 +313,12 @@ impl Connection {
         let mut consumed = 0;
         loop {
             let garbage =
-                |problem: String| Lost::Garbage(format!("{}: sent garbage: {problem}", self.address));
+                |problem: String| Lost::Garbage(format!("{}: invalid answer: {problem}", self.address));
             match Frame::split(&self.inbound[consumed..self.received], ACK_LIMIT_BYTES) {
                 Frame::Incomplete { .. } => return Ok(consumed),
                 Frame::TooLarge { length } => {
                     return Err(garbage(format!(
-                        "a frame that says it has {length} bytes where an acknowledgement was due"
+                        "a frame states {length} bytes where an acknowledgement was expected"
                     )));
                 }
                 Frame::Complete { body, consumed_bytes } => {
@@ -327,12 +326,12 @@ impl Connection {
                         parse_produce_response_v7(body).map_err(|error| garbage(error.to_string()))?;
                     if answer.correlation_id != self.first_unanswered {
                         return Err(garbage(format!(
-                            "an acknowledgement of request {} where {} was due",
+                            "an acknowledgement of request {}, but {} is next",
                             answer.correlation_id, self.first_unanswered
                         )));
                     }
                     let Some(mut sent) = self.in_flight.pop_front() else {
-                        return Err(garbage("an acknowledgement nobody waits for".to_owned()));
+                        return Err(garbage("an acknowledgement without a request".to_owned()));
                     };
                     if answer.first_error_code != 0 {
                         let refused = answer.partitions().find(|partition| partition.error_code != 0);
@@ -341,7 +340,7 @@ impl Connection {
                     self.first_unanswered = self.first_unanswered.wrapping_add(1);
                     consumed += consumed_bytes;
                     self.ack_bytes = consumed_bytes;
-                    // Never before it was written: two clocks agree to a fraction of a microsecond only.
+                    // The time is never before the write, since two clocks agree only to a fraction of a microsecond.
                     let received_ns = arrival.at_ns.max(sent.written_ns);
                     let (error_code, stamped) = (answer.first_error_code, arrival.stamped);
                     answered(Answer { sent, error_code, received_ns, stamped }, &answer);
@@ -358,7 +357,7 @@ impl Connection {
         ))
     }
 
-    /// Sends one request and waits for its answer, for callers without a window.
+    /// Sends one request and waits for its answer, for callers outside a window.
     pub(crate) fn send_and_wait(&mut self, request: &Request, timeout_s: f64) -> Result<(), LoadError> {
         let what = "Produce v7".to_owned();
         let lost = |address: &str, lost: Lost| {

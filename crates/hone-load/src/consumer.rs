@@ -1,10 +1,10 @@
-//! Consumers: each reads everything that is produced, or they share the partitions as a group, and say when.
+//! Consumers: each reads all records, or they share the partitions as a group. They report when each record arrived.
 //!
-//! One thread serves all of them over connections that never block. It needs not be quick, because the kernel stamps what
-//! arrives; so it costs the machine one thread, however many consumers there are, and the join has one owner. Its limit is
-//! what one core can read, several gigabytes a second over loopback.
+//! One thread serves all of them over connections that never block. It need not be quick, because the kernel stamps data on arrival. So it
+//! costs the machine one thread for any number of consumers, and one thread owns the join. Its limit is the reading speed of one core,
+//! several gigabytes a second over loopback.
 //!
-//! Batches are not decoded: their headers say which offsets arrived.
+//! Batches are not decoded: their headers state the offsets that arrived.
 
 mod commits;
 mod lag;
@@ -35,40 +35,40 @@ use link::Link;
 use reader::{Consumer, Stray, Why};
 use scout::{News, Quest, Scout, Sought, Way};
 
-/// The longest wait without a look at orders and the clock.
+/// Longest wait without a check of orders and the clock.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Between two searches for leaders.
+/// Pause between two searches for leaders.
 const SEARCH_EVERY: Duration = Duration::from_millis(200);
-/// A Fetch waits half a second at the broker. One for which nothing comes for so long may wait at a broker that leads no more.
+/// A Fetch waits half a second at the broker. One that is silent for this long may wait at a broker that no longer leads.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
-/// And after so long it is given up, as clients do.
+/// After this time it is given up, as clients do.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(30);
-/// So many events say what there is to say.
+/// Largest number of events, since more add nothing.
 const EVENTS_LIMIT: usize = 100;
 
-/// What the thread is told.
+/// Messages to the thread.
 #[derive(Debug)]
 pub(crate) enum ConsumerCommand {
-    /// Something was acknowledged; times count from the window's start.
+    /// A range was acknowledged; times count from the window's start.
     Placed(Placed),
-    /// Say when every consumer has read up to here, and count from here on.
+    /// Report when every consumer has read up to here, and count from here on.
     Begin { from: BTreeMap<i32, i64>, reached: mpsc::Sender<()> },
     /// The window opens.
     Open { start: Instant, duration_ns: u64 },
-    /// Read until nothing is missing, but no longer than until then.
+    /// Read until no record is missing, but not later than this.
     End { deadline: Instant },
 }
 
-/// What the consumers saw of a window.
+/// The consumers' results of a window.
 #[derive(Debug)]
 pub(crate) struct Consumed {
     pub end_to_end: EndToEnd,
-    /// The most records that the slowest consumer was behind, in each second of the window.
+    /// Largest lag of the slowest consumer, in each second of the window.
     pub lag: Vec<u64>,
     pub events: Vec<Event>,
 }
 
-/// The thread and the way to it.
+/// The thread and the channel to it.
 #[derive(Debug)]
 pub(crate) struct Consumers {
     orders: Option<mpsc::Sender<ConsumerCommand>>,
@@ -77,7 +77,7 @@ pub(crate) struct Consumers {
 }
 
 impl Consumers {
-    /// Connects `count` consumers to all leaders; they read from `from` on. As a group, each reads a share of the partitions and commits
+    /// Connects `count` consumers to all leaders. They read from `from` on. As a group, each reads a share of the partitions and commits
     /// its offsets under the topic's name.
     pub(crate) fn start(
         count: u32,
@@ -108,7 +108,7 @@ impl Consumers {
         Ok(Self { orders: Some(orders), thread: Some(thread), thread_id })
     }
 
-    /// Where acknowledgements go.
+    /// Channel for acknowledgements.
     pub(crate) fn orders(&self) -> Option<mpsc::Sender<ConsumerCommand>> {
         self.orders.clone()
     }
@@ -117,7 +117,7 @@ impl Consumers {
     pub(crate) fn begin(&self, from: BTreeMap<i32, i64>, limit: Duration) {
         let (reached, answer) = mpsc::channel();
         self.order(ConsumerCommand::Begin { from, reached });
-        // A consumer that is late here begins the window with a lag, which the record shows.
+        // A consumer that is late here begins the window with a lag, and the record shows it.
         let _ = answer.recv_timeout(limit);
     }
 
@@ -127,7 +127,7 @@ impl Consumers {
     }
 
     fn order(&self, order: ConsumerCommand) {
-        // A thread that has gone gives its result when it is joined.
+        // A thread that has ended gives its result when it is joined.
         let _ = self.orders.as_ref().map(|orders| orders.send(order));
     }
 
@@ -141,7 +141,7 @@ impl Consumers {
         CpuTime::of_thread(self.thread_id).unwrap_or_default()
     }
 
-    /// Reads on until nothing is missing, at most `drain`, and ends.
+    /// Reads on until no record is missing, for at most `drain`, and ends.
     pub(crate) fn finish(mut self, drain: Duration) -> Consumed {
         self.order(ConsumerCommand::End { deadline: Instant::now() + drain });
         self.orders = None;
@@ -152,7 +152,7 @@ impl Consumers {
 
 impl Drop for Consumers {
     fn drop(&mut self) {
-        // Without orders the thread ends.
+        // The thread ends when it receives no more orders.
         self.orders = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -182,7 +182,7 @@ impl Consumed {
     }
 }
 
-/// The thread's own.
+/// State of the thread.
 #[derive(Debug)]
 struct ReadLoop {
     topic: String,
@@ -191,9 +191,9 @@ struct ReadLoop {
     clock: Clock,
     origin: Instant,
     consumers: Vec<Consumer>,
-    /// What a group has read is committed there; consumers that each read everything commit nothing.
+    /// Commits the group's offsets. Consumers that each read all records commit nothing.
     commits: Option<Commits>,
-    /// Whose link a token means. Links come and go, tokens do not come back.
+    /// The consumer of each link's token. Links are replaced, but tokens are never reused.
     tokens: Vec<usize>,
     scout: Scout,
     next_search: Instant,
@@ -206,7 +206,7 @@ struct ReadLoop {
 
 #[derive(Debug, Clone, Copy)]
 struct WindowTimes {
-    /// Since the thread's origin.
+    /// Time since the thread's origin.
     start_ns: u64,
     duration_ns: u64,
 }
@@ -244,7 +244,7 @@ impl ReadLoop {
             events: Vec::new(),
         };
         for index in 0..count as usize {
-            // The partitions go round, as the group's members would have them from Kafka's round-robin assignor.
+            // Partitions are dealt in turn, as Kafka's round-robin assignor would deal them to the group's members.
             let is_own = |at: usize| !is_group || at % count as usize == index;
             let own: BTreeMap<i32, i64> = from
                 .iter()
@@ -268,7 +268,7 @@ impl ReadLoop {
         Ok(thread)
     }
 
-    /// Takes a link with the next token into use.
+    /// Puts a link with the next token into use.
     fn take_link(&mut self, index: usize, link: Link) {
         let token = self.tokens.len();
         self.tokens.push(index);
@@ -303,7 +303,7 @@ impl ReadLoop {
                 return self.consumed();
             }
             let open = self.take_orders();
-            // Just before an answer is taken, a consumer is behind the most.
+            // A consumer's lag is largest just before it takes an answer.
             self.note_lag();
             for event in std::mem::take(&mut ready) {
                 self.handle(event);
@@ -318,7 +318,7 @@ impl ReadLoop {
         }
     }
 
-    /// `false` when nobody can give orders any more.
+    /// `false` when no more orders can come.
     fn take_orders(&mut self) -> bool {
         loop {
             match self.orders.try_recv() {
@@ -330,7 +330,7 @@ impl ReadLoop {
                 }
                 Ok(ConsumerCommand::End { deadline }) => self.deadline = Some(deadline),
                 Err(mpsc::TryRecvError::Empty) => return true,
-                // After an end nobody gives orders.
+                // After the end no orders come.
                 Err(mpsc::TryRecvError::Disconnected) => return self.deadline.is_some(),
             }
         }
@@ -384,7 +384,7 @@ impl ReadLoop {
 
     fn serve_link(&mut self, index: usize, event: Ready) -> Result<(), String> {
         let consumer = &mut self.consumers[index];
-        // What is left of a link that was taken away.
+        // Cleans up after a removed link.
         let Some(link) = consumer.links.get_mut(&event.token) else { return Ok(()) };
         if event.writable {
             link.flush(&self.poll)?;
@@ -398,7 +398,7 @@ impl ReadLoop {
         Ok(())
     }
 
-    /// Has leaders sought for partitions that have lost theirs; what is on a link that works goes on meanwhile.
+    /// Looks up leaders for partitions without one. Partitions on a working link continue meanwhile.
     fn repair(&mut self) {
         while let Some(news) = self.scout.news() {
             match news {
@@ -435,7 +435,7 @@ impl ReadLoop {
         }
     }
 
-    /// Reads partitions at the leader that was found.
+    /// Reads partitions from the leader that was found.
     fn take_way(&mut self, mut way: Way) {
         let consumer = &mut self.consumers[way.consumer];
         let is_known = |partition: &i32| consumer.lanes.contains_key(partition);
@@ -456,7 +456,7 @@ impl ReadLoop {
                 self.take_link(way.consumer, link);
             }
             Err(_) => {
-                // It is sought again.
+                // The next check looks it up again.
                 let stray = |partition| (partition, Stray { from: way.address.clone(), why: Why::Lost });
                 self.consumers[way.consumer].strays.extend(way.partitions.into_iter().map(stray));
             }
@@ -469,7 +469,7 @@ impl ReadLoop {
         self.events.push(Event { at_s, kind, what });
     }
 
-    /// How far the slowest consumer is behind at this moment, or a group as a whole.
+    /// Lag of the slowest consumer at this moment, or of the whole group.
     fn note_lag(&mut self) {
         let Some(window) = self.window else { return };
         let Some(at_ns) = self.clock.now_ns().checked_sub(window.start_ns) else { return };
@@ -478,7 +478,7 @@ impl ReadLoop {
         self.lag.note(at_ns, window.duration_ns, behind);
     }
 
-    /// Commits what the group has read, as often as clients do.
+    /// Commits the group's offsets, as often as clients do.
     fn commit(&mut self) {
         let Some(commits) = &mut self.commits else { return };
         if commits.is_due(Instant::now()) {
@@ -512,7 +512,7 @@ impl ReadLoop {
     }
 }
 
-/// What a consumer seeks: leaders of the partitions that nobody reads, and perhaps other ones where a link is silent.
+/// The partitions that a consumer must look up: those without a link, and perhaps those on a silent link.
 fn sought(consumer: &Consumer, now: Instant) -> Vec<Sought> {
     let strays = consumer.strays.iter().map(|(partition, stray)| Sought {
         partition: *partition,
@@ -531,7 +531,7 @@ fn sought(consumer: &Consumer, now: Instant) -> Vec<Sought> {
     strays.chain(elsewhere).collect()
 }
 
-/// What a way that was found means, if it is worth telling.
+/// A note about a new connection, if it is worth reporting.
 fn recovery_event(
     consumer: usize,
     address: &str,

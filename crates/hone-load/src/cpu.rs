@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hone_record::CpuSeconds;
 
-/// CPU used up to a moment. The clock has nanoseconds; user and system come from counters of 10 ms.
+/// CPU time used up to a moment. The clock has nanoseconds; user and system time come from counters of 10 ms.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct CpuTime {
     total_s: f64,
@@ -13,7 +13,7 @@ pub(crate) struct CpuTime {
 }
 
 impl CpuTime {
-    /// Of the calling thread, since its start.
+    /// CPU of the calling thread, since its start.
     pub(crate) fn of_this_thread() -> Self {
         let mut clock = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: both structures are valid for writing; the calls can't fail with these constants.
@@ -31,7 +31,7 @@ impl CpuTime {
         }
     }
 
-    /// Of another thread of this process, since its start; `None` when it has ended.
+    /// CPU of another thread of this process, since its start; `None` if it has ended.
     pub(crate) fn of_thread(thread_id: i32) -> Option<Self> {
         let mut clock = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // The kernel's name for the CPU clock of a thread: its id, inverted, above the bits for "thread" and "scheduler".
@@ -46,13 +46,13 @@ impl CpuTime {
         Some(Self { total_s, user_s, system_s })
     }
 
-    /// Of a process, since its start.
+    /// CPU of a process, since its start.
     pub(crate) fn from(cpu: CpuSeconds) -> Self {
         let user_s = cpu.total_s * cpu.user_share.unwrap_or(0.0);
         Self { total_s: cpu.total_s, user_s, system_s: cpu.total_s - user_s }
     }
 
-    /// Together with that of another thread or process.
+    /// The sum with another thread or process.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
@@ -62,8 +62,8 @@ impl CpuTime {
         }
     }
 
-    /// What was used from this moment to a later one. The user share is told from 0.1 s on. Never below nothing: a thread that has
-    /// gone in between is in the first only.
+    /// CPU used from this moment to a later one. The user share is known from 0.1 s on. The result is never negative: a thread that ended
+    /// in between is in the first value only.
     pub(crate) fn until(self, later: Self) -> CpuSeconds {
         let user_s = (later.user_s - self.user_s).max(0.0);
         let both_s = user_s + (later.system_s - self.system_s).max(0.0);
@@ -84,14 +84,14 @@ pub(crate) fn threads_named(prefixes: &[&str]) -> Vec<i32> {
     tasks.flatten().filter_map(thread_id).collect()
 }
 
-/// Fields 14 and 15 of `/proc/PID/stat`, in ticks; the name before them may hold anything.
+/// Fields 14 and 15 of `/proc/PID/stat`, in ticks; the name before them may contain any character.
 fn user_and_system_s(stat: &str) -> Option<(f64, f64)> {
     let mut fields = stat.rsplit(") ").next()?.split(' ').skip(11);
     let mut seconds = || Some(fields.next()?.parse::<f64>().ok()? / TICKS_PER_S);
     Some((seconds()?, seconds()?))
 }
 
-/// Of every Linux that is not rebuilt with another number.
+/// Every Linux has this number unless it was rebuilt with another one.
 const TICKS_PER_S: f64 = 100.0;
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
         let before = CpuTime::of_this_thread();
         let mut sum = 0_u64;
         while before.until(CpuTime::of_this_thread()).total_s < 0.2 {
-            // Long beside the look at the clock, which is a system call.
+            // Long compared with the reading of the clock, which is a system call.
             for _ in 0..100_000 {
                 sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
             }

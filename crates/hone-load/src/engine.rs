@@ -1,7 +1,7 @@
-//! The wire engine: sends what is due, reads what is acknowledged, in one thread, and follows the cluster.
+//! The wire engine: one thread that sends requests when they are due, reads acknowledgements and follows the cluster.
 //!
-//! The thread never waits for a connection: the [`reconnector`](crate::reconnect) opens them. What a lost connection leaves
-//! unanswered, or a broker refuses for the moment, is put back and sent again with its intended time kept.
+//! The thread never waits for a connection: the [`reconnector`](crate::reconnect) opens them. Requests that a lost connection leaves
+//! unanswered, or that a broker refuses for the moment, are queued again and sent with their scheduled time kept.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -31,33 +31,33 @@ mod put_back;
 mod turn;
 mod verdict;
 
-/// How a stretch ended.
+/// The end of a stretch.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// Everything due was sent and answered, or given up.
+    /// Every due request was sent, and answered or given up.
     Complete,
-    /// The target broke off.
+    /// The target failed.
     Broken(String),
-    /// The user ended it before its time; what was measured is whole up to then.
+    /// The user ended it early; the measurements are complete up to then.
     Interrupted,
 }
 
-/// The longest wait without a look at time-outs, interrupts and the clock.
+/// Longest wait without a check of timeouts, interrupts and the clock.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The same while something is to be sent again, or the reconnector is at work.
+/// The same while a request waits for its repetition, or the reconnector works.
 const LOOK_IN_TROUBLE_NS: u64 = 2_000_000;
 
-/// Longer than this an answer does not lie unread: a broken connection, and the end of a stall, are noticed in time.
+/// Longest time that an answer stays unread, so that a broken connection and the end of a stall are noticed in time.
 const READ_WITHIN_NS: u64 = 1_000_000;
 
-/// Requests that are due and can't go out, at most; a quarter of a gigabyte of intended times. Whatever stands still for so
-/// long, the window shows no more of it, and the generator's memory is the machine's.
+/// Largest number of due requests that can't be sent; a quarter of a gigabyte of scheduled times. After such a standstill the window shows
+/// nothing more, and the generator uses the machine's memory.
 pub(crate) const MOST_QUEUED: usize = 1 << 25;
 
-/// What the answers to the last requests get when the user has ended the window.
+/// Time for the answers to the last requests after the user ended the window.
 const LAST_ANSWERS_NS: u64 = 1_000_000_000;
 
-/// Called every [`LOOK_EVERY`] or so; `false` breaks the stretch off.
+/// A callback about every [`LOOK_EVERY`]; `false` ends the stretch.
 pub(crate) type Look<'a> = &'a mut dyn FnMut(u64, &Recorder) -> bool;
 
 /// Connections to every leader of a topic, and the requests to send.
@@ -65,20 +65,20 @@ pub(crate) type Look<'a> = &'a mut dyn FnMut(u64, &Recorder) -> bool;
 pub(crate) struct Engine {
     poll: Poll,
     lanes: Vec<Lane>,
-    /// Whose turn it is; each request is one lane's from the moment it is due.
+    /// The order of the lanes. Each request belongs to one lane from the moment it is due.
     turn: Turn,
-    /// Intended times of requests that are due while no lane has anything to send.
+    /// Scheduled times of due requests while no lane has anything to send.
     homeless: VecDeque<u64>,
-    /// Requests that are due and not written, over all lanes and the homeless.
+    /// Due requests that are still unwritten, over all lanes and without a lane.
     queued: usize,
-    /// The window ends when it is reached.
+    /// The window ends at this number.
     most_queued: usize,
-    /// Whether keys say how often each pool is written to.
+    /// Whether keys determine how often each pool is written to.
     keyed: bool,
     put_back: PutBack,
     /// The next sequence of each partition; `None` without idempotence.
     sequences: Option<BTreeMap<i32, i32>>,
-    /// Kept to be filled again.
+    /// Kept for reuse.
     ready: Vec<Ready>,
     answers: Vec<Answer>,
     follow: follow::Follow,
@@ -88,15 +88,15 @@ pub(crate) struct Engine {
     timeout_ns: u64,
     /// Produce requests written in this stretch.
     pub written: u64,
-    /// How their times are known, in this stretch.
+    /// Source of the answers' times in this stretch.
     pub answer_times: AnswerTimes,
-    /// Errors after which a request was put back, by name.
+    /// Errors after which a request was queued again, by name.
     pub retries: BTreeMap<String, u64>,
     events: Events,
 }
 
 impl Engine {
-    /// Connects; `address` is a broker of the cluster.
+    /// Connects; `address` is any broker of the cluster.
     pub(crate) fn new(
         workload: &Workload,
         layout: &TopicLayout,
@@ -131,7 +131,7 @@ impl Engine {
         };
         for (index, outfit) in outfits.into_iter().enumerate() {
             let mut lane = Lane::new(outfit);
-            // Connections begin their turns at different places, so that they do not write the same bytes in step.
+            // Connections start at different requests of their pool, so that they do not write the same bytes in step.
             lane.next = index * lane.pool.requests.len() / count.max(1);
             engine.lanes.push(lane);
             engine.watch(index)?;
@@ -147,7 +147,7 @@ impl Engine {
             .map_err(|source| LoadError::System { what: "watching a socket", source })
     }
 
-    /// Most requests that can be unanswered at once.
+    /// Largest number of unanswered requests.
     pub(crate) fn in_flight_limit(&self) -> u64 {
         (self.in_flight * self.lanes.len()) as u64
     }
@@ -157,14 +157,14 @@ impl Engine {
         self.records_per_batch as u32
     }
 
-    /// What happened on the way.
+    /// Incidents of the stretch.
     pub(crate) fn take_events(&mut self) -> Vec<Event> {
         self.events.take()
     }
 
-    /// Sends a request at each of `arrivals` (ns since `start`, in order) and waits for the answers. With `give_up`, the
-    /// engine follows the cluster through its troubles, what is not answered a time-out after the last arrival is given
-    /// up, and the engine is of no further use: answers may still be on their way.
+    /// Sends a request at each of `arrivals` (ns since `start`, in order) and waits for the answers. With `give_up`, the engine follows the
+    /// cluster through failures. It gives up requests that are unanswered one timeout after the last arrival. It can't be used afterwards,
+    /// since answers may still be on their way.
     pub(crate) fn run(
         &mut self,
         start: Instant,
@@ -239,12 +239,12 @@ impl Engine {
                 wake_ns = wake_ns.min(now_ns + LOOK_IN_TROUBLE_NS);
             }
             let received = match next_due_ns {
-                // Nothing to do before the next request is due: the answers can wait, their times are kept for them.
+                // Nothing is to be done before the next request is due. The answers can wait, since their times are kept.
                 Some(due_ns) if self.queued == 0 && due_ns <= now_ns + READ_WITHIN_NS => {
                     clock.sleep_until(wake_ns);
                     Ok(())
                 }
-                // A slot must be had, or the end is near: the next answer counts.
+                // A slot is needed, or the end is near: the next answer counts.
                 _ => self.wait(wake_ns, clock, recorder)?,
             };
             if let Err(reason) = received.and_then(|()| self.receive_all(clock, recorder)) {
@@ -258,7 +258,7 @@ impl Engine {
         self.queued == 0 && self.put_back.is_empty() && self.lanes.iter().all(idle)
     }
 
-    /// Gives requests to connections with a free slot, first those that were put back, then writes each connection once.
+    /// Gives requests to connections with a free slot, repeated requests first, then writes each connection once.
     fn dispatch(&mut self, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
         if self.queued == 0 && self.put_back.is_empty() {
             return Ok(());
@@ -294,7 +294,7 @@ impl Engine {
         }
     }
 
-    /// Writes what was put back to whoever leads its partition now.
+    /// Writes queued repetitions to the current leader of their partition.
     fn send_again(&mut self, now_ns: u64) {
         if self.follow.holds_sends() {
             return;
@@ -322,7 +322,7 @@ impl Engine {
         }
     }
 
-    /// Whether a lane has a free slot and takes bytes.
+    /// Whether a lane has a free slot and can take bytes.
     fn may_send(&self, index: usize) -> bool {
         let lane = &self.lanes[index];
         let in_order = self.sequences.is_some() && !self.put_back.is_empty();
@@ -331,7 +331,7 @@ impl Engine {
             && !(in_order && lane.pool.partitions.iter().any(|partition| self.put_back.holds(*partition)))
     }
 
-    /// Gives a request that has come due to the lane whose turn it is.
+    /// Gives a request that is now due to the next lane.
     fn assign(&mut self, intended_ns: u64) {
         match self.turn.next() {
             Some(index) => self.lanes[index].queue.push_back(intended_ns),
@@ -339,8 +339,8 @@ impl Engine {
         }
     }
 
-    /// Lays out the turns anew: every partition as often as the others, or as often as the keys say, however many connections
-    /// its leader has. Whatever waits for a lane that has nothing to send any more goes to the others.
+    /// Rebuilds the order of the lanes: every partition equally often, or as often as the keys require, for any number of connections to
+    /// its leader. Requests of a lane without a connection move to the others.
     fn take_turns(&mut self) {
         let mut sharing: BTreeMap<&[i32], usize> = BTreeMap::new();
         for lane in &self.lanes {
@@ -360,13 +360,13 @@ impl Engine {
         }
         moving.sort_unstable();
         moving.into_iter().for_each(|intended_ns| self.assign(intended_ns));
-        // What moved may be older than what waits where it came to.
+        // A moved request may be older than the requests at its new place.
         for lane in &mut self.lanes {
             lane.queue.make_contiguous().sort_unstable();
         }
     }
 
-    /// Takes everything that is due and was not written, without a copy of it.
+    /// Takes all due and unwritten requests, without a copy of them.
     fn take_queued(&mut self) -> impl Iterator<Item = u64> {
         self.queued = 0;
         let lanes = self.lanes.iter_mut().flat_map(|lane| lane.queue.drain(..));
@@ -395,7 +395,7 @@ impl Engine {
         }
     }
 
-    /// Waits for something to read or to write; the inner `Err` is the target breaking off.
+    /// Waits until a socket can be read or written. The inner `Err` means that the target failed.
     fn wait(
         &mut self,
         until_ns: u64,
@@ -420,7 +420,7 @@ impl Engine {
         Ok(handled)
     }
 
-    /// Reads from every connection on which an answer is due.
+    /// Reads from every connection that expects an answer.
     fn receive_all(&mut self, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
         (0..self.lanes.len()).try_for_each(|index| {
             let Some(connection) = &self.lanes[index].connection else { return Ok(()) };
@@ -438,7 +438,7 @@ impl Engine {
         let Some(connection) = &mut self.lanes[index].connection else { return Ok(()) };
         let mut answers = std::mem::take(&mut self.answers);
         let received = connection.receive(clock, |answer, response| {
-            // What is refused in part is sent again as a whole, and lies where it lies then.
+            // A request that is refused in part is sent again as a whole, so some of its batches are stored twice.
             if answer.error_code == 0 {
                 recorder.placed_batches(answer.sent.request, response);
             }
@@ -461,7 +461,7 @@ impl Engine {
             return;
         }
         match verdict(error_code, self.sequences.is_some()) {
-            // Stored by the first try, whose answer was lost.
+            // The first try stored it, but its answer was lost.
             Verdict::Stored => recorder.acked(ended(0), received_ns),
             Verdict::Again { ask } if self.may_go_again(sent, received_ns) => {
                 self.follow.wants(ask);
@@ -475,7 +475,7 @@ impl Engine {
             }
             Verdict::Again { .. } | Verdict::OutOfOrder | Verdict::Final => {
                 recorder.acked(ended(error_code), received_ns);
-                // Whatever follows it on this partition would be out of order.
+                // Later requests of this partition would be out of order.
                 if self.sequences.is_some() && self.follow.patient {
                     self.follow.wants_new_producer();
                 }
@@ -487,7 +487,7 @@ impl Engine {
         self.follow.patient && now_ns <= sent.request.sent_ns + self.timeout_ns
     }
 
-    /// Whether an earlier batch of the same partition is not stored yet, so that this one is too early only.
+    /// Whether an earlier batch of the same partition is not stored yet, so that only the order is wrong.
     fn is_behind_another(&self, sent: Sent) -> bool {
         let earlier =
             |other: &Sent| other.partition == sent.partition && is_before(other.sequence, sent.sequence);
@@ -510,7 +510,7 @@ impl Engine {
         self.put_back.add(sent, now_ns);
     }
 
-    /// A connection is of no use any more: what it leaves unanswered is put back.
+    /// A connection is no longer usable: its unanswered requests are queued again.
     fn lose(
         &mut self,
         index: usize,
@@ -530,7 +530,7 @@ impl Engine {
         };
         for sent in connection.in_flight().copied() {
             if self.acks == 0 {
-                // Nobody would know whether it came twice.
+                // Without this, a record could be stored twice unnoticed.
                 abandon(self.acks, &sent, now_ns, why, recorder);
             } else if self.may_go_again(sent, now_ns) {
                 self.put_back(sent, why, now_ns, recorder);
@@ -549,14 +549,14 @@ impl Engine {
 
     fn gave_up(&mut self, sent: Sent, now_ns: u64, recorder: &mut Recorder) {
         recorder.gave_up(sent.request, now_ns, "timeout");
-        // Whether it was stored is not known, so nobody knows what the next sequence must be.
+        // Whether the request was stored is unknown, so the next sequence is unknown, too.
         if self.sequences.is_some() && sent.sequence >= 0 {
             self.follow.wants_new_producer();
         }
     }
 
-    /// Gives up connections whose oldest request timed out: answers come in order, so the ones behind a lost one can't be
-    /// trusted to come at all. And what was put back and has waited too long.
+    /// Gives up connections whose oldest request timed out. Answers come in order, so later answers on such a connection may never come.
+    /// Also gives up queued requests that waited too long.
     fn give_up_old(&mut self, now_ns: u64, recorder: &mut Recorder) -> Result<(), String> {
         for index in 0..self.lanes.len() {
             let Some(connection) = &self.lanes[index].connection else { continue };
@@ -564,7 +564,7 @@ impl Engine {
             if oldest.is_some_and(|sent| now_ns > sent.written_ns + self.timeout_ns) {
                 let (what, count) = match connection.unwritten() {
                     0 => ("no answer", format!("{} requests unanswered", connection.unanswered())),
-                    unwritten => ("it did not read", format!("{unwritten} requests unwritten")),
+                    unwritten => ("the broker read no request", format!("{unwritten} requests unwritten")),
                 };
                 let (address, limit_s) = (&self.lanes[index].address, self.timeout_ns as f64 / 1e9);
                 let reason = format!("{address}: {what} within {limit_s} s, {count}");
@@ -578,7 +578,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The user wants no more: what was not sent never will be.
+    /// The user ended the run: unsent requests stay unsent.
     fn stop_sending(&mut self, now_ns: u64, recorder: &mut Recorder) {
         self.events.add(now_ns, EventKind::Interrupted, "the user ended the window".to_owned());
         recorder.cut(now_ns);
@@ -611,7 +611,7 @@ impl Engine {
         self.end_early(reason, now_ns, recorder, name)
     }
 
-    /// What has not ended counts as `error`, and the window ends here.
+    /// Unfinished requests count as `error`, and the window ends here.
     fn end_early(&mut self, reason: String, now_ns: u64, recorder: &mut Recorder, error: &str) -> End {
         self.give_up_all(now_ns, recorder, error);
         recorder.cut(now_ns);
@@ -619,16 +619,16 @@ impl Engine {
     }
 }
 
-/// Why a window ends before its time: what waits is kept in memory.
+/// Why a window ends early: waiting requests are kept in memory.
 pub(crate) fn too_many_wait(queued: usize, now_ns: u64) -> String {
     format!(
-        "{queued} requests were due and could not be sent {:.1} s into the window: more are not kept in memory. The target stands still, or is far \
-         behind; ask for fewer requests per second",
+        "{queued} due requests could not be sent {:.1} s into the window, which is the limit for memory. \
+         The target stands still, or is far behind; use a lower rate",
         now_ns as f64 / 1e9
     )
 }
 
-/// A request comes to nothing. With acks=0 the ones that have not ended have not gone out either.
+/// A request fails. With acks=0, unfinished requests were not sent either.
 fn abandon(acks: i16, sent: &Sent, now_ns: u64, why: &str, recorder: &mut Recorder) {
     if acks == 0 {
         recorder.never_sent(sent.request.intended_ns, now_ns, why);
@@ -637,7 +637,7 @@ fn abandon(acks: i16, sent: &Sent, now_ns: u64, why: &str, recorder: &mut Record
     }
 }
 
-/// The sequence of the next batch of a partition, -1 without idempotence. They run in a circle.
+/// The sequence of the next batch of a partition, -1 without idempotence. Sequences wrap around.
 fn next_sequence(sequences: &mut Option<BTreeMap<i32, i32>>, partition: i32, records: i32) -> i32 {
     let Some(sequences) = sequences else { return -1 };
     let next = sequences.entry(partition).or_insert(0);
@@ -646,7 +646,7 @@ fn next_sequence(sequences: &mut Option<BTreeMap<i32, i32>>, partition: i32, rec
     sequence
 }
 
-/// In a circle, the nearer way round says which comes first.
+/// Sequences wrap around, so the shorter distance decides which comes first.
 fn is_before(one: i32, other: i32) -> bool {
     one >= 0 && one != other && (other.wrapping_sub(one) & i32::MAX) < i32::MAX / 2
 }
@@ -687,7 +687,7 @@ mod tests {
         }
     }
 
-    /// A broker that takes connections and bytes, and says nothing.
+    /// A broker that accepts connections and bytes, and never answers.
     #[test]
     fn what_a_target_that_stands_still_keeps_waiting_is_not_kept_without_end() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -704,7 +704,7 @@ mod tests {
         let arrivals = (0..60_000_000).map(|number| number * 1_000);
         let end = engine.run(Instant::now(), arrivals, true, &mut recorder, &mut look).unwrap();
         let End::Broken(reason) = end else { panic!("{end:?}") };
-        assert!(reason.starts_with("50000 requests were due and could not be sent 0."), "{reason}");
+        assert!(reason.starts_with("50000 due requests could not be sent 0."), "{reason}");
         assert!(!reason.contains("  "), "{reason}");
         // Both connections' slots, and the queue; all of them ended, and the window is as long as it was.
         assert_eq!((recorder.due, recorder.ended), (50_008, 50_008));

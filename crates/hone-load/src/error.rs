@@ -1,18 +1,18 @@
-//! What can go wrong before a window opens; what goes wrong inside of one is the window's outcome.
+//! Errors before a window opens. Failures inside a window are its outcome.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a load could not be prepared or measured.
+/// Reasons why a load could not be prepared or measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A setting that makes no sense.
+    /// A setting is invalid.
     #[error("the workload's {name}: {problem}")]
     Setting {
         /// Name of the setting.
         name: &'static str,
-        /// What is wrong and what would be right.
+        /// The problem and the valid values.
         problem: String,
     },
     /// The broker could not be reached.
@@ -23,78 +23,78 @@ pub enum LoadError {
         /// The system's reason.
         source: io::Error,
     },
-    /// None of several brokers could be reached.
+    /// No broker of a list could be reached.
     #[error("none of {} brokers answers: {}", reasons.len(), reasons.join("; "))]
     NoneAnswers {
-        /// What each of them said, by its address.
+        /// The error of each broker, by its address.
         reasons: Vec<String>,
     },
-    /// The connection broke while something was asked.
-    #[error("{address} broke the connection during {what}")]
+    /// The connection broke during a request.
+    #[error("{address} closed the connection during {what}")]
     Broken {
         /// `host:port`.
         address: String,
-        /// What was asked, for example `Metadata v7`.
+        /// The request, for example `Metadata v7`.
         what: String,
         /// The system's reason.
         source: io::Error,
     },
-    /// The answer is not what the protocol says.
-    #[error("{address} gave an answer to {what} that is not Kafka's protocol: {problem}")]
+    /// The answer does not follow the protocol.
+    #[error("{address} sent an answer to {what} that is not Kafka's protocol: {problem}")]
     Garbage {
         /// `host:port`.
         address: String,
-        /// What was asked.
+        /// The request.
         what: String,
-        /// What is wrong with the answer.
+        /// The problem in the answer.
         problem: String,
     },
-    /// A file that a setting names is of no use.
+    /// A file that a setting names can't be used.
     #[error("the file with the {what}, {}, can't be used: {problem}", path.display())]
     File {
-        /// What should be in it.
+        /// The expected contents.
         what: &'static str,
-        /// Where it should be.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
-    /// No TLS came about.
+    /// The TLS handshake failed.
     #[error("no TLS with {address}: {problem}")]
     Tls {
         /// `host:port`.
         address: String,
-        /// What went wrong.
+        /// The problem.
         problem: String,
-        /// What to do.
+        /// Advice.
         advice: String,
     },
-    /// The broker let nobody of that name in.
+    /// The broker rejected the login.
     #[error("{address} refused the login of `{user}` by {mechanism}: {problem}")]
     Login {
         /// `host:port`.
         address: String,
-        /// As whom.
+        /// The user.
         user: String,
-        /// How.
+        /// The mechanism.
         mechanism: &'static str,
-        /// The broker's words.
+        /// The broker's message.
         problem: String,
-        /// What to do.
+        /// Advice.
         advice: String,
     },
-    /// A TLS port that was talked to in plain.
+    /// A TLS port received a connection without TLS.
     #[error("{address} speaks TLS, and Hone connected without it")]
     SpeaksTls {
         /// `host:port`.
         address: String,
     },
-    /// Closed without a word at the first question.
+    /// The broker closed the connection at the first request, without an answer.
     #[error("{address} closed the connection at the first request ({what}) without an answer")]
     Mute {
         /// `host:port`.
         address: String,
-        /// What was asked.
+        /// The request.
         what: String,
         /// The system's reason.
         source: io::Error,
@@ -104,11 +104,11 @@ pub enum LoadError {
     Refused {
         /// `host:port`.
         address: String,
-        /// What was asked.
+        /// The request.
         what: String,
         /// The error's name.
         error: &'static str,
-        /// The broker's own words, with a leading separator, or nothing.
+        /// The broker's own message, with a leading separator, or nothing.
         message: String,
     },
     /// The broker needs longer than allowed.
@@ -116,7 +116,7 @@ pub enum LoadError {
     Slow {
         /// `host:port`.
         address: String,
-        /// What was asked.
+        /// The request.
         what: String,
         /// The limit.
         limit_s: f64,
@@ -124,15 +124,15 @@ pub enum LoadError {
     /// A request can't be encoded.
     #[error("a {what} request can't be encoded: {problem}")]
     Encode {
-        /// What was to be asked.
+        /// The request.
         what: String,
         /// The codec's reason.
         problem: String,
     },
-    /// The kernel refuses something the engine needs.
+    /// The kernel refused an operation that the engine needs.
     #[error("{what} failed")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -140,7 +140,7 @@ pub enum LoadError {
     /// A client failed before the window.
     #[error("the warm-up failed: {reason}")]
     WarmUp {
-        /// What happened.
+        /// The reason.
         reason: String,
     },
     /// A client program can't be used.
@@ -148,7 +148,7 @@ pub enum LoadError {
     Client {
         /// The program.
         command: String,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
     /// The user interrupted the run.
@@ -157,11 +157,13 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// What the user does about it, where the error alone says so. The message names what failed and why, and leaves this out.
+    /// The `next:` advice for the user, if the error itself allows one. The message names the failure and its reason, and leaves the advice
+    /// out.
     #[must_use]
     pub fn next(&self) -> Option<String> {
         let next = match self {
-            Self::Connect { address, .. } => format!("check that a broker listens on {address}, or give another address"),
+            Self::Connect { address, .. } => format!("check that a broker listens on {address}, or give \
+                another address"),
             Self::NoneAnswers { .. } => "check that the brokers listen there, or give other addresses".to_owned(),
             Self::Broken { address, .. } => format!("check the log of {address}, which names the reason"),
             Self::Garbage { address, .. } => format!("check that {address} is a Kafka listener, and not an HTTP or admin port"),
@@ -182,13 +184,13 @@ impl LoadError {
     }
 }
 
-/// What helps against an error that a broker answered: the rights are those of
-/// [Kafka's authorization table](https://kafka.apache.org/documentation/#operations_resources_and_protocols).
+/// The advice for an error that a broker answered. The rights are those of [Kafka's authorization
+/// table](https://kafka.apache.org/documentation/#operations_resources_and_protocols).
 fn remedy(error: &str) -> Option<String> {
     let needs = |rights: &str| format!("grant this user {rights}, or log in as another user (--sasl-user)");
     Some(match error {
         "TOPIC_AUTHORIZATION_FAILED" => {
-            needs("the topic's rights: DESCRIBE and READ to read, WRITE to produce, CREATE to make it")
+            needs("the topic's rights: DESCRIBE and READ to read, WRITE to produce, CREATE to create it")
         }
         "GROUP_AUTHORIZATION_FAILED" => needs("READ on the consumer group"),
         "CLUSTER_AUTHORIZATION_FAILED" => {
@@ -196,7 +198,7 @@ fn remedy(error: &str) -> Option<String> {
         }
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" => needs("WRITE on the transactional id"),
         "UNKNOWN_TOPIC_OR_PARTITION" => {
-            "check the topic's name; brokers say the same of a topic on which this user has no DESCRIBE"
+            "check the topic's name; brokers send the same error for a topic without DESCRIBE for this user"
                 .to_owned()
         }
         "INVALID_REPLICATION_FACTOR" => {
@@ -209,11 +211,11 @@ fn remedy(error: &str) -> Option<String> {
     })
 }
 
-/// Which right is missing where a broker answers with this error, to be put behind the error's name; empty where none is known.
+/// The missing right behind a broker's error, as a suffix to the error's name; empty if it is unknown.
 pub fn hint(error: &str) -> &'static str {
     match error {
         "TOPIC_AUTHORIZATION_FAILED" => "; reading it needs READ and DESCRIBE on the topic",
-        "UNKNOWN_TOPIC_OR_PARTITION" => "; brokers say the same of a topic without DESCRIBE",
+        "UNKNOWN_TOPIC_OR_PARTITION" => "; brokers send the same error for a topic without DESCRIBE",
         _ => "",
     }
 }

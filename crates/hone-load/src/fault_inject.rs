@@ -1,5 +1,5 @@
-//! What a broker has to stand and seldom gets: bytes that are no requests, requests that lie about their lengths, topics that nobody has
-//! made, connections that end in the middle. It walks the ways of errors, which no load does.
+//! Input that a broker must survive but seldom gets: bytes that are not requests, requests with wrong lengths, unknown topics, connections
+//! that end half-way. It exercises the error paths, which no load does.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -15,10 +15,10 @@ use crate::security::connect;
 /// Time to connect, and to write.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// So long an answer is waited for, which may well be none.
+/// Wait for an answer, which may never come.
 const ANSWER_LIMIT: Duration = Duration::from_millis(50);
 
-/// Between two of them. Each takes a port that is not free again for a minute, and there are no more than 28,000.
+/// Pause between two faults. Each fault uses a port that stays blocked for a minute, and there are at most 28,000.
 const EVERY: Duration = Duration::from_millis(5);
 
 /// No broker has a topic of this name.
@@ -29,14 +29,14 @@ const FETCH: i16 = 1;
 const METADATA: i16 = 3;
 const API_VERSIONS: i16 = 18;
 
-/// What is done to a broker.
+/// The fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InjectedFault {
-    /// No frame at all.
+    /// Bytes without any frame.
     Noise,
-    /// A frame whose content is noise.
+    /// A frame with random content.
     FramedNoise,
-    /// A length below 0.
+    /// A negative length.
     NegativeLength,
     /// A length of 2 GB, and the beginning of it.
     Oversized,
@@ -44,14 +44,14 @@ enum InjectedFault {
     UnknownVersion,
     /// A text that is longer than its frame.
     LyingText,
-    /// A list with more entries than its frame could hold.
+    /// A list with more entries than its frame can hold.
     LyingList,
     UnknownTopic,
     ProduceToUnknown,
-    /// A batch that is none.
+    /// An invalid batch.
     ProduceNoise,
     FetchFromUnknown,
-    /// The connection ends inside of a request.
+    /// The connection ends inside a request.
     CutRequest,
     /// The connection ends before its answers are read.
     CutAnswers,
@@ -74,20 +74,20 @@ const FAULTS: [InjectedFault; 14] = [
     InjectedFault::CutAnswers,
 ];
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Provoked {
-    /// Connections that were made, each with one provocation.
+    /// Number of connections, each with one fault.
     pub connections: u64,
-    /// Those on which the broker answered something before it closed, or before we did.
+    /// Number of connections on which the broker answered before it or Hone closed them.
     pub answered: u64,
 }
 
-/// Provokes a broker that speaks plain, each kind once and then again in turns as long as `goes_on` says so. A connection that the
-/// broker ends is what it should do with most of this, and no error.
+/// Sends faults to a broker without TLS: each kind once, then in turns while `goes_on` allows. A broker should close the connection after
+/// most of them, so a closed connection is not an error.
 ///
 /// # Errors
-/// [`LoadError::Connect`] when it takes no connections (any more).
+/// Returns [`LoadError::Connect`] when the broker accepts no connections.
 pub fn provoke(address: &str, seed: u64, goes_on: impl Fn() -> bool) -> Result<Provoked, LoadError> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut provoked = Provoked::default();
@@ -103,7 +103,7 @@ pub fn provoke(address: &str, seed: u64, goes_on: impl Fn() -> bool) -> Result<P
     Ok(provoked)
 }
 
-/// Whether something was answered. That a write fails is the broker's right.
+/// Whether the broker answered. A failed write is not an error, since the broker may close the connection.
 fn one(mut stream: TcpStream, fault: InjectedFault, bytes: &[u8]) -> bool {
     let is_cut = matches!(fault, InjectedFault::CutRequest | InjectedFault::CutAnswers);
     if stream.set_read_timeout(Some(ANSWER_LIMIT)).is_err() || stream.write_all(bytes).is_err() || is_cut {
@@ -144,7 +144,7 @@ fn framed(content: &[u8]) -> Vec<u8> {
     [&(content.len() as i32).to_be_bytes()[..], content].concat()
 }
 
-/// With the first form of a header that has a client's name.
+/// Uses the first header version that has a client id.
 fn request(api: i16, version: i16, body: &[u8]) -> Vec<u8> {
     let id = 7_i32;
     let head = [&api.to_be_bytes()[..], &version.to_be_bytes(), &id.to_be_bytes(), &text(CLIENT_ID)].concat();
@@ -171,7 +171,7 @@ fn produce(topic: &str, records: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// As a consumer, at once, one partition of one topic.
+/// The request of a consumer, without waiting, one partition of one topic.
 fn fetch(topic: &str) -> Vec<u8> {
     let (one, limit) = (1_i32.to_be_bytes(), 1_000_000_i32.to_be_bytes());
     let from = [&0_i32.to_be_bytes()[..], &0_i64.to_be_bytes(), &limit].concat();

@@ -1,7 +1,7 @@
-//! Faults of known size between a load and a broker: what the self-test plants, and must find again.
+//! Faults of known size between a load and a broker, which the self-test plants and must measure.
 //!
-//! A relay passes frames on; on the way back it can hold each answer for a fixed time, or swallow all answers of one
-//! connection from a moment on. The broker must advertise the relay's address, or clients go around it.
+//! A relay forwards frames. On the way back it can delay each answer by a fixed time, or drop all answers of one connection from a moment
+//! on. The broker must advertise the relay's address; otherwise clients bypass it.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// A longer frame is none of those that a load exchanges.
+/// No frame of a load is longer.
 const FRAME_LIMIT_BYTES: usize = 64 << 20;
 
-/// What happens to answers.
+/// The fault for answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing: the price of the relay itself.
+    /// No fault, to measure the cost of the relay itself.
     None,
-    /// Each answer is held for this long.
+    /// Each answer is delayed by this time.
     Slow(Duration),
-    /// From the moment that [`Relay::begin`] sets, the first connection that is answered hears nothing more.
+    /// From the moment that [`Relay::begin`] sets, the next connection with an answer receives no more answers.
     Silent,
 }
 
@@ -41,10 +41,10 @@ struct Shared {
 }
 
 impl Relay {
-    /// Takes a port; connections wait until [`Relay::serve`].
+    /// Opens a port. Connections wait until [`Relay::serve`].
     ///
     /// # Errors
-    /// When the system has no port left.
+    /// Returns an error when the system has no free port.
     pub fn bind(fault: Fault) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
@@ -58,15 +58,15 @@ impl Relay {
         Ok(Self { listener, address, shared: Arc::new(shared) })
     }
 
-    /// Where clients connect.
+    /// Address that clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Passes connections on to a broker from now on, until the relay is dropped.
+    /// Forwards connections to a broker until the relay is dropped.
     ///
     /// # Errors
-    /// When the listening socket can't be shared with the thread that accepts.
+    /// Returns an error when the listening socket can't be shared with the thread that accepts.
     pub fn serve(&self, broker: SocketAddr) -> io::Result<()> {
         let listener = self.listener.try_clone()?;
         let shared = Arc::clone(&self.shared);
@@ -76,7 +76,7 @@ impl Relay {
                     return;
                 }
                 let shared = Arc::clone(&shared);
-                // A broker that refuses shows as a connection that ends at once, as it would without the relay.
+                // A broker that refuses connections shows as a connection that ends at once, as it would without the relay.
                 if let Ok(upstream) = TcpStream::connect(broker) {
                     let _ = pass(client, upstream, shared);
                 }
@@ -85,12 +85,12 @@ impl Relay {
         Ok(())
     }
 
-    /// When a fault that has a beginning begins.
+    /// Time at which a fault with a start begins.
     pub fn begin(&self, at: Instant) {
         *self.shared.begins.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
     }
 
-    /// Answers that were swallowed so far.
+    /// Answers dropped so far.
     pub fn swallowed(&self) -> u64 {
         self.shared.swallowed.load(Ordering::Acquire)
     }
@@ -99,12 +99,12 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Release);
-        // Wakes the thread that accepts; it sees that the relay has ended.
+        // Wakes the thread that accepts, so that it sees the end of the relay.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// Starts the threads of one connection: requests as they come, answers by frames, and the one that holds answers.
+/// Starts the threads of one connection: one for requests, one for answers by frames, and one that delays answers.
 fn pass(client: TcpStream, upstream: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     for stream in [&client, &upstream] {
         stream.set_nodelay(true)?;
@@ -148,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// Whether the connection that asks is the one to fall silent.
+    /// Whether this connection is the one that loses its answers.
     fn takes_silence(&self) -> bool {
         let begun = || {
             let begins = *self.begins.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,7 +158,7 @@ impl Shared {
     }
 }
 
-/// One frame with its length. The memory grows with what arrives, not with what the length promises.
+/// One frame with its length. The memory grows with the bytes that arrive, not with the stated length.
 fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut frame = vec![0; 4];
     stream.read_exact(&mut frame)?;

@@ -1,5 +1,5 @@
-//! Fetch of version 11, the last one before the flexible ones, and ListOffsets of version 2: asked and read without decoding a
-//! record. Pure.
+//! Fetch of version 11, the last one before the flexible ones, and ListOffsets of version 2: sent and read without decoding a record. The
+//! code is pure.
 
 use hone_kafka::{Reader, WireError};
 
@@ -10,23 +10,23 @@ const FETCH_KEY: i16 = 1;
 const FETCH_VERSION: i16 = 11;
 const LIST_OFFSETS_KEY: i16 = 2;
 const LIST_OFFSETS_VERSION: i16 = 2;
-/// Least bytes of a topic and of a partition in a Fetch answer, and of an aborted transaction.
+/// Smallest size of a topic and of a partition in a Fetch answer, and of an aborted transaction.
 const LEAST_TOPIC_BYTES: usize = 6;
 const LEAST_PARTITION_BYTES: usize = 42;
 const ABORTED_BYTES: usize = 16;
 
-/// How much a Fetch asks for.
+/// Limits of a Fetch request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FetchSize {
     /// Longest wait of the broker for the first byte.
     pub wait_ms: i32,
-    /// From all partitions together; the broker gives one whole batch at least.
+    /// Bytes from all partitions together. The broker sends at least one whole batch.
     pub bytes: i32,
-    /// From each.
+    /// Bytes from each partition.
     pub partition_bytes: i32,
 }
 
-/// A Fetch request with its length, for partitions and the offsets from which they are read.
+/// A Fetch request with its length, for partitions and their start offsets.
 pub(crate) fn fetch_request(
     correlation_id: i32,
     topic: &str,
@@ -34,11 +34,11 @@ pub(crate) fn fetch_request(
     limits: FetchSize,
 ) -> Vec<u8> {
     let mut frame = head(FETCH_KEY, FETCH_VERSION, correlation_id);
-    put(&mut frame, &(-1_i32).to_be_bytes()); // no replica
+    put(&mut frame, &(-1_i32).to_be_bytes()); // not a replica
     put(&mut frame, &limits.wait_ms.to_be_bytes());
     put(&mut frame, &1_i32.to_be_bytes()); // least bytes
     put(&mut frame, &limits.bytes.to_be_bytes());
-    put(&mut frame, &[0]); // what is committed or not
+    put(&mut frame, &[0]); // read uncommitted
     put(&mut frame, &0_i32.to_be_bytes());
     put(&mut frame, &(-1_i32).to_be_bytes()); // no session
     put(&mut frame, &1_i32.to_be_bytes());
@@ -61,11 +61,11 @@ pub(crate) fn ends_request(correlation_id: i32, topic: &str, partitions: &[i32])
     offsets_request(correlation_id, topic, partitions, At::Latest)
 }
 
-/// A ListOffsets request with its length, for the offsets of a place in partitions.
+/// A ListOffsets request with its length, for the offsets of a position in partitions.
 pub(crate) fn offsets_request(correlation_id: i32, topic: &str, partitions: &[i32], at: At) -> Vec<u8> {
     let mut frame = head(LIST_OFFSETS_KEY, LIST_OFFSETS_VERSION, correlation_id);
-    put(&mut frame, &(-1_i32).to_be_bytes()); // no replica
-    put(&mut frame, &[0]); // what is committed or not
+    put(&mut frame, &(-1_i32).to_be_bytes()); // not a replica
+    put(&mut frame, &[0]); // read uncommitted
     put(&mut frame, &1_i32.to_be_bytes());
     put_text(&mut frame, topic);
     put(&mut frame, &(partitions.len() as i32).to_be_bytes());
@@ -89,7 +89,7 @@ fn put(frame: &mut Vec<u8>, bytes: &[u8]) {
     frame.extend_from_slice(bytes);
 }
 
-/// Topics have at most 249 letters; a longer text is cut, and the broker will not know it.
+/// Topic names have at most 249 characters. A longer text is cut, and the broker will not know it.
 fn put_text(frame: &mut Vec<u8>, text: &str) {
     let bytes = &text.as_bytes()[..text.len().min(i16::MAX as usize)];
     put(frame, &(bytes.len() as i16).to_be_bytes());
@@ -102,28 +102,28 @@ fn with_length(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// What a Fetch answer says of one partition.
+/// The part of a Fetch answer for one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FetchedPartition<'a> {
     pub partition: i32,
     pub error_code: i16,
     pub high_watermark: i64,
     pub log_start: i64,
-    /// Whole batches, but the last one may be torn.
+    /// Whole batches; only the last one may be torn.
     pub record_set: &'a [u8],
 }
 
-/// What a Fetch answer says of itself.
+/// The head of a Fetch answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fetched {
     pub correlation_id: i32,
     pub error_code: i16,
 }
 
-/// Reads a Fetch answer from its frame's body and hands over each partition.
+/// Reads a Fetch answer from its frame's body and passes on each partition.
 ///
 /// # Errors
-/// When the bytes are not exactly one answer; partitions before the damage have been handed over then.
+/// Returns an error when the bytes are not exactly one answer. Partitions before the damage have then been passed on.
 pub(crate) fn parse_fetched<'a>(
     frame_body: &'a [u8],
     mut each: impl FnMut(FetchedPartition<'a>),
@@ -159,7 +159,7 @@ fn fetched_partition<'a>(reader: &mut Reader<'a>) -> Result<FetchedPartition<'a>
 /// Reads a ListOffsets answer: partition, error code, offset.
 ///
 /// # Errors
-/// When the bytes are not exactly one answer.
+/// Returns an error when the bytes are not exactly one answer.
 pub(crate) fn parse_ends(frame_body: &[u8]) -> Result<Vec<(i32, i16, i64)>, WireError> {
     let mut reader = Reader::new(frame_body);
     reader.i32("correlation id")?;

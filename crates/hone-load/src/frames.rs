@@ -15,17 +15,17 @@ use crate::payload::Values;
 
 mod keyed;
 
-/// A request that is sent again and again; only correlation id and sequence change between two sends.
+/// A request that is sent again and again. Only correlation id and sequence change between two sends.
 #[derive(Debug)]
 pub(crate) struct Request {
     frame: ProduceFrame,
-    /// What it carries.
+    /// Contents of the request.
     pub cargo: Cargo,
     /// The first partition that it writes to.
     pub partition: i32,
-    /// The others.
+    /// The other partitions.
     others: Vec<i32>,
-    /// With a producer's id in its batch.
+    /// Its batch if it has a producer id.
     sequence: Option<SequencePatch>,
 }
 
@@ -34,7 +34,7 @@ impl Request {
         Self { frame, cargo, partition, others: Vec::new(), sequence: None }
     }
 
-    /// Appends its bytes.
+    /// Appends its bytes to a buffer.
     pub(crate) fn put(&self, out: &mut Vec<u8>, correlation_id: i32, sequence: i32) {
         let start = out.len();
         out.extend_from_slice(self.frame.bytes());
@@ -47,7 +47,7 @@ impl Request {
         }
     }
 
-    /// The same on its way.
+    /// The request on its way to the broker.
     pub(crate) fn sent(&self, intended_ns: u64, now_ns: u64) -> Sent {
         Sent {
             request: InFlight { intended_ns, sent_ns: now_ns, cargo: self.cargo },
@@ -58,7 +58,7 @@ impl Request {
     }
 }
 
-/// Who writes, where the broker is to know it.
+/// The producer, if the broker must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Producer {
     pub id: i64,
@@ -75,13 +75,13 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Nothing to send, for a connection to a broker that leads nothing.
+    /// An empty pool, for a connection to a broker that leads no partition.
     pub(crate) fn empty() -> Self {
         Self { requests: Vec::new(), partitions: Vec::new() }
     }
 
-    /// A request for a partition, from a place in the turn on. Of requests to several partitions the one that is next will do
-    /// where none begins with this one; a numbered batch is for its own partition only.
+    /// A request for a partition, searched from a position in the turn. If no request begins with this partition, it is the next one among
+    /// the requests to several partitions. A numbered batch is for its own partition only.
     pub(crate) fn request_for(&self, partition: i32, from: usize) -> Option<&Request> {
         let count = self.requests.len();
         let in_turn = || (0..count).map(|step| &self.requests[(from + step) % count]);
@@ -91,10 +91,10 @@ impl Pool {
     }
 }
 
-/// So many distinct requests keep a broker from seeing the same bytes again while they are in its caches' memory of
-/// branches, without the load growing large itself.
+/// Number of distinct requests. It is large enough that the broker does not see the same bytes again while its caches and branch predictors
+/// still hold them, and small enough for memory.
 const FRAMES: usize = 256;
-/// Memory for all requests of a pool; large requests get fewer.
+/// Memory for all requests of a pool. With large requests there are fewer of them.
 const POOL_BYTES: usize = 64 << 20;
 
 /// One pool for each entry of the layout: a leader, or a share of its partitions.
@@ -179,7 +179,7 @@ pub(crate) fn encoding(error: &dyn std::fmt::Display) -> LoadError {
     LoadError::Encode { what: "Produce v7".to_owned(), problem: error.to_string() }
 }
 
-/// The codec of a workload's name.
+/// The codec with the workload's name.
 pub(crate) fn codec_of(workload: &Workload) -> Result<Codec, LoadError> {
     Codec::from_name(&workload.compression).ok_or_else(|| LoadError::Setting {
         name: "compression",

@@ -1,5 +1,5 @@
-//! Entry points of the fuzz targets in `fuzz/`: each takes any bytes as if a broker had sent them, and panics when a decoder
-//! breaks a promise. They are compiled for the feature `fuzzing` and for the unit tests.
+//! Entry points of the fuzz targets in `fuzz/`. Each takes any bytes as if a broker had sent them, and panics when a decoder violates its
+//! contract. They are compiled for the feature `fuzzing` and for the unit tests.
 
 use bytes::Bytes;
 use hone_kafka::{Frame, batch, batches, codec, parse_produce_response_v7, records};
@@ -14,14 +14,14 @@ use crate::fetch::{parse_ends, parse_fetched};
 use crate::line::decode;
 use crate::security::Exchange;
 
-/// A target: bytes in, a panic when something is wrong.
+/// A target: it takes bytes and panics when something is wrong.
 pub type Target = fn(&[u8]);
 
-/// Every target by its name, which is also that of its corpus.
+/// Every target by its name, which is also the name of its corpus.
 pub const TARGETS: [(&str, Target); 4] =
     [("answers", answers), ("acks", acks), ("fetched", fetched), ("login", login)];
 
-/// What a batch may unpack to here.
+/// Limit of a decompressed batch in these tests.
 const UNPACK_LIMIT_BYTES: usize = 1 << 20;
 
 /// A byte that names the request, then the body of the answer's frame.
@@ -70,7 +70,7 @@ pub fn acks(data: &[u8]) {
     }
 }
 
-/// The body of a Fetch answer, and the batches and records in it; the same bytes as ends of partitions.
+/// The body of a Fetch answer with its batches and records, and the same bytes as a ListOffsets answer.
 pub fn fetched(data: &[u8]) {
     let _ = parse_ends(data);
     let _ = parse_fetched(data, |found| {
@@ -89,14 +89,14 @@ pub fn login(data: &[u8]) {
         Some(at) => (&data[..at], &data[at + 1..]),
         None => (data, &[][..]),
     };
-    // Many iterations are asked for by design, and are no find.
+    // Many iterations are valid by design, so they are not a finding.
     let text = String::from_utf8_lossy(challenge);
     if text.split(",i=").nth(1).is_some_and(|count| count.len() > 3) {
         return;
     }
     let (_, exchange) = Exchange::begin(crate::security::Hash::Sha256, "user", "nonce");
     if let Ok((_, expected)) = exchange.prove("password", challenge) {
-        assert!(expected.check(last).is_err(), "a proof that nobody could make");
+        assert!(expected.check(last).is_err(), "a proof without the password");
     }
 }
 
@@ -143,15 +143,15 @@ mod tests {
         static LARGEST: Cell<usize> = const { Cell::new(0) };
     }
 
-    // SAFETY: everything is handed on to the system's allocator as it came.
+    // SAFETY: every call is forwarded unchanged to the system's allocator.
     unsafe impl GlobalAlloc for Watching {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             let _ = LARGEST.try_with(|largest| largest.set(largest.get().max(layout.size())));
-            // SAFETY: the caller keeps the promises of `alloc`.
+            // SAFETY: the caller keeps the contract of `alloc`.
             unsafe { System.alloc(layout) }
         }
         unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-            // SAFETY: the caller keeps the promises of `dealloc`.
+            // SAFETY: the caller keeps the contract of `dealloc`.
             unsafe { System.dealloc(memory, layout) }
         }
     }
@@ -309,7 +309,7 @@ mod tests {
         LARGEST.with(Cell::get)
     }
 
-    /// A decoded element is larger than its bytes, but not without measure. What a batch unpacks to has a limit of its own.
+    /// A decoded element is larger than its bytes, but within limits. Decompressed batches have a limit of their own.
     fn allowed(data: &[u8]) -> usize {
         256 * data.len() + 4 * UNPACK_LIMIT_BYTES
     }
@@ -392,7 +392,7 @@ mod tests {
         }
     }
 
-    /// What a fuzzer has found once is tried for ever.
+    /// Earlier findings of the fuzzer stay in the tests.
     #[test]
     fn corpora_are_survived() {
         for (name, target) in TARGETS {

@@ -1,5 +1,5 @@
-//! How a cluster is, by the plain Kafka API: who is there, who leads, whose replicas are in sync, how far consumers lag. Works
-//! with every broker that speaks it, and needs no right but to describe.
+//! Health of a cluster by the plain Kafka API: its brokers, leaders, in-sync replicas and consumer lag. It works with every broker that
+//! speaks this API, and needs only the right to describe.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,85 +25,85 @@ const FIND_COORDINATOR_VERSION: i16 = 2;
 const OFFSET_FETCH_VERSION: i16 = 5;
 const TOPIC_RESOURCE: i8 = 2;
 const MIN_ISR: &str = "min.insync.replicas";
-/// The topic in which controllers of KRaft keep what they have agreed upon.
+/// The topic in which KRaft controllers keep their metadata.
 const QUORUM_TOPIC: &str = "__cluster_metadata";
-/// Time for each step of reaching a broker, and for its answer; one that takes longer is not well.
+/// Time limit for each step of reaching a broker, and for its answer. A slower broker is unhealthy.
 const STEP_LIMIT: Duration = Duration::from_secs(3);
-/// Topics whose settings are asked for at once.
+/// Number of topics whose settings are requested at once.
 const TOPICS_AT_ONCE: usize = 500;
 
-/// A broker, as the cluster tells of it.
+/// A broker as the cluster lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// `host:port` that clients use.
     pub address: String,
-    /// Its rack.
+    /// Rack of the broker.
     pub rack: Option<String>,
-    /// Why it did not answer for itself, if it did not.
+    /// Why the broker itself did not answer; `None` if it did.
     pub silent: Option<String>,
 }
 
-/// A partition that is not as it should be.
+/// An unhealthy partition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sick {
-    /// Its topic.
+    /// Topic of the partition.
     pub topic: String,
-    /// Its index.
+    /// Index of the partition.
     pub partition: i32,
     /// Replicas that are not in sync.
     pub missing: Vec<i32>,
 }
 
-/// How a cluster is at a moment.
+/// Health of a cluster at a moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// The brokers that the cluster knows to be alive.
+    /// The live brokers of the cluster.
     pub brokers: BTreeMap<i32, Node>,
-    /// The controller: of KRaft, the leader of the quorum; elsewhere, what Metadata says.
+    /// The controller: with KRaft the leader of the quorum, otherwise the broker that Metadata names.
     pub controller: Option<i32>,
-    /// Partitions that were looked at.
+    /// Number of checked partitions.
     pub partitions: u64,
-    /// Those that nobody leads.
+    /// Partitions without a leader.
     pub leaderless: Vec<Sick>,
-    /// Those with replicas that are not in sync.
+    /// Partitions with replicas that are not in sync.
     pub incomplete: Vec<Sick>,
-    /// Those with fewer replicas in sync than writers with acks=all need: of these, `incomplete` names the rest.
+    /// Partitions with fewer in-sync replicas than writers with acks=all need; `incomplete` lists the others.
     pub under_min_isr: Vec<Sick>,
-    /// Those that stop to take acks=all when one more replica is lost, though all are in sync.
+    /// Partitions that would reject acks=all after the loss of one more replica, although all replicas are in sync.
     pub at_min_isr: u64,
-    /// Topics whose `min.insync.replicas` is not told; nothing is known of the last two for them.
+    /// Topics without a readable `min.insync.replicas`. The last two lists leave them out.
     pub min_isr_unknown: u64,
 }
 
-/// A group's distance to the ends of its partitions.
+/// Lag of a consumer group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupLag {
-    /// The group.
+    /// Name of the group.
     pub group: String,
-    /// Records behind, over all of its partitions.
+    /// Lag in records over all of its partitions.
     pub lag: u64,
-    /// Partitions that it has committed offsets of.
+    /// Number of its partitions with committed offsets.
     pub partitions: u64,
 }
 
-/// Somebody who looks at a cluster again and again, over lines that stay open.
+/// Checks a cluster again and again, over connections that stay open.
 #[derive(Debug)]
 pub struct Onlooker {
     access: Access,
     security: Security,
-    /// Where to ask, `host:port`, the last one that answered first.
+    /// Addresses to ask, `host:port`, the last one that answered first.
     addresses: Vec<String>,
     lines: BTreeMap<i32, (String, Admin)>,
     min_isr: BTreeMap<String, Option<i64>>,
-    /// Topics that are not looked at.
+    /// Topics that are ignored.
     ignored: BTreeSet<String>,
 }
 
 impl Onlooker {
-    /// One for the cluster of these brokers, `host:port` each. Nothing is connected yet.
+    /// A checker for the cluster of these brokers, `host:port` each. It opens no connection yet.
     ///
     /// # Errors
-    /// When a file of `security` can't be used.
+    /// Returns an error when a file of `security` can't be used.
     pub fn new(addresses: &[String], security: &Security) -> Result<Self, LoadError> {
         Ok(Self {
             access: Access::new(security)?,
@@ -115,15 +115,15 @@ impl Onlooker {
         })
     }
 
-    /// From now on this topic is not looked at.
+    /// Ignores this topic from now on.
     pub fn ignore(&mut self, topic: &str) {
         self.ignored.insert(topic.to_owned());
     }
 
-    /// How the cluster is now, by the first broker that answers; each of the others is asked whether it answers at all.
+    /// Health of the cluster now, by the first broker that answers. Every other broker is asked whether it answers.
     ///
     /// # Errors
-    /// When no broker answers.
+    /// Returns an error when no broker answers.
     pub fn look(&mut self) -> Result<Health, LoadError> {
         let (mut asked, answer) = self.metadata()?;
         let mut health = Health { brokers: nodes(&answer), ..Health::default() };
@@ -139,7 +139,7 @@ impl Onlooker {
         Ok(health)
     }
 
-    /// All topics and brokers, with the line on which they were told.
+    /// All topics and brokers, with the connection that reported them.
     fn metadata(&mut self) -> Result<(Admin, MetadataResponse), LoadError> {
         let mut failed = None;
         for at in 0..self.addresses.len() {
@@ -148,7 +148,7 @@ impl Onlooker {
             let told = Admin::enter(&address, self.access.clone(), STEP_LIMIT).and_then(|mut admin| {
                 let answer: MetadataResponse = admin.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
                 if answer.brokers.is_empty() {
-                    return Err(admin.garbage("Metadata", "it names no broker, not even itself"));
+                    return Err(admin.garbage("Metadata", "the answer lists no broker, not even this one"));
                 }
                 Ok((admin, answer))
             });
@@ -162,11 +162,11 @@ impl Onlooker {
         }
         Err(failed.unwrap_or(LoadError::Setting {
             name: "bootstrap",
-            problem: "no address of a broker was given".to_owned(),
+            problem: "no broker address was given".to_owned(),
         }))
     }
 
-    /// Topics that were seen before keep what was learned of them.
+    /// For topics that were seen before, the known settings stay.
     fn learn_min_isr(&mut self, asked: &mut Admin, answer: &MetadataResponse) -> Result<(), LoadError> {
         let names = answer.topics.iter().filter_map(|topic| Some(topic.name.as_ref()?.to_string()));
         let news: Vec<String> = names.filter(|name| !self.min_isr.contains_key(name)).collect();
@@ -177,7 +177,7 @@ impl Onlooker {
         Ok(())
     }
 
-    /// Whether a broker answers for itself.
+    /// Whether a broker itself answers.
     fn answers(&mut self, id: i32, address: &str) -> Result<(), LoadError> {
         let request = MetadataRequest::default().with_topics(Some(Vec::new()));
         if let Some((known, line)) = self.lines.get_mut(&id)
@@ -186,7 +186,7 @@ impl Onlooker {
         {
             return Ok(());
         }
-        // A line may have broken for its own reasons: a new one decides.
+        // A connection may have broken for its own reasons, so a new one decides.
         self.lines.remove(&id);
         let mut line = Admin::enter(address, self.access.clone(), STEP_LIMIT)?;
         line.ask::<_, MetadataResponse>(ApiKey::Metadata, METADATA_VERSION, &request)?;
@@ -194,10 +194,10 @@ impl Onlooker {
         Ok(())
     }
 
-    /// How far a group is behind. Partitions whose end nobody tells are left out.
+    /// Lag of a group. Partitions without a known end are left out.
     ///
     /// # Errors
-    /// When nobody answers for the group, or it has committed nothing.
+    /// Returns an error when no broker answers for the group, or it has committed no offset.
     pub fn lag(&mut self, group: &str) -> Result<GroupLag, LoadError> {
         let (asked, _) = self.metadata()?;
         let address = asked.address().to_owned();
@@ -217,13 +217,13 @@ impl Onlooker {
     }
 }
 
-/// The line to the broker that keeps a group's offsets.
+/// The connection to the broker that holds a group's offsets.
 pub(crate) fn coordinator(mut asked: Admin, group: &str) -> Result<Admin, LoadError> {
     let request = FindCoordinatorRequest::default().with_key(StrBytes::from_string(group.to_owned()));
     let found: FindCoordinatorResponse =
         asked.ask(ApiKey::FindCoordinator, FIND_COORDINATOR_VERSION, &request)?;
     asked.accepted(
-        &format!("to tell who keeps the offsets of group `{group}`"),
+        &format!("to name the coordinator of group `{group}`"),
         found.error_code,
         String::new(),
     )?;
@@ -231,7 +231,7 @@ pub(crate) fn coordinator(mut asked: Admin, group: &str) -> Result<Admin, LoadEr
 }
 
 impl Admin {
-    /// `min.insync.replicas` of topics; those that may not be asked are left out.
+    /// `min.insync.replicas` of topics. Topics that may not be described are left out.
     fn min_isr(&mut self, topics: &[String]) -> Result<BTreeMap<String, i64>, LoadError> {
         let resource = |topic: &String| {
             DescribeConfigsResource::default()
@@ -255,7 +255,7 @@ impl Admin {
             .with_group_id(StrBytes::from_string(group.to_owned()).into())
             .with_topics(None);
         let answer: OffsetFetchResponse = self.ask(ApiKey::OffsetFetch, OFFSET_FETCH_VERSION, &request)?;
-        let what = format!("to tell the offsets of group `{group}`");
+        let what = format!("to return the offsets of group `{group}`");
         self.accepted(&what, answer.error_code, String::new())?;
         let mut found: BTreeMap<String, Vec<(i32, i64)>> = BTreeMap::new();
         for topic in &answer.topics {
@@ -271,23 +271,23 @@ impl Admin {
             return Err(LoadError::Refused {
                 address: self.address().to_owned(),
                 what,
-                error: "it has committed none",
-                message: "; look at the group's name".to_owned(),
+                error: "the group has committed no offset",
+                message: "; check the group's name".to_owned(),
             });
         }
         Ok(found)
     }
 }
 
-/// The controller of a cluster that agrees by KRaft. There, Metadata names any broker, since all of them hand on what is for the
-/// controller (KIP-590). `None` where the broker does not know the question, or refuses.
+/// The controller of a KRaft cluster. There, Metadata names any broker, since all of them forward requests for the controller (KIP-590).
+/// `None` if the broker does not support the request, or refuses it.
 fn quorum_leader(beside: &Admin) -> Option<i32> {
     let partition = describe_quorum_request::PartitionData::default().with_partition_index(0);
     let topic = describe_quorum_request::TopicData::default()
         .with_topic_name(TopicName(StrBytes::from_static_str(QUORUM_TOPIC)))
         .with_partitions(vec![partition]);
     let request = DescribeQuorumRequest::default().with_topics(vec![topic]);
-    // A line of its own, since a broker that does not know the question closes it.
+    // A connection of its own, since a broker that does not support the request closes it.
     let mut line = beside.another(beside.address()).ok()?;
     line.limit_answers(STEP_LIMIT).ok()?;
     let answer: DescribeQuorumResponse =
@@ -339,7 +339,7 @@ fn add_partitions(
 }
 
 impl Health {
-    /// What is wrong, in words; nothing when the cluster is well. `expected` are the brokers that have to be there.
+    /// Problems in words; empty for a healthy cluster. `expected` are the brokers that must exist.
     pub fn faults(&self, expected: &BTreeSet<i32>) -> Vec<String> {
         let mut faults = Vec::new();
         let gone: Vec<String> =
@@ -368,7 +368,7 @@ impl Health {
         faults
     }
 
-    /// Brokers other than `changed` that miss in the cluster, do not answer, or have replicas out of sync, each once.
+    /// Brokers other than `changed` that are missing, do not answer, or have replicas out of sync, each once.
     pub fn others_in_trouble(&self, expected: &BTreeSet<i32>, changed: i32) -> BTreeSet<i32> {
         let gone = expected.iter().filter(|id| !self.brokers.contains_key(id)).copied();
         let silent = self.brokers.iter().filter(|(_, node)| node.silent.is_some()).map(|(id, _)| *id);
@@ -415,7 +415,7 @@ mod tests {
         let found = health(vec![partition(1, &[1, 2, 3], &[3, 2, 1]); 2], Some(2));
         assert_eq!(found.faults(&all()), Vec::<String>::new());
         assert_eq!((found.partitions, found.at_min_isr), (2, 0));
-        // A design that can lose nothing is no fault, and is counted.
+        // A topic that can't lose a replica by design is not a fault, but it is counted.
         assert_eq!(health(vec![partition(1, &[1, 2], &[1, 2])], Some(2)).at_min_isr, 1);
     }
 

@@ -1,70 +1,70 @@
-//! Where a record was put, joined with when it came out again: pure.
+//! Joins acknowledged records with their arrival at a consumer. The code is pure.
 //!
-//! A producer's acknowledgement says at which offset a record lies, a fetch says when an offset arrived. Either may come
-//! first. Both are ranges: a batch of the wire engine is one range, and what a consumer gets at one time is another one,
-//! which may hold many records of a client.
+//! A producer's acknowledgement gives the offset of a record, a fetch gives the time at which an offset arrived. Either may come first.
+//! Both are ranges: a batch of the wire engine is one range. The data that a consumer gets at one time is another range, and it may hold
+//! many records of a client.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use hone_record::Hdr;
 
-/// Something acknowledged, and where it lies.
+/// An acknowledged range and its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placed {
     /// The partition.
     pub partition: i32,
     /// Offset of its first record.
     pub first: i64,
-    /// Records, at least one; they share one intended time and are one sample.
+    /// Number of records, at least one. They share one scheduled time and are one sample.
     pub records: u32,
-    /// When it was due, since the window's start.
+    /// Due time, since the window's start.
     pub intended_ns: u64,
 }
 
 impl Placed {
-    /// Offset of its last record: what is read in order is complete with it.
+    /// Offset of its last record. Records are read in order, so the range is complete with it.
     pub(crate) fn last(&self) -> i64 {
         self.first.saturating_add(i64::from(self.records.max(1)) - 1)
     }
 }
 
-/// So many acknowledged ranges wait for their arrival; more are missing. Two hundred megabytes at most.
+/// Largest number of acknowledged ranges that wait for their arrival; further ones are missing. Two hundred megabytes at most.
 const WAITING_LIMIT: usize = 4 << 20;
-/// So many arrivals wait for their acknowledgements, in each partition; the oldest are forgotten, which happens when
-/// somebody else writes to the topic, too.
+/// Largest number of arrivals per partition that wait for their acknowledgements. The oldest are dropped, which also happens if another
+/// producer writes to the topic.
 const SEEN_LIMIT: usize = 1 << 16;
 
-/// What is lost is remembered as due at the end of such a step, so that it is not told as having waited longer than it had.
+/// Lost ranges are stored as due at the end of such a step, so that their wait is never overstated.
 const LOST_STEP_NS: u64 = 100_000_000;
 
 /// One consumer's join.
 #[derive(Debug, Default)]
 pub(crate) struct Join {
     lanes: BTreeMap<i32, Lane>,
-    /// From intended to arrived, one sample each.
+    /// Latency from scheduled time to arrival, one sample each.
     pub latency: Hdr,
     waiting: usize,
-    /// What will not arrive any more, or nobody can tell when it did: how many, by the step of time in which they were due.
+    /// Number of ranges that will not arrive any more, or whose arrival time is unknown, by the time step in which they were due.
     lost: BTreeMap<u64, u64>,
 }
 
-/// What a join came to.
+/// Result of a join.
 #[derive(Debug)]
 pub(crate) struct Closed {
-    /// One sample each, whether it arrived or not.
+    /// One sample for each range, with or without arrival.
     pub latency: Hdr,
-    /// Of these, what did not arrive.
+    /// The samples without arrival.
     pub missing: Hdr,
 }
 
-/// One partition's.
+/// The state of one partition.
 #[derive(Debug, Default)]
 struct Lane {
-    /// By last offset: records, and when they were due.
+    /// By last offset: number of records and due time.
     waiting: BTreeMap<i64, (u32, u64)>,
-    /// In order of offsets.
+    /// Arrivals in order of offsets.
     arrivals: VecDeque<Arrival>,
-    /// Behind the last offset that arrived.
+    /// Offset after the last one that arrived.
     arrived_to: i64,
 }
 
@@ -78,7 +78,7 @@ struct Arrival {
 }
 
 impl Join {
-    /// Something was acknowledged.
+    /// Adds an acknowledged range.
     pub(crate) fn placed(&mut self, placed: Placed) {
         let lane = self.lanes.entry(placed.partition).or_default();
         let last = placed.last();
@@ -96,10 +96,10 @@ impl Join {
         }
     }
 
-    /// The offsets from `first` to `last` arrived.
+    /// Adds the arrival of the offsets from `first` to `last`.
     pub(crate) fn arrived(&mut self, partition: i32, first: i64, last: i64, at_ns: u64) {
         let lane = self.lanes.entry(partition).or_default();
-        // What a consumer reads again, after it lost its connection, has arrived before.
+        // A consumer that lost its connection reads some offsets again.
         let first = first.max(lane.arrived_to);
         if last < first {
             return;
@@ -113,7 +113,7 @@ impl Join {
             let (complete, (records, intended_ns)) = entry.remove_entry();
             self.waiting -= 1;
             if complete < first {
-                // The broker gave what lies behind it: it has gone, by retention for example.
+                // The broker returned later offsets, so this one is gone, for example by retention.
                 lost(&mut self.lost, intended_ns);
                 continue;
             }
@@ -125,7 +125,7 @@ impl Join {
         }
     }
 
-    /// A log begins there: what is awaited from before does not come any more.
+    /// The log begins here: earlier offsets that are still expected will not come.
     pub(crate) fn gone_before(&mut self, partition: i32, start: i64) {
         let Some(lane) = self.lanes.get_mut(&partition) else { return };
         let stays = lane.waiting.split_off(&start);
@@ -134,7 +134,7 @@ impl Join {
         gone.into_values().for_each(|(_, intended_ns)| self.lose(intended_ns));
     }
 
-    /// Forgets what arrived before a window; offsets stay known.
+    /// Drops arrivals before a window; offsets stay known.
     pub(crate) fn begin(&mut self) {
         for lane in self.lanes.values_mut() {
             lane.waiting.clear();
@@ -145,7 +145,7 @@ impl Join {
         self.latency = Hdr::new();
     }
 
-    /// What was acknowledged and has not arrived, as far as it may still come.
+    /// Number of acknowledged records that have not arrived and may still come.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
@@ -154,8 +154,8 @@ impl Join {
         lost(&mut self.lost, intended_ns);
     }
 
-    /// Ends it. What was acknowledged and has not arrived is a sample all the same: the time it has waited, which is the least
-    /// that it can have been.
+    /// Ends the join. A range that was acknowledged and has not arrived is still a sample: the time that it has waited, which is a lower
+    /// bound.
     pub(crate) fn close(self, end_ns: u64) -> Closed {
         let mut missing = Hdr::new();
         for (_, intended_ns) in self.lanes.values().flat_map(|lane| lane.waiting.values()) {
@@ -176,8 +176,8 @@ fn lost(lost: &mut BTreeMap<u64, u64>, intended_ns: u64) {
 }
 
 impl Lane {
-    /// When the last of these offsets arrived; all of them are claimed then. Arrivals need not have the bounds of what was
-    /// placed.
+    /// Time at which the last of these offsets arrived; all of them are claimed then. Arrivals need not have the bounds of the acknowledged
+    /// ranges.
     fn claim(&mut self, first: i64, last: i64) -> Option<u64> {
         let begin = self.arrivals.partition_point(|arrival| arrival.last < first);
         let mut at_ns = None;
@@ -221,7 +221,7 @@ mod tests {
         join.placed(placed(10, 10, 2_000));
         assert_eq!((join.missing(), samples(&join)), (0, 2));
         assert!((join.latency.max_us().unwrap() - 6.0).abs() < 0.1);
-        assert!(join.lanes[&0].arrivals.is_empty(), "what is joined is not kept");
+        assert!(join.lanes[&0].arrivals.is_empty(), "joined ranges are dropped");
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!((closed.latency.count(), closed.missing.count()), (4, 3));
         let rounded_s = |hdr: &Hdr, quantile| (hdr.quantile_us(quantile).unwrap() / 1e5).round() / 10.0;
         let waited: Vec<f64> = [0.3, 0.6, 0.9].map(|quantile| rounded_s(&closed.missing, quantile)).to_vec();
-        assert_eq!(waited, [4.0, 6.0, 7.9], "what is lost is not told as having waited longer than it had");
+        assert_eq!(waited, [4.0, 6.0, 7.9], "the wait of lost ranges is not overstated");
         assert_eq!((rounded_s(&closed.latency, 0.2), rounded_s(&closed.latency, 1.0)), (0.0, 7.9));
     }
 

@@ -1,4 +1,4 @@
-//! Keys of records: seeded, of an exact distribution, the same for both arms of a pair.
+//! Keys of records: seeded, with an exact distribution, equal for both arms of a pair.
 
 use hone_record::Keys;
 use rand_chacha::ChaCha8Rng;
@@ -6,14 +6,14 @@ use rand_core::{RngCore, SeedableRng};
 
 use crate::error::LoadError;
 
-/// More distinct keys than any topic has.
+/// No topic has more distinct keys.
 const MOST_KEYS: u64 = 1_000_000_000_000;
-/// A larger exponent has one key only.
+/// With a larger exponent nearly every record has the same key.
 const STEEPEST: f64 = 20.0;
-/// Keeps keys and payloads of one seed from drawing the same numbers.
+/// Prevents keys and payloads of one seed from drawing the same numbers.
 const KEY_STREAM: u64 = 1;
 
-/// An endless supply of keys.
+/// An endless sequence of keys.
 #[derive(Debug, Clone)]
 pub struct KeySource {
     random: ChaCha8Rng,
@@ -27,7 +27,7 @@ enum Draw {
 }
 
 impl KeySource {
-    /// The keys of a workload that [`crate::check`] has passed; `None` when its records have none.
+    /// The keys of a workload that [`crate::check`] has passed; `None` if its records have none.
     pub fn new(keys: &Keys, seed: u64) -> Option<Self> {
         let draw = match *keys {
             Keys::None => return None,
@@ -56,7 +56,7 @@ impl KeySource {
     }
 }
 
-/// What is wrong with the keys of a workload.
+/// The problem with the keys of a workload.
 pub(crate) fn check(keys: &Keys) -> Result<(), LoadError> {
     let wrong = |problem: String| Err(LoadError::Setting { name: "keys", problem });
     match *keys {
@@ -71,16 +71,16 @@ pub(crate) fn check(keys: &Keys) -> Result<(), LoadError> {
     }
 }
 
-/// Numbers 1 to n, k with a probability in proportion to 1/k^s, by inversion of the integral with rejection: exact for
-/// every n, no table, about one try a draw (Hörmann and Derflinger, "Rejection-inversion to generate variates from
-/// monotone discrete distributions", 1996).
+/// Numbers 1 to n, where k has a probability in proportion to 1/k^s. The method is inversion of the integral with rejection: exact for
+/// every n, without a table, about one try per draw (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone
+/// discrete distributions", 1996).
 #[derive(Debug, Clone)]
 struct Zipf {
     distinct: f64,
     exponent: f64,
     integral_low: f64,
     integral_high: f64,
-    /// So close below a candidate nothing needs to be rejected.
+    /// A draw this close below a candidate is always accepted.
     safe: f64,
 }
 

@@ -1,14 +1,14 @@
 //! Load for a Kafka-API broker: an open-loop [`schedule`], the wire engine, and the recorder of three latencies.
 //!
-//! The wire engine sends Produce frames that were encoded before the window opened, at times that were fixed before
-//! the window opened. A request that can't be sent in time is sent late and its latency still runs from the time it
-//! was due, so a stalled broker can't hide behind a stalled client.
+//! The wire engine sends Produce frames that were encoded before the window opened, at times that were fixed before the window opened. A
+//! request that can't be sent in time is sent late, and its latency still counts from its due time. So a stalled broker can't hide behind a
+//! stalled client.
 //!
-//! Real clients send on the same schedule: librdkafka inside of this process, any other producer as a program behind a line
-//! protocol. Consumers read along, and what they get is joined with what was produced.
+//! Real clients send on the same schedule: librdkafka inside this process, any other producer as a program with a line protocol. Consumers
+//! read along, and their records are joined with the produced ones.
 //!
-//! This room owns sockets and clocks. It knows nothing of processes: who wants the target's CPU in a [`Window`]
-//! passes a [`Probe`], and who wants a client program passes a [`Launcher`].
+//! This room owns sockets and clocks but knows nothing of processes. A caller who needs the target's CPU in a [`Window`] passes a
+//! [`Probe`], and a caller who needs a client program passes a [`Launcher`].
 //!
 //! [`Window`]: hone_record::Window
 

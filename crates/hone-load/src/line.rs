@@ -1,4 +1,4 @@
-//! One blocking connection on which a question is followed by its answer.
+//! One blocking connection for requests that wait for their answers.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,21 +12,21 @@ use crate::error::LoadError;
 use crate::shape;
 use crate::stream::Stream;
 
-/// A larger answer is not an answer to what is asked here.
+/// No answer to these requests is larger.
 const ANSWER_LIMIT_BYTES: usize = 64 << 20;
-/// Name under which the load introduces itself.
+/// Client id of the load.
 pub(crate) const CLIENT_ID: &str = "hone-load";
-/// How the answer of a TLS server to something else begins: an alert, and the version's first half.
+/// First bytes of a TLS server's answer to data without TLS: an alert, and the first half of the version.
 const TLS_ALERT: [u8; 2] = [21, 3];
 
-/// A connection that the broker has let in.
+/// A connection after TLS and login.
 #[derive(Debug)]
 pub(crate) struct Line {
     address: String,
     stream: Stream,
     inside_tls: bool,
     correlation_id: i32,
-    /// Whether anything was ever answered: a broker that wants TLS or a login says so by closing at the first question.
+    /// Whether the broker ever answered. A broker that requires TLS or a login closes the connection at the first request.
     answered: bool,
     limit: Duration,
 }
@@ -42,12 +42,12 @@ impl Line {
         &self.address
     }
 
-    /// The bytes' own way, for who no longer asks questions.
+    /// The byte stream itself, for callers that send no more requests here.
     pub(crate) fn into_stream(self) -> Stream {
         self.stream
     }
 
-    /// How long each answer may take.
+    /// Time limit of each answer.
     pub(crate) fn limit_answers(&mut self, limit: Duration) -> Result<(), LoadError> {
         for set in [TcpStream::set_read_timeout, TcpStream::set_write_timeout] {
             set(self.stream.socket(), Some(limit))
@@ -57,7 +57,7 @@ impl Line {
         Ok(())
     }
 
-    /// Asks and waits for the answer. Its shape must be known to [`shape`], so that no length in it is trusted.
+    /// Sends a request and waits for the answer. [`shape`] must know its shape, so that no length in it is trusted.
     pub(crate) fn ask<Q: Encodable, A: Decodable>(
         &mut self,
         key: ApiKey,
@@ -90,7 +90,7 @@ impl Line {
         }
         let length = u32::from_be_bytes(length) as usize;
         if length > ANSWER_LIMIT_BYTES {
-            return Err(self.garbage(what, &format!("its length field says {length} bytes")));
+            return Err(self.garbage(what, &format!("its length field is {length} bytes")));
         }
         let mut body = Vec::new();
         let read = (&mut self.stream)
@@ -111,7 +111,7 @@ impl Line {
         );
         let alert = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         if let Some(error) = alert {
-            // With TLS 1.3 the broker looks at the client's certificate when the client is done shaking hands.
+            // With TLS 1.3 the broker checks the client's certificate after the client's handshake has ended.
             let advice = crate::security::tls::advice(error).to_owned();
             return LoadError::Tls { address, problem: error.to_string(), advice };
         }
@@ -144,7 +144,7 @@ fn encode<Q: Encodable>(
     Ok(frame)
 }
 
-/// An answer from its frame's body.
+/// Decodes an answer from its frame's body.
 pub(crate) fn decode<A: Decodable>(
     key: ApiKey,
     version: i16,

@@ -1,4 +1,4 @@
-//! What a load tells while it runs. Whoever listens must not make the generator wait.
+//! Live progress of a load. An observer must not delay the generator.
 
 use hone_record::SeriesPoint;
 
@@ -7,15 +7,15 @@ use crate::recorder::Recorder;
 /// A window at a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Live {
-    /// Since the window's start.
+    /// Time since the window's start.
     pub at_s: f64,
     /// Requests due so far.
     pub due: u64,
     /// Requests acknowledged so far.
     pub acked: u64,
-    /// Requests that ended with an error so far.
+    /// Requests that failed so far.
     pub failed: u64,
-    /// Times that a request was sent again so far.
+    /// Number of repeated sends so far.
     pub retried: u64,
 }
 
@@ -32,22 +32,22 @@ impl Live {
     }
 }
 
-/// Hears how far a load is; asked many times a second, by the thread that sends.
+/// Receives the progress of a load, many times a second, from the sending thread.
 pub trait Progress: Send {
-    /// `done` runs from 0 to 1 in each phase. Answers `false` to break the load off.
+    /// `done` runs from 0 to 1 in each phase. Returns `false` to stop the load.
     fn at(&mut self, phase: &'static str, done: f64) -> bool;
 
-    /// The window as it stands.
+    /// The current state of the window.
     fn now(&mut self, _live: &Live) {}
 
     /// A second of the window is complete.
     fn second(&mut self, _point: &SeriesPoint) {}
 
-    /// Whether the window is to end now, with what was measured.
+    /// Whether the window must end now, with the data measured so far.
     fn ends_early(&mut self) -> bool {
         false
     }
 
-    /// Hears of something that went wrong beside the measurement.
+    /// Receives a note about a problem outside the measurement.
     fn note(&mut self, _text: &str) {}
 }

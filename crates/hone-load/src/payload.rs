@@ -1,4 +1,4 @@
-//! What records hold: seeded values, the same for both arms of a pair.
+//! Contents of records: seeded values, equal for both arms of a pair.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ pub const JSON_SHAPES: [&str; 2] = ["orders", "telemetry"];
 /// A JSON value may miss its size by this much: one more item, or one fewer.
 const MOST_OFF: usize = 70;
 
-/// An endless supply of record values.
+/// An endless sequence of record values.
 #[derive(Debug)]
 pub struct Values {
     random: ChaCha8Rng,
     make: Make,
     sizes: SizeSource,
-    /// Size of the value that is being made.
+    /// Size of the value in progress.
     bytes: usize,
     serial: u64,
 }
@@ -34,11 +34,11 @@ enum Make {
     },
     Orders,
     Telemetry,
-    /// In turn; at least one.
+    /// The lines, used in turn; at least one.
     Lines(Arc<[Vec<u8>]>),
 }
 
-/// A larger payload file is more than any broker's caches; the load would only take the memory from it.
+/// A larger payload file exceeds any broker's caches, and the load would only take memory from the broker.
 const PAYLOAD_FILE_LIMIT_BYTES: u64 = 256 << 20;
 
 fn wrong_file(problem: String) -> LoadError {
@@ -50,7 +50,7 @@ fn payload_file(path: &str) -> Result<Vec<u8>, LoadError> {
     let size = std::fs::metadata(path).map_err(cannot)?.len();
     if size > PAYLOAD_FILE_LIMIT_BYTES {
         return Err(wrong_file(format!(
-            "{path} has {size} bytes, at most {PAYLOAD_FILE_LIMIT_BYTES} will do"
+            "{path} has {size} bytes, at most {PAYLOAD_FILE_LIMIT_BYTES} are allowed"
         )));
     }
     std::fs::read(path).map_err(cannot)
@@ -61,13 +61,14 @@ fn lines_in(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
 
-/// The lines of a file, without the empty ones.
+/// The lines of a file without the empty ones.
 fn lines_of(path: &str) -> Result<Arc<[Vec<u8>]>, LoadError> {
     let text = payload_file(path)?;
     match lines_in(&text).map(<[u8]>::len).max() {
-        None => Err(wrong_file(format!("{path} holds no line; each line is the value of a record"))),
+        None => Err(wrong_file(format!("{path} has no line; each line is the value of a record"))),
         Some(bytes) if bytes > MOST_BYTES as usize => Err(wrong_file(format!(
-            "{path} has a line of {bytes} bytes, at most {MOST_BYTES} will do; each line is a record's value"
+            "{path} has a line of {bytes} bytes, at most {MOST_BYTES} are allowed; each line is a record's \
+             value"
         ))),
         Some(_) => Ok(lines_in(&text).map(<[u8]>::to_vec).collect()),
     }
@@ -80,14 +81,13 @@ fn mean_of(lengths: impl Iterator<Item = usize>) -> u32 {
     bytes.div_ceil(count.max(1)) as u32
 }
 
-/// Writes the hash of a payload file and the mean length of its lines into the workload; a hash that is there already must
-/// still be the file's.
+/// Writes the hash of a payload file and the mean length of its lines into the workload. An existing hash must match the file.
 pub(crate) fn pin(workload: &mut Workload) -> Result<(), LoadError> {
     let Payload::File { path, sha256 } = &mut workload.payload else { return Ok(()) };
     let text = payload_file(path)?;
     let found = crate::replay::sha256_hex(&text);
     if !sha256.is_empty() && *sha256 != found {
-        return Err(wrong_file(format!("{path} is not the file it was: SHA-256 {found}, wanted {sha256}")));
+        return Err(wrong_file(format!("{path} has changed: SHA-256 {found}, expected {sha256}")));
     }
     *sha256 = found;
     workload.record_bytes = mean_of(lines_in(&text).map(<[u8]>::len));
@@ -95,19 +95,19 @@ pub(crate) fn pin(workload: &mut Workload) -> Result<(), LoadError> {
 }
 
 impl Values {
-    /// Values of about `bytes` bytes (exactly, for [`Payload::Bytes`]; JSON comes within a field of it, and a shape
-    /// has a smallest size).
+    /// Values of about `bytes` bytes. [`Payload::Bytes`] has exactly this size, JSON comes within a field of it, and a shape has a smallest
+    /// size.
     ///
     /// # Errors
-    /// When the JSON shape is unknown or the compressible share lies outside of 0 to 1.
+    /// Returns an error when the JSON shape is unknown or the compressible share lies outside 0 to 1.
     pub fn new(payload: &Payload, bytes: u32, seed: u64) -> Result<Self, LoadError> {
         Self::sized(payload, Sizes::Fixed, bytes, seed)
     }
 
-    /// The values of a workload. Its sizes hold for bytes and JSON; the lines of a file have their own.
+    /// The values of a workload. Its sizes apply to bytes and JSON; the lines of a file have their own.
     ///
     /// # Errors
-    /// As [`Values::new`].
+    /// Returns the errors of [`Values::new`].
     pub fn from_workload(workload: &Workload) -> Result<Self, LoadError> {
         Self::sized(&workload.payload, workload.sizes, workload.record_bytes, workload.seed)
     }
@@ -130,7 +130,7 @@ impl Values {
                     return Err(LoadError::Setting {
                         name: "payload shape",
                         problem: format!(
-                            "`{other}` is unknown; there are: bytes, file:PATH, {}",
+                            "`{other}` is unknown; valid are bytes, file:PATH, {}",
                             JSON_SHAPES.join(", ")
                         ),
                     });
@@ -156,7 +156,7 @@ impl Values {
         Ok(values(sizes, bytes))
     }
 
-    /// The mean length of a file's lines, rounded up; `None` for values that are made to their size.
+    /// Mean length of a file's lines, rounded up; `None` for generated values.
     pub(crate) fn mean_line_bytes(&self) -> Option<u32> {
         match &self.make {
             Make::Lines(lines) => Some(mean_of(lines.iter().map(Vec::len))),
@@ -170,7 +170,7 @@ impl Values {
         self.next_of(bytes)
     }
 
-    /// The next value, of this size; the lines of a file have their own.
+    /// The next value with this size; the lines of a file have their own.
     pub(crate) fn next_of(&mut self, bytes: u32) -> Vec<u8> {
         self.serial += 1;
         self.bytes = bytes as usize;
@@ -197,7 +197,7 @@ impl Values {
         words[self.below(words.len() as u32) as usize]
     }
 
-    /// An order of a shop: nested objects, arrays, enums, a pattern; items are added until the size is reached.
+    /// A shop order: nested objects, arrays, enums, a pattern. Items are added until the size is reached.
     fn order(&mut self) -> String {
         const CURRENCIES: [&str; 4] = ["EUR", "USD", "GBP", "JPY"];
         const CHANNELS: [&str; 3] = ["web", "app", "store"];
@@ -222,7 +222,7 @@ impl Values {
                 cents / 100,
                 cents % 100
             );
-            // 60 bytes is one more item, 40 the closing fields.
+            // One more item has 60 bytes, the closing fields have 40.
             if text.len() + 100 > self.bytes {
                 break;
             }
@@ -232,7 +232,7 @@ impl Values {
         text
     }
 
-    /// A reading of a device: numbers mostly, a map, a list of tags that grows to the size.
+    /// A device reading: mostly numbers, a map, and a list of tags that grows to the size.
     fn reading(&mut self) -> String {
         const STATES: [&str; 4] = ["ok", "degraded", "failed", "maintenance"];
         const TAGS: [&str; 8] =
@@ -298,7 +298,7 @@ mod tests {
         assert!(distinct.len() > 100);
     }
 
-    /// A record of the plain half costs no more than its bytes, whatever the codec: what a stated share really brings.
+    /// A record of the plain half costs at most its bytes with every codec, so a stated share gives the expected ratio.
     #[test]
     fn the_stated_compressibility_is_what_codecs_reach() {
         use hone_kafka::{BatchBuilder, Codec};
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         pin(&mut workload).unwrap();
         std::fs::write(&path, "abd").unwrap();
-        assert!(pin(&mut workload).unwrap_err().to_string().contains("is not the file it was"));
+        assert!(pin(&mut workload).unwrap_err().to_string().contains("has changed"));
     }
 
     fn of_file(path: &str) -> Workload {
@@ -366,7 +366,7 @@ mod tests {
             ..crate::schedule::tests::workload(hone_record::Schedule::Uniform, 1.0, 1)
         };
         pin(&mut made).unwrap();
-        assert_eq!(made.record_bytes, 100, "values that are made have the size that was asked for");
+        assert_eq!(made.record_bytes, 100, "generated values have the requested size");
     }
 
     #[test]
@@ -386,7 +386,7 @@ mod tests {
         let error = Values::new(&payload, 100, 1).unwrap_err().to_string();
         assert!(error.contains(&path), "{error}");
         std::fs::write(&path, "\n\n").unwrap();
-        assert!(Values::new(&payload, 100, 1).unwrap_err().to_string().contains("holds no line"));
+        assert!(Values::new(&payload, 100, 1).unwrap_err().to_string().contains("has no line"));
         std::fs::write(&path, "first\n\nsecond\n").unwrap();
         let mut values = Values::new(&payload, 100, 1).unwrap();
         let three: Vec<Vec<u8>> = (0..3).map(|_| values.next_value()).collect();
@@ -406,7 +406,7 @@ mod tests {
     fn unknown_shapes_and_shares_are_refused_by_name() {
         let error = Values::new(&Payload::Json { shape: "order".into() }, 500, 1).unwrap_err().to_string();
         assert!(
-            error.contains("`order` is unknown; there are: bytes, file:PATH, orders, telemetry"),
+            error.contains("`order` is unknown; valid are bytes, file:PATH, orders, telemetry"),
             "{error}"
         );
         assert!(Values::new(&Payload::Bytes { compressible_share: 1.5 }, 10, 1).is_err());

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// What a wait reports at most in one go.
+/// Largest number of events per wait.
 const EVENTS: usize = 128;
 
 /// An epoll instance, level-triggered.
@@ -17,16 +17,16 @@ pub(crate) struct Poll {
 /// A socket that is ready.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ready {
-    /// The token it was added with.
+    /// The token of the socket.
     pub token: usize,
-    /// Has bytes, an end or an error to read.
+    /// The socket has bytes, an end or an error to read.
     pub readable: bool,
-    /// Takes bytes again.
+    /// The socket takes bytes again.
     pub writable: bool,
 }
 
 impl Poll {
-    /// A new instance; also sets the calling thread's timer slack to 1 ns (default 50 µs, which would be lateness).
+    /// A new instance. Also sets the calling thread's timer slack to 1 ns, since the default of 50 µs would delay requests.
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: no pointers are passed.
         let slack = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
@@ -41,7 +41,7 @@ impl Poll {
         self.control(libc::EPOLL_CTL_ADD, socket, token, false)
     }
 
-    /// Watches a socket for reading, and for writing if asked.
+    /// Watches a socket for reading, and for writing if `writable`.
     pub(crate) fn modify(&self, socket: RawFd, token: usize, writable: bool) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, socket, token, writable)
     }
@@ -80,14 +80,14 @@ impl Poll {
     fn wait_raw(&mut self, limit: Duration, events: &mut [libc::epoll_event; EVENTS]) -> io::Result<usize> {
         if self.nanosecond_wait {
             match self.wait_ns(limit, events) {
-                // Kernels before 5.11, and sandboxes whose filter does not know the call.
+                // Kernels before 5.11 lack the call, and some sandboxes filter it out.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                     self.nanosecond_wait = false;
                 }
                 other => return other,
             }
         }
-        // Rounded down: waking early costs a turn of the loop, waking late would be lateness.
+        // Rounded down: waking early costs one turn of the loop, waking late would delay requests.
         let limit_ms = limit.as_millis().min(1_000) as libc::c_int;
         // SAFETY: `events` has room for EVENTS entries.
         let count = unsafe {

@@ -1,9 +1,9 @@
-//! What each step of a load that climbs has said, while it climbs.
+//! Results of each step of a ramp search while it runs.
 
 use hone_record::{Climb, ClimbStep, Hdr, Outcome, Reading, STEPS_BEYOND};
 
-/// The steps of one window. A request belongs to the step in which it was due: one that a broken step has kept waiting does not
-/// spoil the next.
+/// The steps of one window. A request belongs to the step in which it was due, so a request delayed by a failed step does not spoil the
+/// next.
 #[derive(Debug)]
 pub(crate) struct Stairs {
     climb: Climb,
@@ -16,7 +16,7 @@ struct Stair {
     requests_per_s: f64,
     due: u64,
     failed: u64,
-    /// Made when the step begins: most of a climb is never climbed.
+    /// Created when the step begins, since most steps are never reached.
     times: Option<Box<StepTimes>>,
 }
 
@@ -60,12 +60,12 @@ impl Stairs {
         }
     }
 
-    /// How many steps lie wholly before a time, with the rest behind them.
+    /// Number of steps that lie wholly before a time, pauses included.
     pub(crate) fn whole(&self, now_ns: u64) -> usize {
         ((now_ns as f64 / self.stride_ns + 1e-6) as usize).min(self.steps.len())
     }
 
-    /// Those steps. What has not ended by then counts as longer than all that has.
+    /// These steps. An unfinished request counts as longer than all finished ones.
     pub(crate) fn until(&self, now_ns: u64) -> Vec<ClimbStep> {
         self.climb_steps(&self.steps[..self.whole(now_ns)])
     }
@@ -74,20 +74,20 @@ impl Stairs {
         steps.iter().map(|stair| stair.climb_step(self.climb.slo.quantile)).collect()
     }
 
-    /// Whether the promise is broken for good behind so many steps.
+    /// Whether the SLO stays missed after this many steps.
     pub(crate) fn is_over(&self, whole: usize) -> bool {
         let last = whole.saturating_sub(STEPS_BEYOND)..whole;
         self.climb.is_over(&self.climb_steps(&self.steps[last]))
     }
 
-    /// The outcome of a window that ended then. One in which the promise never broke is steady, and tells no capacity.
+    /// The outcome of a window that ended at this time. If the SLO was never missed, the window is steady and gives no capacity.
     pub(crate) fn outcome(&self, end_ns: u64) -> Outcome {
         let slo = self.climb.slo;
         match self.climb.read(&self.until(end_ns)) {
             Reading::Found(_) | Reading::NeverBroke => Outcome::Steady,
             Reading::NothingHeld => Outcome::Failed {
                 reason: format!(
-                    "{} broke at the first step already, {:.0} requests/s: begin lower",
+                    "{} was missed at the first step already, at {:.0} requests/s: use a lower start rate",
                     slo.label(),
                     self.steps.first().map_or(0.0, |first| first.requests_per_s)
                 ),
@@ -99,7 +99,7 @@ impl Stairs {
     }
 }
 
-/// Stands for a latency that nobody knows yet, in microseconds; no number of a record may be infinite.
+/// Stands for a latency that is still unknown, in microseconds; no number of a record may be infinite.
 const NOT_ENDED_US: f64 = 1e12;
 
 impl Stair {
@@ -128,7 +128,7 @@ mod tests {
         Stairs::new(Climb { slo, to_requests_per_s: 8_000.0, growth: 2.0, step_s: 0.9, rest_s: 0.1 }, 1_000.0)
     }
 
-    /// A hundred requests of one step, each answered after so long.
+    /// A hundred requests of one step, each answered after this time.
     fn answered(stairs: &mut Stairs, step: u64, latency_ms: u64, failed: u64) {
         for number in 0..100 {
             let due_ns = step * 1_000_000_000 + number * 1_000_000;
@@ -149,7 +149,7 @@ mod tests {
         assert!((steps[0].latency_us / 1e3 - 1.0).abs() < 0.01 && steps[0].failed_requests == 0);
         assert!((steps[1].latency_us / 2.5e6 - 1.0).abs() < 0.01 && steps[1].failed_requests == 3);
         assert!((steps[1].generator_lag_us - 1.0).abs() < 0.01);
-        assert_eq!(stairs.until(1_900_000_000).len(), 1, "one that goes on is not told");
+        assert_eq!(stairs.until(1_900_000_000).len(), 1, "an unfinished step is left out");
         assert_eq!(stairs.outcome(2_000_000_000), Outcome::Steady);
     }
 
@@ -169,7 +169,10 @@ mod tests {
         (0..3).for_each(|step| answered(&mut broken, step, 900, 0));
         assert!(broken.is_over(3) && !broken.is_over(2));
         let Outcome::Failed { reason } = broken.outcome(3_000_000_000) else { panic!("it did not fail") };
-        assert!(reason.contains("p90 <= 10 ms broke at the first step already, 1000 requests/s"), "{reason}");
+        assert!(
+            reason.contains("p90 <= 10 ms was missed at the first step already, at 1000 requests/s"),
+            "{reason}"
+        );
         let mut late = stairs();
         answered(&mut late, 0, 1, 0);
         for step in 1..4 {

@@ -1,7 +1,7 @@
-//! Every request of a window with its times, written to a file beside the measurement.
+//! Writes every request of a window with its times to a file besides the measurement.
 //!
-//! The thread that sends hands whole blocks to a thread that writes, and never waits for it: a disk that is full or slow
-//! costs lines of this file, never a request of the window.
+//! The sending thread passes whole blocks to a writing thread and never waits for it. A slow or full disk costs lines of this file, but no
+//! request of the window.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -19,10 +19,10 @@ use crate::error::LoadError;
 const HEAD: &str = "intended_ns,sent_ns,ended_ns,outcome\n";
 /// Requests in a block.
 const BLOCK: usize = 4_096;
-/// Blocks that the writer may be behind: a second or two of the highest rates.
+/// Number of blocks that the writer may be behind: a second or two at the highest rates.
 const BLOCKS: usize = 128;
 
-/// A file that takes the times of every request, found writable.
+/// A writable file for the times of every request.
 #[derive(Debug)]
 pub struct RawFile {
     path: PathBuf,
@@ -30,10 +30,10 @@ pub struct RawFile {
 }
 
 impl RawFile {
-    /// Makes the file, or empties it.
+    /// Creates the file, or empties it.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// Returns an error when it can't be written.
     pub fn create(path: &Path) -> Result<Self, LoadError> {
         let file = File::create(path).map_err(|error| LoadError::File {
             what: "raw times",
@@ -48,14 +48,14 @@ impl RawFile {
 #[derive(Debug)]
 struct Sample {
     intended_ns: u64,
-    /// `None` when it never went out.
+    /// `None` if it was never sent.
     sent_ns: Option<u64>,
     ended_ns: u64,
     /// `None` when it was acknowledged.
     error: Option<String>,
 }
 
-/// Where the recorder puts requests.
+/// The recorder passes requests here.
 #[derive(Debug)]
 pub(crate) struct Raw {
     path: PathBuf,
@@ -63,7 +63,7 @@ pub(crate) struct Raw {
     blocks: Option<SyncSender<Vec<Sample>>>,
     emptied: Receiver<Vec<Sample>>,
     writer: JoinHandle<Option<Failure>>,
-    /// Requests that the writer had no room for.
+    /// Number of requests that the writer had no room for.
     left_out: u64,
     left_out_at_ns: u64,
 }
@@ -100,7 +100,7 @@ impl Raw {
         })
     }
 
-    /// A request ended; `went` says that it ever went out.
+    /// Adds a finished request; `went` says whether it was ever sent.
     #[inline]
     pub(crate) fn ended(&mut self, request: InFlight, went: bool, ended_ns: u64, error: Option<&str>) {
         let sent_ns = went.then_some(request.sent_ns);
@@ -125,9 +125,9 @@ impl Raw {
         }
     }
 
-    /// Writes what is left; an event when something is missing.
+    /// Writes the rest. Returns an event if lines are missing.
     pub(crate) fn finish(mut self, start: Instant, end_ns: u64) -> Option<Event> {
-        // Nothing is measured any more: now there is time to wait for the writer.
+        // The measurement has ended, so there is time to wait for the writer.
         if let Some(blocks) = self.blocks.take() {
             let _ = blocks.send(std::mem::take(&mut self.block));
         }
@@ -136,19 +136,19 @@ impl Raw {
             Ok(None) if self.left_out == 0 => return None,
             Ok(None) => (
                 self.left_out_at_ns,
-                format!("{path} lacks {} requests: the disk was too slow for them", self.left_out),
+                format!("{path} lacks {} requests: the disk was too slow", self.left_out),
             ),
             Ok(Some(failure)) => (
                 failure.at.saturating_duration_since(start).as_nanos() as u64,
                 format!("{path} ends early: {}", failure.error),
             ),
-            Err(_) => (end_ns, format!("{path} is not complete: the thread that wrote it broke down")),
+            Err(_) => (end_ns, format!("{path} is incomplete: its writing thread crashed")),
         };
         Some(Event { at_s: at_ns.min(end_ns) as f64 / 1e9, kind: EventKind::RecordingFailed, what })
     }
 }
 
-/// Writes blocks as they come, whole lines at a time; what could not be written is given up, and so is all that follows.
+/// Writes blocks as they come, in whole lines. After an error it drops the block and everything that follows.
 fn write(
     mut file: File,
     blocks: &Receiver<Vec<Sample>>,
@@ -163,7 +163,7 @@ fn write(
             text.clear();
         }
         block.clear();
-        // Nobody waits for it when the window is over.
+        // Does not wait for the writer after the window.
         let _ = give_back.try_send(block);
     }
     failure
@@ -172,9 +172,9 @@ fn write(
 impl Sample {
     fn put(&self, out: &mut Vec<u8>) {
         let sent = self.sent_ns.map(|ns| ns.to_string()).unwrap_or_default();
-        // A client names its errors itself, and the word must not become two columns.
+        // A client names its errors itself, and such a name must not become two columns.
         let outcome = self.error.as_deref().unwrap_or("ok").replace([',', '"'], "_");
-        // Into memory: there is nothing that could fail.
+        // Writing to memory can't fail.
         let _ = writeln!(out, "{},{sent},{},{outcome}", self.intended_ns, self.ended_ns);
     }
 }

@@ -1,4 +1,4 @@
-//! What a window left in its topic, read back: where it begins and ends, and its batches by their headers.
+//! The batches of a window, read back from its topic: first and last offsets, and batches by their headers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,23 +11,22 @@ use crate::error::LoadError;
 use crate::fetch::{FetchSize, ends_request, fetch_request, parse_ends, parse_fetched};
 use crate::security::Access;
 
-/// Bytes that are read back at most, over all partitions.
+/// Largest number of bytes that are read back, over all partitions.
 const BUDGET_BYTES: u64 = 128 << 20;
-/// A broker that has stopped keeps nobody waiting who has measured already.
+/// A broker that has stopped must not delay the result.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// Before a window: elections take seconds at most, and what is known of them travels in milliseconds.
+/// Time limit before a window: elections take seconds at most, and their result spreads in milliseconds.
 pub(crate) const BEFORE: Duration = Duration::from_secs(15);
-/// Behind a window, whose target may be gone.
+/// Time limit after a window, whose target may be gone.
 pub(crate) const BEHIND: Duration = Duration::from_secs(3);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// One read.
+/// Size of one read.
 const SIZE: FetchSize = FetchSize { wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 20 };
-/// A broker that gives nothing so many times has lost something, or is in trouble; what was seen until then is told.
+/// A broker that returns nothing this often has lost data, or has a problem. The data read so far is reported.
 const EMPTY_READS: u32 = 3;
 
-/// The end of every partition: the offset that the next record gets. The leaders of a topic that was just made, and those of a
-/// cluster that changes, may not know yet that they are; so they are asked again, and found anew, for a while. Answers with
-/// the layout in which they did know.
+/// The end of every partition: the offset that the next record gets. Leaders of a new topic, or in a changing cluster, may not know their
+/// role yet. So the code asks them again for a while, and looks them up again. Returns the layout in which they knew it.
 pub(crate) fn ends(
     access: &Access,
     layout: &TopicLayout,
@@ -52,7 +51,7 @@ pub(crate) fn ends(
     }
 }
 
-/// The inner `Err` is one that passes.
+/// The inner `Err` is temporary.
 fn ends_now(
     access: &Access,
     layout: &TopicLayout,
@@ -69,7 +68,7 @@ fn ends_now(
         let answer = admin.exchange(&ends_request(1, &layout.topic, partitions), what)?;
         let ends = parse_ends(&answer).map_err(|error| admin.garbage(what, &error.to_string()))?;
         for (partition, code, offset) in ends {
-            let what = format!("to tell the end of {}/{partition}", layout.topic);
+            let what = format!("to return the end of {}/{partition}", layout.topic);
             match admin.accepted(&what, code, String::new()) {
                 Ok(()) => found.insert(partition, offset),
                 Err(error) if passes(code) => return Ok(Err(error)),
@@ -77,21 +76,20 @@ fn ends_now(
             };
         }
         if let Some(missing) = partitions.iter().find(|partition| !found.contains_key(partition)) {
-            return Err(admin.garbage(what, &format!("it does not name partition {missing}")));
+            return Err(admin.garbage(what, &format!("the answer lacks partition {missing}")));
         }
     }
     Ok(Ok(found))
 }
 
-/// Whether a leader that says so may know better in a moment: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE,
-/// NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH,
-/// UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE.
+/// Whether a leader with this error may know better in a moment: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER,
+/// BROKER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE.
 pub(crate) fn passes(code: i16) -> bool {
     matches!(code, 3 | 5 | 6 | 8 | 9 | 56 | 74 | 75 | 78)
 }
 
-/// The batches between two ends, by their headers. When they are more than the budget, they are read in pieces that are
-/// spread evenly over the window, and `seen_share` says so.
+/// The batches between two offsets, by their headers. If they exceed the budget, they are read in pieces spread evenly over the window, and
+/// `seen_share` shows it.
 pub(crate) fn batches_between(
     access: &Access,
     layout: &TopicLayout,
@@ -136,7 +134,7 @@ struct Sum {
     bytes: u64,
 }
 
-/// Reads a partition, or pieces of it; answers the offsets that were seen.
+/// Reads a partition, or pieces of it; returns the offsets that were read.
 fn read(
     admin: &mut Admin,
     topic: &str,
@@ -149,7 +147,7 @@ fn read(
     while next < range.end && read_bytes < budget_bytes && empty < EMPTY_READS {
         let piece = read_once(admin, topic, partition, next..range.end, sum)?;
         if piece.offsets == 0 {
-            // Behind a skip, the first read may lie in the midst of a batch that is larger than what one read gives.
+            // After a skip, the first read may lie inside a batch that is larger than one read returns.
             empty = if piece.next > next { 0 } else { empty + 1 };
             next = piece.next;
             continue;
@@ -157,19 +155,19 @@ fn read(
         (seen, read_bytes, empty) = (seen + piece.offsets, read_bytes + piece.bytes, 0);
         let left_bytes = (range.end - piece.next).max(0) as f64 * read_bytes as f64 / seen as f64;
         let affordable = budget_bytes.saturating_sub(read_bytes) as f64;
-        // What can't be read is skipped piece by piece, so that what is read comes from the whole window.
+        // Unreadable parts are skipped piece by piece, so that the data comes from the whole window.
         let skip = piece.offsets as f64 * (left_bytes / affordable.max(1.0) - 1.0).max(0.0);
         next = piece.next.saturating_add(skip as i64);
     }
     Ok(seen)
 }
 
-/// What one Fetch gave.
+/// Result of one Fetch.
 #[derive(Debug, Clone, Copy, Default)]
 struct Piece {
     offsets: u64,
     bytes: u64,
-    /// Behind the last batch.
+    /// Offset after the last batch.
     next: i64,
 }
 
@@ -187,7 +185,7 @@ fn read_once(
     let fetched = parse_fetched(&answer, |found| {
         code = found.error_code;
         for batch in batches(found.record_set) {
-            // The last one may be torn.
+            // The last batch may be torn.
             let Ok(batch) = batch else { break };
             let header = batch.header;
             let inside = header.base_offset >= range.start && header.last_offset() < range.end;
@@ -236,7 +234,7 @@ mod tests {
         TopicName(StrBytes::from_static_str("t"))
     }
 
-    /// A broker that leads partition 0, and says so for the first `refusals` questions with this error.
+    /// A broker that leads partition 0, but answers the first `refusals` requests with this error.
     fn leader_that_does_not_know_yet(refusals: u32, code: i16) -> TopicLayout {
         let asked = AtomicU32::new(0);
         let port = serve(move |port, body| {
@@ -272,7 +270,7 @@ mod tests {
 
     const BATCHES: i64 = 10_000;
     const RECORDS: i64 = 7;
-    /// So many batches come in one answer.
+    /// Number of batches in one answer.
     const AT_ONCE: i64 = 5;
 
     /// A log of equal batches, from the one that holds the offset asked for.
@@ -310,7 +308,7 @@ mod tests {
         assert_eq!(part.records, part.batches * RECORDS.unsigned_abs());
         assert!((0.03..0.07).contains(&part.seen_share), "{part:?}: a twentieth was affordable");
         assert!(part.bytes <= budget_bytes + 10 * batch_bytes, "{part:?}");
-        assert_eq!(read(1_000, 7, 7).seen_share, 1.0, "nothing was there");
+        assert_eq!(read(1_000, 7, 7).seen_share, 1.0, "the topic is empty");
     }
 
     #[test]

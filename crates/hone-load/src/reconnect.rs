@@ -1,7 +1,7 @@
-//! Looks after the way to the cluster while the engine sends: asks who leads what, connects, encodes requests.
+//! Maintains the connections to the cluster while the engine sends: it finds leaders, connects and encodes requests.
 //!
-//! The engine's thread never waits for a name, a connection or an encoder. It gives an order and goes on; a thread of its
-//! own carries the order out, once, and hands over what came of it. Whether to try again is the engine's to say.
+//! The engine's thread never waits for a name, a connection or an encoder. It gives an order and continues. A separate thread carries the
+//! order out once and returns the result. The engine decides whether to try again.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -16,33 +16,33 @@ use crate::error::LoadError;
 use crate::frames::{Pool, Producer, pools};
 use crate::security::Access;
 
-/// Time for each step of reaching a broker. A broker that is there answers in milliseconds.
+/// Time limit for each step of reaching a broker. A live broker answers in milliseconds.
 const STEP_LIMIT: Duration = Duration::from_secs(2);
-/// The same before the window, when there is time.
+/// The same before the window, when there is more time.
 const FIRST_LIMIT: Duration = Duration::from_secs(30);
-/// A cluster that has just started may have no coordinator of producers yet.
+/// A cluster that has just started may not have a coordinator for producers yet.
 const PRODUCER_LIMIT: Duration = Duration::from_secs(10);
 const INIT_PRODUCER_ID_VERSION: i16 = 1;
 
-/// What a connection of the engine goes to, and what it sends.
+/// A connection of the engine: its address, and the requests that it sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Post {
     /// `host:port`.
     pub address: String,
     pub partitions: Vec<i32>,
-    /// Whether it has a connection that works.
+    /// Whether it has a working connection.
     pub alive: bool,
 }
 
-/// What the engine wants.
+/// The engine's order.
 #[derive(Debug)]
 pub(crate) struct ReconnectRequest {
     pub posts: Vec<Post>,
-    /// The old producer can't go on: another id is needed.
+    /// The old producer can't continue, so another id is needed.
     pub new_producer: bool,
 }
 
-/// A post as it is now. What did not change is `None`.
+/// A connection as it is now. `None` marks an unchanged part.
 #[derive(Debug)]
 pub(crate) struct Outfit {
     pub address: String,
@@ -50,23 +50,23 @@ pub(crate) struct Outfit {
     pub connection: Option<Connection>,
 }
 
-/// What came of an order.
+/// Result of an order.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// One for each post, in order, and perhaps more.
+    /// One for each connection of the order, in order, and perhaps more.
     Outfits {
         outfits: Vec<Outfit>,
         layout: TopicLayout,
         /// Partitions without a leader.
         leaderless: Vec<i32>,
         new_producer: bool,
-        /// Connections that did not come about.
+        /// Connections that could not be opened.
         trouble: Option<String>,
     },
-    /// Nobody in the cluster who answered knows the topic.
+    /// No broker that answered knows the topic.
     NoTopic {
         error: String,
-        /// Some did not answer.
+        /// Whether some brokers did not answer.
         silent: bool,
     },
     /// No broker answered.
@@ -77,12 +77,12 @@ pub(crate) enum News {
 #[derive(Debug)]
 pub(crate) struct Reconnector {
     access: Access,
-    /// Where to ask, the last one that answered first.
+    /// Addresses to ask, the last one that answered first.
     addresses: Vec<String>,
     topic: String,
     workload: Workload,
     producer: Option<Producer>,
-    /// Those made last.
+    /// The latest connections.
     pools: Vec<Arc<Pool>>,
 }
 
@@ -98,7 +98,7 @@ impl Reconnector {
         }
     }
 
-    /// Everything that the first stretch needs; here a broker that can't be reached is an error.
+    /// Everything that the first stretch needs. Here an unreachable broker is an error.
     pub(crate) fn first(&mut self, layout: &TopicLayout) -> Result<Vec<Outfit>, LoadError> {
         remember(&mut self.addresses, layout.leaders.iter().map(|(address, _)| address.clone()));
         if self.workload.idempotent {
@@ -108,7 +108,7 @@ impl Reconnector {
         let posts = assign(&[], lanes, layout, self.workload.idempotent);
         let pools = self.pools(&posts)?;
         let outfit = |(post, pool): (Post, Arc<Pool>)| {
-            // With more connections than partitions that are to be kept in order, some have nothing to do.
+            // With more connections than ordered partitions, some connections have no work.
             let connection = match post.partitions.as_slice() {
                 [] => None,
                 _ => Some(Connection::open(&self.access, &post.address, FIRST_LIMIT)?),
@@ -118,7 +118,7 @@ impl Reconnector {
         posts.into_iter().zip(pools).map(outfit).collect()
     }
 
-    /// Requests for each post; the same ones for posts with the same partitions.
+    /// Requests for each connection; connections with the same partitions share them.
     fn pools(&mut self, posts: &[Post]) -> Result<Vec<Arc<Pool>>, LoadError> {
         let mut wanted: Vec<(String, Vec<i32>)> = Vec::new();
         for post in posts.iter().filter(|post| !post.partitions.is_empty()) {
@@ -182,17 +182,17 @@ impl Reconnector {
         Ok(News::Outfits { outfits, layout, leaderless, new_producer: order.new_producer, trouble })
     }
 
-    /// Asks every known broker in turn until one knows the topic: others may have started just now, or not have heard of it. Also
-    /// says whether some did not answer.
+    /// Asks every known broker in turn until one knows the topic. Some may have just started, or may not know it yet. Also returns whether
+    /// some did not answer.
     fn ask(&mut self) -> Result<(TopicNow, bool), LoadError> {
         let (mut unknown, mut failed) = (None::<&'static str>, None);
         let mut index = 0;
-        // Whoever answers may name more.
+        // A broker that answers may name more brokers.
         while index < self.addresses.len() {
             match self.admin(index).and_then(|mut admin| admin.topic_now(&self.topic)) {
                 Ok((TopicNow::Unknown(error), brokers)) => {
                     remember(&mut self.addresses, brokers);
-                    // Another error than that there is no such topic says that there is one.
+                    // Any other error implies that the topic exists.
                     unknown = unknown.filter(|told| !is_missing(told)).or(Some(error));
                 }
                 Ok((led, brokers)) => {
@@ -230,7 +230,7 @@ impl Reconnector {
     }
 }
 
-/// Whether an error says that there is no such topic.
+/// Whether an error means that the topic does not exist.
 fn is_missing(error: &str) -> bool {
     error.starts_with("UNKNOWN_TOPIC")
 }
@@ -250,9 +250,8 @@ fn in_words(error: &LoadError) -> String {
     causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }
 
-/// Which connection goes where. Who goes to a leader already stays; every leader gets at least one, and the rest are
-/// spread evenly. With `apart` the connections to one leader share its partitions out, so that each partition is written
-/// by one connection only, in order.
+/// Assigns connections to leaders. A connection to a current leader stays. Every leader gets at least one, and the rest are spread evenly.
+/// With `apart` the connections to one leader divide its partitions, so that each partition is written by one connection only, in order.
 fn assign(before: &[Post], lanes: usize, layout: &TopicLayout, apart: bool) -> Vec<Post> {
     let leaders = &layout.leaders;
     if leaders.is_empty() {
@@ -297,12 +296,12 @@ fn assign(before: &[Post], lanes: usize, layout: &TopicLayout, apart: bool) -> V
         .collect()
 }
 
-/// The engine's end of a reconnector, whose thread is started by the first order.
+/// The engine's end of a reconnector. The first order starts its thread.
 #[derive(Debug)]
 pub(crate) struct ReconnectThread {
     resting: Option<Box<Reconnector>>,
     line: Option<(Sender<ReconnectRequest>, Receiver<News>)>,
-    /// An order is being carried out.
+    /// Whether an order is in progress.
     pub busy: bool,
 }
 
@@ -311,7 +310,7 @@ impl ReconnectThread {
         Self { resting: Some(Box::new(reconnector)), line: None, busy: false }
     }
 
-    /// Hands an order over. `false`: this machine has no thread for it.
+    /// Passes an order on. `false` means that this machine has no thread for it.
     pub(crate) fn give(&mut self, order: ReconnectRequest) -> bool {
         if let Some(reconnector) = self.resting.take() {
             let (to, orders) = channel();
@@ -328,7 +327,7 @@ impl ReconnectThread {
         self.busy
     }
 
-    /// What came of the last order, once.
+    /// Result of the last order, returned once.
     pub(crate) fn news(&mut self) -> Option<News> {
         let (_, from) = self.line.as_ref().filter(|_| self.busy)?;
         match from.try_recv() {

@@ -1,5 +1,4 @@
-//! The load that a topic has seen, from its own records: when they came, how large they are, packed how, keyed or not. Values are
-//! stepped over, and keys are hashed and forgotten.
+//! The load of a topic, from its own records: their times, sizes, codec and keys. Values are skipped, and keys are only hashed.
 
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
@@ -15,21 +14,21 @@ use crate::cluster::At;
 use crate::error::LoadError;
 use crate::security::Security;
 
-/// So many times have 400 MB.
+/// This number of times takes 400 MB.
 const MOST_RECORDS: usize = 50_000_000;
-/// Beyond so many the number of keys is told as this.
+/// Largest reported number of keys.
 const MOST_KEYS: usize = 1_000_000;
-/// What one batch may unpack to.
+/// Size limit of one decompressed batch.
 const UNPACK_LIMIT_BYTES: usize = 256 << 20;
-/// Clocks differ by some seconds; more is a wrong one.
+/// Clocks differ by some seconds; a larger difference means a wrong clock.
 const AHEAD_MOST_MS: i64 = 60_000;
-/// A broker that makes no progress over so many reads has lost something.
+/// A broker without progress over this many reads has lost data.
 const READS_WITHOUT_PROGRESS: u32 = 20;
 
-/// What a topic saw in its last stretch.
+/// Load of a topic in its last period.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopicLoad {
-    /// When each record was made, nanoseconds since 1970, in order. Kafka's times are whole milliseconds.
+    /// Creation time of each record, nanoseconds since 1970, in order. Kafka's times are whole milliseconds.
     pub times_ns: Vec<u64>,
     /// Partitions of the topic.
     pub partitions: u32,
@@ -39,13 +38,13 @@ pub struct TopicLoad {
     pub codec: Codec,
     /// Share of the records that have a key, 0 to 1.
     pub keyed_share: f64,
-    /// Different keys, at most a million.
+    /// Number of different keys, at most a million.
     pub distinct_keys: u64,
-    /// What is to be known of it, for people.
+    /// Remarks for people.
     pub notes: Vec<String>,
 }
 
-/// What is added up while a topic is read.
+/// Sums while a topic is read.
 #[derive(Debug, Default)]
 struct Sums {
     times_ns: Vec<u64>,
@@ -59,7 +58,7 @@ struct Sums {
 /// Reads the last `stretch` of a topic, counted back from its newest record.
 ///
 /// # Errors
-/// When the topic is not there, is empty, or can't be read; when it has seen more records than memory should hold.
+/// Returns an error when the topic does not exist, is empty, can't be read, or has more records than memory should hold.
 pub fn topic_load(
     address: &str,
     security: &Security,
@@ -90,7 +89,7 @@ pub fn topic_load(
     for (leader, partition, begin, end) in &ends {
         let mut leader = admin.another(leader)?;
         let first = leader.offset_at(topic, *partition, At::TimeMs(from_ms))?;
-        // Nothing in it is so young.
+        // No record in it is that recent.
         let first = if first < 0 { *end } else { first.max(*begin) };
         sums.read(topic, *partition, &mut leader, first..*end, from_ms)?;
     }
@@ -105,20 +104,20 @@ fn now_ms() -> i64 {
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The stretch is counted back from the newest record: one that a wrong clock stamped moves it away from all others.
+/// The period is counted back from the newest record. A record with a wrong clock moves it away from all others.
 fn from_the_future(topic: &str, newest_ms: i64, now_ms: i64) -> Option<String> {
     let ahead_ms = newest_ms.saturating_sub(now_ms);
     (ahead_ms > AHEAD_MOST_MS).then(|| {
         format!(
-            "the newest record of {topic} is stamped {} s after this machine's clock: the stretch is counted back from it, and holds few \
-             records or none where one clock is wrong",
+            "the newest record of {topic} has a timestamp {} s ahead of this machine's clock. The period is \
+             counted back from that record. If one of the clocks is wrong, it holds few records or none",
             ahead_ms / 1_000
         )
     })
 }
 
-/// The time of the newest record with content. The last offsets may be a transaction's marker, or compacted away: then it is searched for
-/// in steps that double, each read to where the one before began.
+/// Time of the newest record with content. The last offsets may be a transaction marker, or compacted away. The search then goes back in
+/// steps that double, each up to the beginning of the one before.
 fn newest_of(
     offsets: Range<i64>,
     mut fetch: impl FnMut(i64) -> Result<Bytes, LoadError>,
@@ -131,7 +130,7 @@ fn newest_of(
             let record_set = fetch(offset)?;
             newest = newest.max(last_timestamp_ms(&record_set));
             let behind = batches(&record_set).map_while(Result::ok).map(|found| found.header.last_offset());
-            // Nothing whole behind it: what is missing there is missing for ever.
+            // No whole batch follows, so the missing data stays missing.
             let Some(last) = behind.max().filter(|last| *last >= offset) else { break };
             offset = last.saturating_add(1);
         }
@@ -152,21 +151,21 @@ fn last_timestamp_ms(record_set: &[u8]) -> Option<i64> {
     found.filter(|found| !found.header.is_control()).map(|found| found.header.max_timestamp).max()
 }
 
-/// When a producer made a record, in milliseconds since 1970. A broker that stamps batches itself (LogAppendTime) overwrites the batch's
-/// largest time and nothing else, so base and delta are the producer's in both cases.
+/// Creation time of a record by its producer, in milliseconds since 1970. A broker that stamps batches itself (LogAppendTime) overwrites
+/// only the batch's largest time, so base and delta are the producer's in both cases.
 pub(crate) fn made_ms(header: &BatchHeader, record: &Record<'_>) -> i64 {
     header.base_timestamp.saturating_add(record.timestamp_delta)
 }
 
-/// The same in nanoseconds, of the record at an offset.
+/// The same in nanoseconds, for the record at an offset.
 pub(crate) fn made_ns(offset: i64, time_ms: i64) -> Result<u64, String> {
     let time_ms = u64::try_from(time_ms)
         .map_err(|_| format!("the record at offset {offset} has the timestamp {time_ms}"))?;
     Ok(time_ms.saturating_mul(1_000_000))
 }
 
-/// Reads these offsets of a partition. `add` takes a set of records and the offsets that are wanted of it; it returns the offset behind
-/// the last whole batch, and what is too much, if something is.
+/// Reads these offsets of a partition. `add` takes a set of records and the wanted offsets. It returns the offset after the last whole
+/// batch, or the reason why the records are too many.
 pub(crate) fn read_through(
     (topic, partition): (&str, i32),
     leader: &mut Admin,
@@ -185,7 +184,7 @@ pub(crate) fn read_through(
         stuck = if next > offset { 0 } else { stuck + 1 };
         if stuck == READS_WITHOUT_PROGRESS {
             return Err(wrong(format!(
-                "{topic}/{partition} can be read to offset {offset}, though it ends at {end}"
+                "{topic}/{partition} can be read only to offset {offset}, but it ends at {end}"
             )));
         }
         offset = next;
@@ -193,7 +192,7 @@ pub(crate) fn read_through(
     Ok(())
 }
 
-/// Hands on the records of these offsets, each with its offset and batch; returns the offset behind the last whole batch.
+/// Passes on the records of these offsets, each with its offset and batch; returns the offset after the last whole batch.
 pub(crate) fn each_record(
     record_set: &[u8],
     offsets: Range<i64>,
@@ -231,12 +230,13 @@ impl Sums {
     ) -> Result<(), LoadError> {
         read_through((topic, partition), leader, offsets, wrong, |record_set, offsets| {
             let next = self.add(record_set, offsets, from_ms);
-            let most = || format!("has more than {MOST_RECORDS} records in that time; ask for a shorter one");
+            let most =
+                || format!("has more than {MOST_RECORDS} records in that time; ask for a shorter time");
             (next, (self.times_ns.len() > MOST_RECORDS).then(most))
         })
     }
 
-    /// Adds the records of these offsets; answers the offset behind the last whole batch.
+    /// Adds the records of these offsets; returns the offset after the last whole batch.
     fn add(&mut self, record_set: &[u8], offsets: Range<i64>, from_ms: i64) -> Result<i64, String> {
         each_record(record_set, offsets, |offset, header, record| {
             let time_ms = made_ms(header, record);
@@ -346,10 +346,10 @@ mod tests {
     fn a_time_that_is_still_to_come_is_told() {
         assert_eq!(from_the_future("t", 1_000_000, 1_000_000), None);
         assert_eq!(from_the_future("t", 1_060_000, 1_000_000), None);
-        assert!(from_the_future("t", 1_061_000, 1_000_000).unwrap().contains("61 s after"));
+        assert!(from_the_future("t", 1_061_000, 1_000_000).unwrap().contains("61 s ahead of"));
     }
 
-    /// Two readers of one batch, whoever stamped it.
+    /// Two readers of one batch, for any source of its timestamps.
     #[test]
     fn a_recording_and_a_replay_agree_on_when_a_record_was_made() {
         let mut bytes = built(Codec::Lz4, None, &[1_000, 1_003]);

@@ -1,4 +1,4 @@
-//! What happened to each request of a window, while it happens.
+//! Records the events of each request of a window as they happen.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -17,49 +17,49 @@ use crate::raw::Raw;
 use crate::steadiness::Backlog;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Different errors that are counted by name, and how much of a name: Kafka has some 130 codes, and clients have words of their own.
+/// Largest number of error names, and length of a name. Kafka has some 130 codes, and clients have names of their own.
 const MOST_ERRORS: usize = 256;
 const MOST_ERROR_CHARACTERS: usize = 200;
-/// What the others are counted as.
+/// Name for the remaining errors.
 const OTHER_ERRORS: &str = "other";
 
 /// Counts and histograms of one window.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// Where the window ends; it may be drawn in while it runs.
+    /// End of the window; it may move earlier while the window runs.
     end_ns: Rc<Cell<u64>>,
-    /// The backlog at its end, once it has come.
+    /// The backlog at its end, once it is reached.
     left: Cell<Option<u64>>,
-    /// When the last of the requests that have ended did so.
+    /// End of the last finished request.
     ended_ns: u64,
     /// Requests due so far.
     pub due: u64,
-    /// Requests that came to an end so far, well or not.
+    /// Requests that ended so far, acknowledged or failed.
     pub ended: u64,
     /// Requests acknowledged without an error.
     pub acked: u64,
-    /// Times that a request was sent again.
+    /// Number of repeated sends.
     pub retried: u64,
-    /// Requests acknowledged without an error before the window closed; the rest came while it was drained.
+    /// Requests acknowledged without an error before the window closed. The others were acknowledged while it drained.
     pub acked_in_window: u64,
-    /// What they carried.
+    /// Records and bytes that they carried.
     pub acked_cargo: Cargo,
     /// Errors by name.
     pub errors: BTreeMap<String, u64>,
     /// The three histograms.
     pub latencies: Latencies,
-    /// Stretches in which requests waited long.
+    /// Periods in which requests waited long.
     pub stalls: Stalls,
-    /// From due to taken up, of every request, whether a slot was free or not.
+    /// Delay from due time until the generator handled it, for every request, with or without a free slot.
     pub own_lateness: Hdr,
     backlog: Backlog,
-    /// Seconds that are complete.
+    /// Complete seconds.
     pub series: Vec<SeriesPoint>,
-    /// Who wants to know where acknowledged records lie.
+    /// Receiver of the positions of acknowledged records.
     pub placed: Option<mpsc::Sender<ConsumerCommand>>,
-    /// Where every request is written down.
+    /// Receiver of every request's times.
     pub raw: Option<Raw>,
-    /// The steps of a load that climbs.
+    /// The steps of a ramp search.
     pub stairs: Option<Stairs>,
     second: Hdr,
     second_lateness: Hdr,
@@ -95,15 +95,15 @@ impl Recorder {
         }
     }
 
-    /// Something that was acknowledged lies there.
+    /// Adds the position of an acknowledged range.
     pub(crate) fn placed(&mut self, placed: Placed) {
         if let Some(orders) = &self.placed {
-            // Consumers that have gone give what they have seen until then.
+            // If the consumers end, their data so far is used.
             let _ = orders.send(ConsumerCommand::Placed(placed));
         }
     }
 
-    /// The batches of a request were acknowledged.
+    /// Adds the acknowledged batches of a request.
     pub(crate) fn placed_batches(&mut self, request: InFlight, answer: &ProduceResponse<'_>) {
         if self.placed.is_none() {
             return;
@@ -120,14 +120,14 @@ impl Recorder {
         }
     }
 
-    /// A request that was due has been taken up, `now_ns` at the earliest. What lies between is the generator's own lateness,
-    /// whether a slot is free or not: a generator that stood still must not hide behind the queue that it made.
+    /// A due request was handled, at `now_ns` at the earliest. The delay since its due time is the generator's own, with or without a free
+    /// slot. A stalled generator must not hide behind the queue that it caused.
     pub(crate) fn came_due(&mut self, intended_ns: u64, now_ns: u64) {
         self.due_at(intended_ns);
         self.own_late(intended_ns, now_ns.saturating_sub(intended_ns));
     }
 
-    /// A request is due.
+    /// Adds a due request.
     pub(crate) fn due_at(&mut self, intended_ns: u64) {
         self.due += 1;
         if let Some(stairs) = &mut self.stairs {
@@ -135,7 +135,7 @@ impl Recorder {
         }
     }
 
-    /// How late the generator was with a request by its own fault.
+    /// The generator's own delay of a request.
     pub(crate) fn own_late(&mut self, intended_ns: u64, lateness_ns: u64) {
         if let Some(stairs) = &mut self.stairs {
             stairs.late(intended_ns, lateness_ns);
@@ -144,12 +144,12 @@ impl Recorder {
         self.second_lateness.record_ns(lateness_ns);
     }
 
-    /// A request went out.
+    /// Adds a sent request.
     pub(crate) fn sent(&mut self, request: InFlight) {
         self.latencies.intended_to_sent.record_ns(request.sent_ns.saturating_sub(request.intended_ns));
     }
 
-    /// A request was acknowledged, or refused.
+    /// Adds an acknowledged or refused request.
     pub(crate) fn acked(&mut self, ack: Ack, now_ns: u64) {
         let error = (ack.error_code != 0).then(|| error_name(ack.error_code));
         self.end(ack.request, true, now_ns, error);
@@ -166,14 +166,14 @@ impl Recorder {
         }
     }
 
-    /// A request was given up: it counts at the time it waited.
+    /// Adds a request that was given up, with the time that it waited.
     pub(crate) fn gave_up(&mut self, request: InFlight, now_ns: u64, error: &str) {
         self.end(request, true, now_ns, Some(error));
         self.latencies.sent_to_ack.record_ns(now_ns.saturating_sub(request.sent_ns));
         self.count_error(error, now_ns);
     }
 
-    /// A request never went out.
+    /// Adds a request that was never sent.
     pub(crate) fn never_sent(&mut self, intended_ns: u64, now_ns: u64, error: &str) {
         let request = InFlight { intended_ns, sent_ns: now_ns, cargo: Cargo::default() };
         self.end(request, false, now_ns, Some(error));
@@ -205,15 +205,15 @@ impl Recorder {
             *count += 1;
             return;
         }
-        // A client's own words may have a number in them that is another one each time.
+        // A client's own message may contain a number that differs each time.
         let short: String = name.chars().take(MOST_ERROR_CHARACTERS).collect();
         let is_full = self.errors.len() >= MOST_ERRORS && !self.errors.contains_key(&short);
         let name = if is_full { OTHER_ERRORS.to_owned() } else { short };
         *self.errors.entry(name).or_default() += 1;
     }
 
-    /// Notes the time: the backlog, and the seconds that have passed. The last one stays open until [`Recorder::finish`]:
-    /// what was answered in it may still have to be read.
+    /// Updates the time: the backlog, and the seconds that have passed. The last second stays open until [`Recorder::finish`], since its
+    /// answers may still have to be read.
     pub(crate) fn tick(&mut self, now_ns: u64) {
         let end_ns = self.end_ns.get();
         let requests = self.due - self.ended;
@@ -226,8 +226,8 @@ impl Recorder {
         }
     }
 
-    /// Ends the window at a time that may lie before its planned end. Nothing more is due, and what is answered behind it
-    /// counts as drained. What was counted stays counted.
+    /// Ends the window at a time that may lie before its planned end. No further request is due, and later answers count as drained.
+    /// Earlier counts stay.
     pub(crate) fn cut(&self, at_ns: u64) {
         let at_ns = at_ns.max(self.ended_ns);
         if at_ns < self.end_ns.get() {
@@ -236,7 +236,7 @@ impl Recorder {
         }
     }
 
-    /// Requests up to then can't be taken back: a window that was cut before them ends with them.
+    /// Requests up to this time are already counted, so a window that was cut earlier ends with them.
     pub(crate) fn keep_until(&self, at_ns: u64) {
         if at_ns > self.end_ns.get() {
             self.end_ns.set(at_ns);
@@ -244,7 +244,7 @@ impl Recorder {
         }
     }
 
-    /// The schedule as far as the window goes.
+    /// The schedule within the window.
     pub(crate) fn dues<I: Iterator<Item = u64>>(&self, arrivals: I) -> Dues<I> {
         Dues { arrivals: arrivals.peekable(), end_ns: Rc::clone(&self.end_ns) }
     }
@@ -260,8 +260,8 @@ impl Recorder {
         self.backlog.slots(self.end_ns.get(), left)
     }
 
-    /// Closes the last second of the window, which may be a shorter one. What was answered while the window was drained is
-    /// in the histograms, but in no second of the window.
+    /// Closes the last second of the window, which may be a shorter one. Answers that came while the window drained are in the histograms,
+    /// but in no second.
     pub(crate) fn finish(&mut self) {
         let end_ns = self.end_ns.get();
         self.tick(end_ns);
@@ -304,7 +304,7 @@ impl Recorder {
     }
 }
 
-/// Arrivals that end with the window, wherever its end comes to lie: one that was looked at already is no exception.
+/// Arrivals up to the end of the window, even if the end moves. This includes an arrival that was already peeked at.
 #[derive(Debug)]
 pub(crate) struct Dues<I: Iterator<Item = u64>> {
     arrivals: Peekable<I>,
@@ -391,7 +391,7 @@ mod tests {
         recorder.acked(ok(1), 9_600_000_000);
         recorder.gave_up(request(0, 2), 10_900_000_000, "interrupted");
         recorder.tick(12 * SECOND_NS);
-        assert_eq!(recorder.series.len(), 9, "seconds behind the end were told");
+        assert_eq!(recorder.series.len(), 9, "seconds after the end were reported");
         recorder.finish();
         assert_eq!((recorder.acked, recorder.acked_in_window), (2, 1));
         assert_eq!((recorder.series.len(), recorder.backlog().len()), (10, SLOTS));
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(recorder.backlog()[SLOTS - 1], 3, "what was drained later was behind at the end");
         assert_eq!(recorder.duration_ns(), 9_500_000_000);
         recorder.cut(60 * SECOND_NS);
-        assert_eq!(recorder.duration_ns(), 9_500_000_000, "a window is not made longer");
+        assert_eq!(recorder.duration_ns(), 9_500_000_000, "a window can't become longer");
         recorder.keep_until(9_800_000_000);
         assert_eq!(recorder.duration_ns(), 9_800_000_000);
     }

@@ -1,7 +1,7 @@
-//! A file with the records of a topic, to be sent again: sizes, keys and producers in the order of their times.
+//! A file with the records of a topic, to be sent again: their sizes, keys and producers in the order of their times.
 //!
-//! One line a record: its time in seconds, the number of its producer, the number of its key (`-` for none) and the bytes of its value,
-//! with a blank between them. Empty lines and lines that begin with `#` are skipped. The times are those of the schedule ([`crate::replay`]).
+//! Each line is a record: its time in seconds, the number of its producer, the number of its key (`-` for none) and the bytes of its value,
+//! separated by spaces. Empty lines and lines that begin with `#` are skipped. The times are those of the schedule ([`crate::replay`]).
 
 use hone_kafka::{BatchBuilder, Codec};
 use hone_record::{Engine, Keys, Payload, Recording, Sizes, Workload};
@@ -10,19 +10,19 @@ use crate::error::LoadError;
 use crate::payload::Values;
 use crate::sizes::MOST_BYTES;
 
-/// Words of a line.
+/// Number of words in a line.
 pub(crate) const WORDS: usize = 4;
 /// A larger file is more than a load should hold.
 const FILE_LIMIT_BYTES: u64 = 1 << 30;
-/// Numbers of producers lie below this.
+/// Upper limit of producer numbers.
 const MOST_PRODUCERS: u32 = 10_000;
-/// Records of the batch by which a share is looked for, at most, and its bytes.
+/// Limits of the batch for the search of a share: records and bytes.
 const TRIED_RECORDS: u32 = 1_000;
 const TRIED_BYTES: u32 = 4 << 20;
-/// Halvings of the share that is looked for.
+/// Number of halvings in the search of the share.
 const TRIES: u32 = 10;
 
-/// A record as a line has it, but for its time.
+/// A record as its line describes it, without the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Line {
     /// Number of its producer.
@@ -37,13 +37,13 @@ fn wrong(problem: String) -> LoadError {
     LoadError::Setting { name: "recording", problem }
 }
 
-/// The records that a workload sends; `None` for one that makes its own.
+/// The records that a workload sends; `None` if it generates its own.
 pub(crate) fn lines(workload: &Workload) -> Result<Option<Vec<Line>>, LoadError> {
     let Some(Recording { path, sha256 }) = &workload.recording else { return Ok(None) };
     let text = read(path)?;
     let found = crate::replay::sha256_hex(text.as_bytes());
     if !sha256.is_empty() && *sha256 != found {
-        return Err(wrong(format!("{path} is not the file it was: SHA-256 {found}, wanted {sha256}")));
+        return Err(wrong(format!("{path} has changed: SHA-256 {found}, expected {sha256}")));
     }
     lines_of(&text).map(Some).map_err(|problem| wrong(format!("{path}: {problem}")))
 }
@@ -52,12 +52,12 @@ fn read(path: &str) -> Result<String, LoadError> {
     let cannot = |error| wrong(format!("{path} can't be read: {error}"));
     let size = std::fs::metadata(path).map_err(cannot)?.len();
     if size > FILE_LIMIT_BYTES {
-        return Err(wrong(format!("{path} has {size} bytes, at most {FILE_LIMIT_BYTES} are read")));
+        return Err(wrong(format!("{path} has {size} bytes, at most {FILE_LIMIT_BYTES} are allowed")));
     }
     std::fs::read_to_string(path).map_err(cannot)
 }
 
-/// Writes the hash of a recording and the mean size of its values into the workload; a hash that is there already must still be the file's.
+/// Writes the hash of a recording and the mean size of its values into the workload. An existing hash must match the file.
 pub(crate) fn pin(workload: &mut Workload) -> Result<(), LoadError> {
     let Some(lines) = lines(workload)? else { return Ok(()) };
     let bytes: u64 = lines.iter().map(|line| u64::from(line.bytes)).sum();
@@ -74,13 +74,13 @@ fn lines_of(text: &str) -> Result<Vec<Line>, String> {
     let read = lines.map(|(index, line)| {
         line_of(line).ok_or_else(|| {
             format!(
-                "line {}: `{line}` is no record; write TIME PRODUCER KEY BYTES, with `-` for no key",
+                "line {}: `{line}` is not a record; write TIME PRODUCER KEY BYTES, with `-` for no key",
                 index + 1
             )
         })
     });
     let found: Vec<Line> = read.collect::<Result<_, _>>()?;
-    if found.is_empty() { Err("no record in it".to_owned()) } else { Ok(found) }
+    if found.is_empty() { Err("the file has no record".to_owned()) } else { Ok(found) }
 }
 
 fn line_of(line: &str) -> Option<Line> {
@@ -94,32 +94,30 @@ fn line_of(line: &str) -> Option<Line> {
     words.next().is_none().then_some(Line { producer, key, bytes })
 }
 
-/// What is wrong with the recording of a workload.
+/// The problem with the recording of a workload.
 pub(crate) fn check(workload: &Workload) -> Result<(), LoadError> {
     if workload.recording.is_none() {
         return Ok(());
     }
     if workload.engine == Engine::Wire {
         return Err(wrong(
-            "is for clients, which make batches of its records; send by client = \"librdkafka\" or a command"
+            "needs a client, which makes batches of its records; set client = \"librdkafka\" or a command"
                 .to_owned(),
         ));
     }
     if workload.sizes != Sizes::Fixed || workload.keys != Keys::None {
-        return Err(wrong("has sizes and keys of its own: leave out `sizes` and `keys`".to_owned()));
+        return Err(wrong("has its own sizes and keys: leave out `sizes` and `keys`".to_owned()));
     }
     if matches!(workload.payload, Payload::File { .. }) {
-        return Err(wrong(
-            "has sizes of its own, as the lines of a file do: take another payload".to_owned(),
-        ));
+        return Err(wrong("has its own sizes, like the lines of a file: use another payload".to_owned()));
     }
     lines(workload).map(|_| ())
 }
 
-/// The share of a value that has to be one repeated byte for batches of such values to take `ratio` times less when they are packed.
+/// Share of each value that must be one repeated byte for batches of such values to compress to `ratio`.
 ///
 /// # Errors
-/// When the codec fails.
+/// Returns an error when the codec fails.
 pub fn compressible_share(
     codec: Codec,
     ratio: f64,
@@ -140,7 +138,7 @@ pub fn compressible_share(
     Ok(f64::midpoint(low, high))
 }
 
-/// Plain bytes over packed bytes of a batch of such values.
+/// Compression ratio of a batch of such values: bytes before over bytes after.
 fn packed_ratio(codec: Codec, share: f64, bytes: u32, count: u32) -> Result<f64, LoadError> {
     let payload = Payload::Bytes { compressible_share: share };
     let mut values = Values::new(&payload, bytes, 1)?;
@@ -182,18 +180,18 @@ mod tests {
         assert_eq!(load.record_bytes, 51);
         let path = load.recording.as_ref().unwrap().path.clone();
         std::fs::write(path, "0 0 - 100\n").unwrap();
-        assert!(lines(&load).unwrap_err().to_string().contains("is not the file it was"));
+        assert!(lines(&load).unwrap_err().to_string().contains("has changed"));
     }
 
     #[test]
     fn what_is_no_record_is_named_with_its_line() {
         for (text, expected) in [
-            ("0 0 - 1\n0 0 -\n", "line 2: `0 0 -` is no record"),
+            ("0 0 - 1\n0 0 -\n", "line 2: `0 0 -` is not a record"),
             ("0 0 - 1 7\n", "line 1"),
             ("0 10000 - 1\n", "line 1"),
             ("0 0 k 1\n", "line 1"),
             ("0 0 - 99999999999\n", "line 1"),
-            ("# nothing\n", "no record in it"),
+            ("# nothing\n", "the file has no record"),
         ] {
             assert!(lines_of(text).unwrap_err().contains(expected), "{text}");
         }
@@ -205,9 +203,11 @@ mod tests {
         let wire = Workload { engine: Engine::Wire, ..load.clone() };
         let keyed = Workload { keys: Keys::Uniform { distinct: 3 }, ..load.clone() };
         let payload = Payload::File { path: "x".to_owned(), sha256: String::new() };
-        for (wrong, expected) in
-            [(wire, "is for clients"), (keyed, "keys of its own"), (Workload { payload, ..load }, "file")]
-        {
+        for (wrong, expected) in [
+            (wire, "needs a client"),
+            (keyed, "its own sizes and keys"),
+            (Workload { payload, ..load }, "file"),
+        ] {
             let message = check(&wrong).unwrap_err().to_string();
             assert!(message.contains(expected), "{message}");
         }

@@ -1,8 +1,8 @@
-//! Arrival times that were recorded, from a file or from a topic's own records.
+//! Recorded arrival times, from a file or from a topic's own records.
 //!
-//! A file has one time a line: seconds, with up to nine decimals. Empty lines and lines that begin with `#` are skipped, the
-//! order does not matter, and the earliest time is the window's start; so Unix times will do as well as times from 0. A recording
-//! ([`crate::recording`]) has more words in a line, of which the first is the time.
+//! A file has one time per line: seconds, with up to nine decimals. Empty lines and lines that begin with `#` are skipped. The order does
+//! not matter. The earliest time is the window's start, so Unix times are as good as times from 0. In a recording ([`crate::recording`]) a
+//! line has more words, and the first one is the time.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::cluster::At;
 use crate::error::LoadError;
 use crate::recorded::{each_record, made_ms, made_ns, read_through};
 
-/// So many times have 400 MB.
+/// This number of times takes 400 MB.
 const MOST_ARRIVALS: usize = 50_000_000;
-/// How a topic is named as a source.
+/// Prefix of a topic as a source.
 pub(crate) const TOPIC_PREFIX: &str = "topic ";
 
 fn wrong(problem: String) -> LoadError {
     LoadError::Setting { name: "replay", problem }
 }
 
-/// Reads what a workload replays, and writes number and hash of the times and the mean rate within the window into it. A hash
-/// that is there already must be the one of what was found. `None` for every other schedule.
+/// Reads the arrivals that a workload replays. Writes the number and hash of the times, and the mean rate within the window, into the
+/// workload. An existing hash must match. `None` for every other schedule.
 pub(crate) fn load(workload: &mut Workload, admin: &mut Admin) -> Result<Option<Arc<[u64]>>, LoadError> {
     let Schedule::Replay { source, arrivals, sha256 } = &mut workload.schedule else { return Ok(None) };
     let times = match source.strip_prefix(TOPIC_PREFIX) {
@@ -38,9 +38,7 @@ pub(crate) fn load(workload: &mut Workload, admin: &mut Admin) -> Result<Option<
     let times = from_first(times);
     let found = hash_of(&times);
     if !sha256.is_empty() && *sha256 != found {
-        return Err(wrong(format!(
-            "{source} does not hold the times it did: SHA-256 {found}, wanted {sha256}"
-        )));
+        return Err(wrong(format!("{source} has changed its times: SHA-256 {found}, expected {sha256}")));
     }
     (*arrivals, *sha256) = (times.len() as u64, found);
     let window_ns = (workload.duration_s * 1e9) as u64;
@@ -60,7 +58,7 @@ fn times_of(text: &str) -> Result<Vec<u64>, String> {
         let is_recorded = line.split_whitespace().count() == crate::recording::WORDS;
         let word = line.split_whitespace().next().filter(|_| is_recorded).unwrap_or(line);
         let time = nanoseconds(word).ok_or_else(|| {
-            format!("line {}: `{line}` is no time; write seconds with up to nine decimals", index + 1)
+            format!("line {}: `{line}` is not a time; write seconds with up to nine decimals", index + 1)
         })?;
         times.push(time);
         if times.len() > MOST_ARRIVALS {
@@ -68,13 +66,13 @@ fn times_of(text: &str) -> Result<Vec<u64>, String> {
         }
     }
     if times.is_empty() {
-        return Err("no time in it; write one a line, in seconds".to_owned());
+        return Err("the file has no time; write one per line, in seconds".to_owned());
     }
     times.sort_unstable();
     Ok(times)
 }
 
-/// Decimal seconds, exactly: a floating-point number would lose the nanoseconds of a Unix time.
+/// Exact decimal seconds: a floating-point number would lose the nanoseconds of a Unix time.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -86,7 +84,7 @@ fn nanoseconds(text: &str) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(below)
 }
 
-/// Times in order, counted from the first.
+/// Sorted times, counted from the first.
 fn from_first(mut times: Vec<u64>) -> Vec<u64> {
     let first = times.first().copied().unwrap_or(0);
     times.iter_mut().for_each(|time| *time -= first);
@@ -139,8 +137,8 @@ fn read_partition(
     })
 }
 
-/// Adds the timestamps of the records from one offset to another; answers the offset behind the last whole batch. A torn
-/// batch at the end is what Fetch allows.
+/// Adds the timestamps of the records between two offsets; returns the offset after the last whole batch. Fetch may return a torn batch at
+/// the end.
 pub(crate) fn timestamps(
     record_set: &[u8],
     from: i64,
@@ -173,13 +171,13 @@ mod tests {
     #[test]
     fn what_is_no_time_is_named_with_its_line() {
         for (text, expected) in [
-            ("0\n1.5 s\n", "line 2: `1.5 s` is no time"),
+            ("0\n1.5 s\n", "line 2: `1.5 s` is not a time"),
             ("-1\n", "line 1"),
             ("1e9\n", "line 1"),
             ("0.0000000001\n", "line 1"),
             (".5\n", "line 1"),
             ("99999999999999999999\n", "line 1"),
-            ("# nothing\n", "no time in it"),
+            ("# nothing\n", "the file has no time"),
         ] {
             assert!(times_of(text).unwrap_err().contains(expected), "{text}");
         }
@@ -205,7 +203,7 @@ mod tests {
             set.extend(bytes);
         }
         let mut found = Vec::new();
-        // From the middle of the first batch, and the last record came after the end was asked for.
+        // The range starts in the middle of the first batch, and the last record arrived after the request for the end.
         assert_eq!(timestamps(&set, 1, 5, &mut found).unwrap(), 6);
         let milliseconds: Vec<u64> = found.iter().map(|time| time / 1_000_000).collect();
         assert_eq!(milliseconds, [1_001, 1_500, 2_000, 1_999]);

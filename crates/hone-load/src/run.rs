@@ -28,26 +28,26 @@ use crate::steadiness::{WindowLoad, outcome};
 use crate::warm::{self, Effort, Target};
 use crate::{client, frames, keys, readback, recording, replay, schedule, sizes};
 
-/// Looks at the target and the machine at the edges of a window.
+/// Measures the target and the machine at the start and the end of a window.
 pub trait Probe {
     /// The window opens.
     fn start(&mut self);
-    /// The window has closed and everything is answered.
+    /// The window has closed, and every request has its answer.
     fn stop(&mut self) -> ProbeFacts;
 }
 
-/// What a [`Probe`] saw.
+/// Measurements of a [`Probe`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeFacts {
     /// CPU of the target.
     pub target_cpu: Option<CpuSeconds>,
     /// Stolen CPU, share of all cores.
     pub steal_share: f64,
-    /// CPU of everybody else, share of all cores.
+    /// CPU of all other processes, share of all cores.
     pub others_share: f64,
     /// Memory of the target.
     pub target_memory: Option<TargetMemory>,
-    /// What a CPU limit took from the target.
+    /// Throttling of the target by a CPU limit.
     pub throttling: Option<Throttling>,
     /// Busy time of the target by its own counters.
     pub target_busy: Option<TargetBusy>,
@@ -67,37 +67,38 @@ pub struct Prepared {
     consumers: Option<Consumers>,
     topic: OwnTopic,
     raw: Option<RawFile>,
-    /// Everything that must be known before the window opens, found out ahead of an agreed start.
+    /// Everything that must be known before the window opens, collected before an agreed start.
     stands_by: Option<Beginning>,
-    /// What came of the warm-up.
+    /// Result of the warm-up.
     warmed: Option<WarmUp>,
 }
 
-/// Where the window begins in the topic, for those who read it.
+/// Position of the window's start in the topic, for consumers and the reading of batches.
 type Beginning = Option<BTreeMap<i32, i64>>;
 
 /// No window is longer than a day, in seconds.
 pub const LONGEST_WINDOW_S: f64 = 86_400.0;
-/// The probe looks so long before a start that is far ahead: the target's idling until then is no part of the window.
+/// The probe measures at most this long before a start that is far ahead, since the target's idle time until then is not part of the
+/// window.
 const PROBE_AHEAD: Duration = Duration::from_millis(200);
-/// What a start may be late without an event: sleeping and waking takes a part of it.
+/// Delay of a start without an event: sleeping and waking takes a part of it.
 const SLIP_TOLD_MS: f64 = 1.0;
 
-/// Batches of a producer that brokers remember.
+/// Number of a producer's batches that brokers remember.
 const MOST_NUMBERED: u32 = 5;
 
-/// Each has a connection to every leader.
+/// Each of these has a connection to every leader.
 const MOST_CONSUMERS: u32 = 1_000;
 
-/// A broker that hangs keeps nobody waiting for a topic that only the load wanted.
+/// A broker that hangs must not delay the deletion of the load's own topic.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
-/// Behind this no other broker is asked any more.
+/// After this time no other broker is asked.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(15);
 
-/// A topic that was made for a load goes again, however the load ends.
+/// The load's own topic, which is deleted when the load ends, for any reason.
 #[derive(Debug)]
 struct OwnTopic {
-    /// Brokers that can be asked to delete it, the one that the user named first.
+    /// Brokers that can delete it, the one that the user named first.
     addresses: Vec<String>,
     access: Access,
     name: Option<String>,
@@ -108,8 +109,7 @@ impl OwnTopic {
         Self { addresses: vec![address.to_owned()], access: access.clone(), name: None }
     }
 
-    /// Asks one broker after the other until one has deleted it: the first may be the one that died. The error is the first
-    /// one's.
+    /// Asks one broker after the other until one has deleted it, since the first may be the failed one. The error is the first broker's.
     fn remove(&mut self) -> Result<(), LoadError> {
         let Some(name) = self.name.take() else { return Ok(()) };
         let begun = Instant::now();
@@ -122,7 +122,7 @@ impl OwnTopic {
                 .and_then(|mut admin| admin.delete_topic(&name));
             match deleted {
                 Ok(()) => return Ok(()),
-                // It is gone: by one before, whose answer was lost.
+                // An earlier broker deleted it, but its answer was lost.
                 Err(LoadError::Refused { error: "UNKNOWN_TOPIC_OR_PARTITION", .. }) if failed.is_some() => {
                     return Ok(());
                 }
@@ -135,16 +135,16 @@ impl OwnTopic {
 
 impl Drop for OwnTopic {
     fn drop(&mut self) {
-        // Only on the way out of another error, which is the one to be told.
+        // This happens only after another error, and that error is reported.
         let _ = self.remove();
     }
 }
 
-/// Checks the workload, makes the topic, encodes the requests and connects. The launcher starts the program of a client engine that is a
-/// command. The next step is [`Prepared::warm_up`].
+/// Checks the workload, creates the topic, encodes the requests and connects. For a client engine that is a command, the launcher starts
+/// its program. The next step is [`Prepared::warm_up`].
 ///
 /// # Errors
-/// When a setting makes no sense, the broker can't be reached or refuses, or the user interrupts.
+/// Returns an error when a setting is invalid, the broker can't be reached or refuses, or the user interrupts.
 pub fn prepare(
     settings: Settings,
     mut workload: Workload,
@@ -185,7 +185,7 @@ pub fn prepare(
     })
 }
 
-/// Where the partitions of the load's topic are. One of its own is made first.
+/// The partitions of the load's topic. The load's own topic is created first.
 fn layout_of(
     wanted: &Topic,
     workload: &Workload,
@@ -198,19 +198,18 @@ fn layout_of(
         Topic::Named { prefix, keep } => (fresh_name(prefix), !*keep),
         Topic::Fresh => (fresh_name("hone-load-"), true),
     };
-    // Known before it is asked for: a cluster that answers too late makes it all the same.
+    // The name is stored before the request, since a slow cluster creates the topic even after a timeout.
     own.name = goes_again.then(|| name.clone());
     match admin.create_topic_of(&name, workload) {
-        // A shared one by another generator, a fresh one by ourselves, since nobody else has its name: a broker that hands the request to
-        // its controller asks again when that one is slow, and gets this for an answer.
+        // Another generator may have created a shared topic, and this process a fresh one, whose name is unique: a broker that forwards the
+        // request to a slow controller repeats it and then receives this answer.
         Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) => {}
         made => made?,
     }
     admin.layout(&name, Some(workload.partitions))
 }
 
-/// The workload as it can be sent to a topic with this layout: all of its partitions, and no more of them in a request than a
-/// leader has.
+/// The workload adapted to a topic with this layout: all of its partitions, and at most as many per request as a leader has.
 fn fitted(
     workload: Workload,
     layout: &TopicLayout,
@@ -220,8 +219,8 @@ fn fitted(
     let (asked, partitions) = (workload.partitions_per_request, led().sum::<u32>());
     if asked > partitions {
         let problem = format!(
-            "is {asked}, and topic `{}` has no more than {partitions}, each of which can stand in a request once; ask for at most \
-             {partitions}, or name another topic",
+            "is {asked}, but topic `{}` has only {partitions}, and a request can contain each only once; \
+             use at most {partitions}, or another topic",
             layout.topic
         );
         return Err(LoadError::Setting { name: "partitions_per_request", problem });
@@ -230,8 +229,9 @@ fn fitted(
     if asked > least {
         let each = if least == most { least.to_string() } else { format!("{least} to {most}") };
         progress.note(&format!(
-            "a request writes to partitions of one leader, and the leaders of topic `{}` have {each} each: those with fewer than \
-             {asked} (partitions_per_request) get requests to all that they have",
+            "a request writes to partitions of one leader, but the leaders of topic `{}` have {each} each: \
+             leaders with fewer than {asked} (partitions_per_request) get requests to all of their \
+             partitions",
             layout.topic
         ));
     }
@@ -240,7 +240,7 @@ fn fitted(
     Ok(workload)
 }
 
-/// What sends the workload.
+/// The engine that sends the workload.
 fn engine(
     launcher: &dyn Launcher,
     to: &Settings,
@@ -259,7 +259,7 @@ fn engine(
     }
 }
 
-/// The workload's consumers, which read the warm-up, too.
+/// The workload's consumers, which also read the warm-up.
 fn consumers(
     address: &str,
     access: &Access,
@@ -278,10 +278,10 @@ fn fresh_name(prefix: &str) -> String {
     format!("{prefix}{now:x}")
 }
 
-/// Checks a workload in itself, without a broker.
+/// Checks a workload by itself, without a broker.
 ///
 /// # Errors
-/// With the setting that makes no sense and what would.
+/// Returns the invalid setting and its valid values.
 pub fn check(workload: &Workload) -> Result<(), LoadError> {
     if workload.engine.operations().is_some() {
         return Err(no_schedule());
@@ -314,7 +314,7 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
             });
         }
     }
-    // The lines of a file have a size of their own.
+    // The lines of a file have their own size.
     let record_bytes = Values::from_workload(workload)?.mean_line_bytes().unwrap_or(workload.record_bytes);
     check_memory(workload, record_bytes)?;
     if !matches!(workload.acks, -1..=1) {
@@ -330,7 +330,7 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
     frames::codec_of(workload).map(|_| ())
 }
 
-/// At least one request for each partition is encoded before the window opens; a client encodes for itself.
+/// At least one request for each partition is encoded before the window opens. A client encodes its own requests.
 fn check_memory(workload: &Workload, record_bytes: u32) -> Result<(), LoadError> {
     let batch_bytes = u64::from(workload.records_per_batch) * u64::from(record_bytes);
     let request_bytes = batch_bytes.saturating_mul(workload.partitions_per_request.into());
@@ -345,7 +345,8 @@ fn check_memory(workload: &Workload, record_bytes: u32) -> Result<(), LoadError>
     ] {
         if bytes > most {
             let problem = format!(
-                "times record_bytes ({record_bytes}) makes {bytes} bytes for {what}; at most {most} will do"
+                "times record_bytes ({record_bytes}) makes {bytes} bytes for {what}, but at most {most} are \
+                 allowed"
             );
             return Err(LoadError::Setting { name: "records_per_batch", problem });
         }
@@ -355,19 +356,18 @@ fn check_memory(workload: &Workload, record_bytes: u32) -> Result<(), LoadError>
 
 fn check_sizes(workload: &Workload) -> Result<(), LoadError> {
     if workload.sizes != Sizes::Fixed && matches!(workload.payload, Payload::File { .. }) {
-        let problem =
-            "must be fixed for the lines of a file, which have sizes of their own: leave out --sizes";
+        let problem = "must be fixed for the lines of a file, which have their own sizes: leave out --sizes";
         return Err(LoadError::Setting { name: "sizes", problem: problem.to_owned() });
     }
     sizes::check(workload.sizes, workload.record_bytes)
 }
 
-/// Loads of counted operations know nothing of Kafka.
+/// Loads of counted operations do not use Kafka.
 fn no_schedule() -> LoadError {
     LoadError::Setting {
         name: "engine",
-        problem: "counts operations of a command; only hone optimize runs such a load, and hone load sends requests of a \
-                  schedule to a Kafka-API broker"
+        problem: "counts the operations of a command, which only hone optimize can run; hone load sends \
+            scheduled requests to a Kafka-API broker"
             .to_owned(),
     }
 }
@@ -384,21 +384,24 @@ fn check_engine(workload: &Workload) -> Result<(), LoadError> {
     }
 }
 
-/// What brokers ask of producers whose batches they number. Client engines hold their own rules against this.
+/// Requirements of brokers for idempotent producers. Client engines check their own.
 fn check_idempotence(workload: &Workload) -> Result<(), LoadError> {
     if !workload.idempotent || workload.engine != Engine::Wire {
         return Ok(());
     }
     let wrong = |name: &'static str, problem: String| Err(LoadError::Setting { name, problem });
     if workload.acks != -1 {
-        return wrong("idempotent", "needs acks = \"all\": only then is it known what is stored".to_owned());
+        return wrong(
+            "idempotent",
+            "needs acks = \"all\", since otherwise it is unknown which records are stored".to_owned(),
+        );
     }
     if workload.in_flight > MOST_NUMBERED {
         return wrong(
             "in_flight",
             format!(
-                "must be at most {MOST_NUMBERED} with idempotence, got {}: brokers know the last {MOST_NUMBERED} batches of a \
-                 producer by their numbers, and no more",
+                "must be at most {MOST_NUMBERED} with idempotence, got {}: brokers remember only the last \
+                 {MOST_NUMBERED} batches of a producer",
                 workload.in_flight
             ),
         );
@@ -407,7 +410,7 @@ fn check_idempotence(workload: &Workload) -> Result<(), LoadError> {
         return wrong(
             "partitions_per_request",
             format!(
-                "must be 1 with idempotence, got {}: each partition has its own order of batches",
+                "must be 1 with idempotence, got {}: each partition has its own sequence of batches",
                 workload.partitions_per_request
             ),
         );
@@ -422,7 +425,8 @@ fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
     }
     if workload.consumers > 0 && workload.acks == 0 {
         return wrong(
-            "need acks 1 or all: with acks 0 no answer says at which offset a record lies, so nobody can tell which of the records that come out it is"
+            "need acks 1 or all: with acks 0 no answer states the offset of a record, so a consumed record \
+             can't be matched with its request"
                 .to_owned(),
         );
     }
@@ -430,18 +434,18 @@ fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
 }
 
 impl Prepared {
-    /// Warms the target up: sends the workload's warm-up requests as fast as the in-flight limit allows, and then more of them until CPU per
-    /// request and latency have stopped falling and a compiler inside of the target is quiet, for the workload's `warmup_limit_s` at most.
+    /// Warms the target up. Sends the workload's warm-up requests as fast as the in-flight limit allows. Then sends more until CPU per
+    /// request and latency stop falling and the target's compiler threads are quiet, but not longer than the workload's `warmup_limit_s`.
     ///
     /// # Errors
-    /// When the broker refuses, breaks off, or the user interrupts.
+    /// Returns an error when the broker refuses or fails, or the user interrupts.
     pub fn warm_up(&mut self, target: &mut dyn Target, progress: &mut dyn Progress) -> Result<(), LoadError> {
         let limit = Duration::from_secs_f64(self.workload.warmup_limit_s);
         let asked = self.workload.warmup_requests;
         if asked == 0 {
             return Ok(());
         }
-        // A client ends a stretch only when its own timers have run, and in a warm-up its queue makes the latency.
+        // A client ends a stretch only after its own timers, and in a warm-up its queue determines the latency.
         let is_wire = self.workload.engine == Engine::Wire;
         let most = if is_wire { warm::PARTS } else { 1 };
         let parts = (asked / warm::FEWEST_REQUESTS).clamp(1, most);
@@ -459,7 +463,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Goes on until the slices say that the target is warm.
+    /// Continues until the slices show that the target is warm.
     fn until_steady(
         &mut self,
         slices: &mut Vec<warm::Slice>,
@@ -469,7 +473,7 @@ impl Prepared {
         progress: &mut dyn Progress,
     ) -> Result<WarmUpEnd, LoadError> {
         let compiles = warm::compiles(slices);
-        // Who asks for a warm-up of few requests gets it, unless the target is one that has to become warm.
+        // A user who requests a short warm-up gets it, unless the target compiles itself.
         if parts < warm::PARTS && !compiles {
             return Ok(WarmUpEnd::TooShort);
         }
@@ -494,7 +498,7 @@ impl Prepared {
         Ok(WarmUpEnd::Steady)
     }
 
-    /// Sends some requests, so far apart at least, and waits for their answers.
+    /// Sends some requests with at least this distance, and waits for their answers.
     fn slice(
         &mut self,
         requests: u64,
@@ -521,7 +525,7 @@ impl Prepared {
             return Err(refused("connection lost", format!(": {reason}")));
         }
         if requests > 0 && recorder.acked == 0 {
-            return Err(refused("none was acknowledged", format!(": {}", names_of(&recorder.errors))));
+            return Err(refused("no request was acknowledged", format!(": {}", names_of(&recorder.errors))));
         }
         let used = before.zip(target.effort()).map(|(before, after)| Effort {
             cpu_s: (after.cpu_s - before.cpu_s).max(0.0),
@@ -542,16 +546,15 @@ impl Prepared {
         })
     }
 
-    /// Has the times of every request of the window written to a file, which is no part of its record.
+    /// Writes the times of every request of the window to a file, which is not part of its record.
     pub fn keep_raw(&mut self, raw: RawFile) {
         self.raw = Some(raw);
     }
 
-    /// Does all that takes its time before a window, so that a start can be agreed with others. From here on, one that is
-    /// missed is told.
+    /// Does all slow preparations before a window, so that a start can be agreed with others. From here on, a missed start is reported.
     ///
     /// # Errors
-    /// When the topic's leaders can't be asked.
+    /// Returns an error when the topic's leaders can't be found.
     pub fn stand_by(&mut self) -> Result<(), LoadError> {
         self.stands_by = Some(self.begin(self.drain())?);
         Ok(())
@@ -561,13 +564,13 @@ impl Prepared {
         Duration::from_secs_f64(self.workload.timeout_s)
     }
 
-    /// Measures one window that opens at `start`, which may lie a little ahead; later, when this generator is not ready then.
-    /// Where the start was agreed with others ([`Prepared::stand_by`], or a shard's), the record says so.
+    /// Measures one window that opens at `start`, which may lie slightly ahead. It opens later if this generator is not ready in time. For
+    /// a start agreed with others ([`Prepared::stand_by`], or a shard's), the record shows the delay.
     ///
-    /// A target that breaks off gives a window whose outcome says so; it is a result.
+    /// If the target fails, the result is a window whose outcome shows the failure.
     ///
     /// # Errors
-    /// When this machine refuses a socket or a wait.
+    /// Returns an error when this machine refuses a socket or a wait.
     pub fn run(
         mut self,
         start: Instant,
@@ -595,7 +598,7 @@ impl Prepared {
                 drawn_in = true;
                 recorder.cut(now_ns);
             }
-            // Asked once behind each step. What lies beyond a promise that is broken would only be a longer queue.
+            // Asked once after each step. Beyond a missed SLO there would only be a longer queue.
             if let Some(stairs) = recorder.stairs.as_ref().filter(|stairs| stairs.whole(now_ns) > climbed) {
                 climbed = stairs.whole(now_ns);
                 if now_ns < duration_ns && stairs.is_over(climbed) {
@@ -605,7 +608,7 @@ impl Prepared {
             progress.at("window", now_ns as f64 / duration_ns as f64)
         };
         std::thread::sleep(start.saturating_duration_since(Instant::now() + PROBE_AHEAD));
-        // The probe takes its time, more of it the more processes there are; no request may be due meanwhile.
+        // The probe takes time, more with more processes; no request may be due meanwhile.
         probe.start();
         let ready = Instant::now();
         let slip = if is_agreed { ready.saturating_duration_since(start) } else { Duration::ZERO };
@@ -622,7 +625,7 @@ impl Prepared {
         let generator_cpu = cpu_before.until(self.cpu());
         let end = end?;
         recorder.placed = None;
-        // What a broken target has not given by now does not come.
+        // Answers that a failed target has not sent by now will not come.
         let drain = if matches!(end, End::Broken(_)) { Duration::ZERO } else { drain };
         let consumed = self.consumers.take().map(|consumers| consumers.finish(drain));
         let seen = probe.stop();
@@ -640,7 +643,7 @@ impl Prepared {
             account.batches.iter().find(|batches| batches.source == BatchSource::Fetched).cloned();
         let mut window =
             self.window(end, recorder, account, started_unix_ms, (generator_cpu, drawn_in), seen);
-        // Only the topic knows what a client's batches were; of a topic that is shared, it knows them for all shards.
+        // Only the topic shows a client's batches. In a shared topic these are the batches of all shards.
         if let Some(batches) = read_back.filter(|_| window.shard.is_none()) {
             window.facts.acked_bytes =
                 (batches.bytes as f64 / batches.seen_share.max(f64::MIN_POSITIVE)) as u64;
@@ -652,7 +655,7 @@ impl Prepared {
         Ok(window)
     }
 
-    /// Where the window begins. Consumers have read what lies before.
+    /// Position of the window's start. Consumers have read everything before it.
     fn begin(&self, limit: Duration) -> Result<Beginning, LoadError> {
         if self.consumers.is_none() && self.engine.knows_batches() {
             return Ok(None);
@@ -664,13 +667,13 @@ impl Prepared {
         Ok(Some(from))
     }
 
-    /// CPU of everything that sends and reads, up to now.
+    /// CPU of all threads and processes that send and read, up to now.
     fn cpu(&self) -> CpuTime {
         let consumers = self.consumers.as_ref().map(Consumers::cpu).unwrap_or_default();
         self.engine.cpu().and(consumers)
     }
 
-    /// What the engine knows of the window, and the batches that it does not know.
+    /// The engine's data about the window, and the batches read from the topic if the engine does not know them.
     fn account(
         &mut self,
         recorder: &Recorder,
@@ -678,7 +681,7 @@ impl Prepared {
         progress: &mut dyn Progress,
     ) -> Account {
         let mut account = self.engine.account(recorder, &self.layout);
-        // Of a topic that is shared, one generator reads back what all of them wrote.
+        // In a shared topic, one generator reads the batches of all generators.
         let reads_back =
             !self.engine.knows_batches() && self.settings.shard.is_none_or(|shard| shard.index == 0);
         if let Some(from) = from.filter(|_| reads_back) {
@@ -727,13 +730,13 @@ impl Prepared {
             socket_bytes: account.socket_bytes,
             stalls: Some(recorder.stalls),
             steps: recorder.stairs.map(|stairs| stairs.until(end_ns)).unwrap_or_default(),
-            // For whoever looked at the target before.
+            // For findings about the target before the window.
             idle_cores: None,
             target_memory: seen.target_memory,
             throttling: seen.throttling,
             target_busy: seen.target_busy,
             warm_up: self.warmed,
-            // For whoever looked at the course of the window.
+            // For findings about the course of the window.
             compiling_share: None,
         };
         Window {
@@ -785,42 +788,42 @@ impl Prepared {
         })
     }
 
-    /// Who works for this load beside the thread that will run it.
+    /// Threads and processes that work for this load, besides the thread that will run it.
     pub fn helpers(&self) -> Helpers {
         let mut helpers = self.engine.helpers();
         helpers.threads.extend(self.consumers.as_ref().map(Consumers::thread_id));
         helpers
     }
 
-    /// The topic that the load goes to.
+    /// The topic of the load.
     pub fn topic(&self) -> &str {
         &self.layout.topic
     }
 
-    /// `host:port` of every broker of the cluster by its id, those that get none of the load included; empty where the
-    /// cluster did not tell.
+    /// `host:port` of every broker of the cluster by its id, including brokers without a part of the load; empty if the cluster did not
+    /// report it.
     pub fn brokers(&self) -> &BTreeMap<i32, String> {
         &self.environment.brokers
     }
 }
 
-/// Says of a start that it was later than agreed.
+/// Reports a start that was later than agreed.
 fn slipped(slip_ms: f64) -> Option<Event> {
     (slip_ms > SLIP_TOLD_MS).then(|| Event {
         at_s: 0.0,
         kind: EventKind::StartSlipped,
         what: format!(
-            "the window opened {slip_ms:.0} ms after the start that was agreed: the generator was not ready"
+            "the window opened {slip_ms:.0} ms after the agreed start: the generator was not ready"
         ),
     })
 }
 
-/// Length of a window; never nothing, because rates are divided by it.
+/// Length of a window. It is never zero, because rates are divided by it.
 fn length_s(recorder: &Recorder) -> f64 {
     recorder.duration_ns().max(1) as f64 / 1e9
 }
 
-/// Puts what the consumers saw into the window.
+/// Adds the consumers' measurements to the window.
 fn add_consumed(window: &mut Window, consumed: Consumed) {
     for (point, lag) in window.series.iter_mut().zip(&consumed.lag) {
         point.consumer_lag_records = Some(*lag);
@@ -884,7 +887,7 @@ mod tests {
         assert!(error.contains("record_bytes (10000) makes 1000000000 bytes for one request"), "{error}");
         let spread = Workload { sizes: Sizes::LogNormal { sigma: 0.5 }, ..load(file(), 1) };
         let error = check(&spread).unwrap_err().to_string();
-        assert!(error.contains("which have sizes of their own"), "{error}");
+        assert!(error.contains("which have their own sizes"), "{error}");
     }
 
     #[test]
@@ -895,7 +898,7 @@ mod tests {
         let topic = layout(&[&many[..]]);
         let error = fitted(plain.clone(), &topic, &mut Listener::default()).unwrap_err().to_string();
         assert!(error.contains("10000000000 bytes for a request for each of 10000 partitions"), "{error}");
-        // A client encodes nothing ahead.
+        // A client encodes no request ahead.
         let engine = Engine::Librdkafka { settings: BTreeMap::new() };
         let client = Workload { engine, records_per_batch: 1, record_bytes: 1_000_000, ..plain };
         assert_eq!(fitted(client, &topic, &mut Listener::default()).unwrap().partitions, 10_000);
@@ -911,8 +914,8 @@ mod tests {
         let uneven = layout(&[&[0, 1, 2], &[3]]);
         for (asked, layout, width, told) in [
             (2, &three, 2, None),
-            (6, &three, 2, Some("have 2 each: those with fewer than 6 (partitions_per_request)")),
-            (2, &uneven, 2, Some("have 1 to 3 each: those with fewer than 2 (partitions_per_request)")),
+            (6, &three, 2, Some("have 2 each: leaders with fewer than 6 (partitions_per_request)")),
+            (2, &uneven, 2, Some("have 1 to 3 each: leaders with fewer than 2 (partitions_per_request)")),
         ] {
             let mut listener = Listener::default();
             let fitted = fitted(wide(asked), layout, &mut listener).unwrap();
@@ -921,10 +924,10 @@ mod tests {
             assert!(told.is_none_or(|told| listener.0[0].contains(told)), "{:?}", listener.0);
         }
         let error = fitted(wide(4), &layout(&[&[0]]), &mut Listener::default()).unwrap_err().to_string();
-        assert!(error.contains("is 4, and topic `t` has no more than 1,"), "{error}");
+        assert!(error.contains("is 4, but topic `t` has only 1,"), "{error}");
     }
 
-    /// A cluster whose CreateTopics answers this code. What it was asked to delete is written down.
+    /// A cluster whose CreateTopics answers this code. It records the topics that it was asked to delete.
     fn cluster(create: i16) -> (String, Arc<Mutex<Vec<Vec<u8>>>>) {
         let deleted = Arc::new(Mutex::new(Vec::new()));
         let list = Arc::clone(&deleted);
@@ -1002,7 +1005,7 @@ mod tests {
         assert_eq!(own.addresses.len(), 2);
         own.remove().unwrap();
         assert!(was_deleted(&deleted, "left"));
-        // Nobody answers.
+        // No broker answers.
         let mut own = OwnTopic::at(&nobody, &Access::plain());
         own.name = Some("left".to_owned());
         assert!(own.remove().unwrap_err().to_string().contains(&nobody));

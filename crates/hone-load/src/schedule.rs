@@ -1,4 +1,4 @@
-//! When each request is due: pure, seeded, the same for both arms of a pair.
+//! Due time of each request: pure, seeded, equal for both arms of a pair.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use rand_core::{RngCore, SeedableRng};
 
 use crate::error::LoadError;
 
-/// Nanoseconds from the window's start at which requests are due, in order. Without end, but for a replay and for a ramp
-/// down to nothing; take what lies within the window.
+/// Nanoseconds from the window's start at which requests are due, in order. The sequence is endless, except for a replay and for a ramp
+/// down to zero; use the part that lies within the window.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     shape: Shape,
@@ -26,17 +26,17 @@ enum Shape {
     Bursts {
         every_ns: f64,
     },
-    /// Rate at the start and its change, per nanosecond.
+    /// Rate at the start, and its change, per nanosecond.
     Ramp {
         start_per_ns: f64,
         change_per_ns: f64,
     },
-    /// Rates per nanosecond, each for `step_ns`; the last one stays.
+    /// Rates per nanosecond, each for `step_ns`; the last one remains.
     Steps {
         rates_per_ns: Vec<f64>,
         step_ns: f64,
     },
-    /// Independent arrivals at a rate that rises from step to step, with nothing due in the rest behind each.
+    /// Independent arrivals at a rate that rises from step to step, with a pause after each step.
     Climb {
         gaps_ns: Vec<f64>,
         step_ns: f64,
@@ -46,8 +46,8 @@ enum Shape {
 }
 
 impl Arrivals {
-    /// The arrivals of a workload that [`crate::check`] has passed. `recorded` are the times of a replay, ns from its start
-    /// and in order; without them a replay has no arrivals.
+    /// The arrivals of a workload that [`crate::check`] has passed. `recorded` are the times of a replay, in ns from its start and in
+    /// order. A replay without them has no arrivals.
     pub fn new(workload: &Workload, recorded: Option<Arc<[u64]>>) -> Self {
         let per_ns = |requests_per_s: f64| requests_per_s / 1e9;
         let window_ns = workload.duration_s * 1e9;
@@ -86,7 +86,7 @@ impl Arrivals {
         -(1.0 - uniform).ln() * mean_ns
     }
 
-    /// The next arrival of a climb. Where a step ends before it comes, it is drawn anew at the next one: such gaps have no memory.
+    /// The next arrival of a ramp search. If a step ends before it, the gap is drawn again for the next step: such gaps have no memory.
     fn climb_ns(&mut self) -> Option<f64> {
         loop {
             let Shape::Climb { gaps_ns, step_ns, stride_ns } = &self.shape else { return None };
@@ -108,7 +108,7 @@ impl Iterator for Arrivals {
     fn next(&mut self) -> Option<u64> {
         let index = self.index as f64;
         let gap_ns = self.gap_ns;
-        // From the index, not by adding up: a sum of a million rounded gaps drifts.
+        // Computed from the index, since a sum of a million rounded gaps drifts.
         let due_ns = match &self.shape {
             Shape::Uniform => index * gap_ns,
             Shape::Poisson => {
@@ -126,12 +126,12 @@ impl Iterator for Arrivals {
     }
 }
 
-/// The highest rate of a schedule, per second; as for the workload's own rate.
+/// The highest rate of a schedule, per second; the same limit as for the workload's own rate.
 const MOST_REQUESTS_PER_S: f64 = 1e7;
-/// So many steps are a ramp.
+/// More steps than this are a ramp.
 const MOST_STEPS: usize = 1_000;
 
-/// What is wrong with the schedule of a workload.
+/// The problem with the schedule of a workload.
 pub(crate) fn check(workload: &Workload) -> Result<(), LoadError> {
     let wrong = |problem: String| Err(LoadError::Setting { name: "schedule", problem });
     match &workload.schedule {
@@ -160,28 +160,28 @@ pub(crate) fn check(workload: &Workload) -> Result<(), LoadError> {
     }
 }
 
-/// What is wrong with a climb.
+/// The problem with a ramp search.
 fn check_climb(climb: &Climb, from_requests_per_s: f64) -> Result<(), LoadError> {
-    let wrong = |problem: String| Err(LoadError::Setting { name: "climb", problem });
+    let wrong = |problem: String| Err(LoadError::Setting { name: "ramp search", problem });
     let (from, to, slo) = (from_requests_per_s, climb.to_requests_per_s, climb.slo);
     if !(to > from && to <= MOST_REQUESTS_PER_S) {
         return wrong(format!(
-            "must end above the rate where it begins, {from} requests/s, and at most at {MOST_REQUESTS_PER_S}, got {to}"
+            "must end above its start rate {from} requests/s and at most at {MOST_REQUESTS_PER_S}, got {to}"
         ));
     }
     if !(climb.growth > 1.0 && climb.rates(from).len() <= MOST_STEPS) {
         return wrong(format!(
-            "has more than {MOST_STEPS} steps from {from} to {to} requests/s: begin nearer"
+            "has more than {MOST_STEPS} steps from {from} to {to} requests/s: use a higher start rate"
         ));
     }
     if !(climb.step_s > 0.0 && climb.rest_s >= 0.0 && slo.latency_us > 0.0) {
-        return wrong("needs a promise, and steps of some length".to_owned());
+        return wrong("needs an SLO, and steps of some length".to_owned());
     }
     let fewest = from * climb.step_s;
     if !(slo.quantile > 0.0 && slo.quantile < 1.0 && fewest >= slo.samples_needed()) {
         return wrong(format!(
-            "promises {}, which needs {} requests a step, and the first step has {fewest:.0}: longer steps, a higher rate to \
-             begin with, or a promise nearer to the median",
+            "has the SLO {}, which needs {} requests per step, but the first step has {fewest:.0}: use \
+             longer steps, a higher start rate, or an SLO closer to the median",
             slo.label(),
             slo.samples_needed()
         ));
@@ -189,14 +189,14 @@ fn check_climb(climb: &Climb, from_requests_per_s: f64) -> Result<(), LoadError>
     Ok(())
 }
 
-/// When a rate that changes evenly has made `count` requests: the root of `start t + change t^2 / 2 = count`, in the form
-/// that loses no digits when the change is small. `None` where a falling rate never gets there.
+/// Time at which a linearly changing rate has produced `count` requests: the root of `start t + change t^2 / 2 = count`, in the form that
+/// loses no digits for a small change. `None` if a falling rate never gets there.
 fn ramp_ns(count: f64, start: f64, change: f64) -> Option<f64> {
     let under_root = start * start + 2.0 * change * count;
     (under_root >= 0.0).then(|| 2.0 * count / (start + under_root.sqrt()))
 }
 
-/// When rates that hold for one step each have made `count` requests.
+/// Time at which rates that each last one step have produced `count` requests.
 fn steps_ns(count: f64, rates: &[f64], step_ns: f64) -> Option<f64> {
     let mut made = 0.0;
     for (step, rate) in rates.iter().enumerate() {
@@ -209,7 +209,7 @@ fn steps_ns(count: f64, rates: &[f64], step_ns: f64) -> Option<f64> {
     None
 }
 
-/// Every so many-th arrival of the one schedule: all shards together send it whole, and none of them sends bursts.
+/// Every n-th arrival of the one schedule. All shards together send the whole schedule, and none of them sends bursts.
 pub(crate) fn part_of(arrivals: Arrivals, shard: Option<Shard>) -> impl Iterator<Item = u64> {
     let (index, of) = shard.map_or((0, 1), |shard| (shard.index as usize, shard.of.max(1) as usize));
     arrivals.skip(index).step_by(of)
@@ -298,7 +298,7 @@ pub(crate) mod tests {
         for (wrong, message) in [
             (
                 Climb { slo: hone_record::Slo { quantile: 0.99, ..slo }, ..climb },
-                "needs 1000 requests a step",
+                "needs 1000 requests per step",
             ),
             (Climb { to_requests_per_s: 1_000.0, ..climb }, "must end above"),
             (Climb { growth: 1.0001, ..climb }, "more than 1000 steps"),

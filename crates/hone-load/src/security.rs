@@ -1,7 +1,6 @@
-//! In private and under whose name: TLS and SASL towards a broker.
+//! TLS and SASL connections to a broker.
 //!
-//! [`Security`] says what is wanted and can be handed to any engine; a `Access` has read its files and opens
-//! connections by it.
+//! [`Security`] holds the options and can be passed to any engine. An `Access` has read its files and opens connections with it.
 
 mod access;
 mod login;

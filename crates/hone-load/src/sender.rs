@@ -1,4 +1,4 @@
-//! What every engine is to a window: it sends what is due and tells the recorder what became of it.
+//! The interface of every engine for a window: it sends due requests and reports their end to the recorder.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,31 +12,31 @@ use crate::engine::{End, Engine, Look};
 use crate::error::LoadError;
 use crate::recorder::Recorder;
 
-/// When the requests of a stretch are due, in nanoseconds since its start and in order.
+/// Due times of the requests of a stretch, in nanoseconds since its start and in order.
 pub(crate) type Due<'a> = &'a mut dyn Iterator<Item = u64>;
 
-/// What an engine knows of a window beside the latencies. Everything that it can't know stays empty.
+/// An engine's data about a window besides the latencies. Unknown parts stay empty.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    /// The effective batches, as far as the engine made them itself.
+    /// The effective batches, if the engine made them itself.
     pub batches: Vec<TopicBatches>,
-    /// Where the time went.
+    /// Parts of a request's time.
     pub split: Option<LatencySplit>,
     /// Produce requests on the wire.
     pub produce_requests: Option<u64>,
-    /// How the times of the answers are known.
+    /// Source of the answers' times.
     pub answer_times: Option<AnswerTimes>,
-    /// What went through the producers' sockets.
+    /// Bytes through the producers' sockets.
     pub socket_bytes: Option<SocketBytes>,
     /// Errors after which a request was sent again, by name.
     pub retries: BTreeMap<String, u64>,
-    /// What happened on the way, in order.
+    /// Incidents in order of time.
     pub events: Vec<Event>,
     /// The client, where there is one.
     pub client: Option<ClientFacts>,
 }
 
-/// Who works for a load beside the thread that runs it: the threads of a client and of the consumers, a client program.
+/// Workers of a load besides the thread that runs it: the threads of a client and of the consumers, a client program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Helpers {
     /// Kernel ids of threads of this process.
@@ -45,10 +45,10 @@ pub struct Helpers {
     pub processes: Vec<u32>,
 }
 
-/// An engine: wire, librdkafka, or a command. Schedule, recorder, outcome and record are the same for all of them.
+/// An engine: wire, librdkafka, or a command. All of them share schedule, recorder, outcome and record.
 pub(crate) trait Sender: fmt::Debug + Send {
-    /// Sends a request at each of `arrivals` and waits for the answers. With `give_up`, what is not answered a time-out
-    /// after the last arrival is given up, and the engine is of no further use.
+    /// Sends a request at each of `arrivals` and waits for the answers. With `give_up`, it gives up requests that are unanswered one
+    /// timeout after the last arrival, and the engine can't be used afterwards.
     fn run(
         &mut self,
         start: Instant,
@@ -58,24 +58,23 @@ pub(crate) trait Sender: fmt::Debug + Send {
         look: Look<'_>,
     ) -> Result<End, LoadError>;
 
-    /// A backlog of no more than this is no sign of a target that can't keep up: the requests that can be unanswered at
-    /// once.
+    /// A backlog up to this size does not mean that the target can't keep up: the largest number of unanswered requests.
     fn in_flight_limit(&self) -> u64;
 
-    /// CPU of everything that sends, up to now. Called by the thread that calls [`Sender::run`].
+    /// CPU of all senders up to now. The thread that calls [`Sender::run`] calls this, too.
     fn cpu(&self) -> CpuTime {
         CpuTime::of_this_thread()
     }
 
-    /// Threads and processes that send beside the calling thread.
+    /// Threads and processes that send besides the calling thread.
     fn helpers(&self) -> Helpers {
         Helpers::default()
     }
 
-    /// Whether [`Account::batches`] tells the effective batches. If not, they are read back from the topic.
+    /// Whether [`Account::batches`] holds the effective batches. If not, they are read from the topic.
     fn knows_batches(&self) -> bool;
 
-    /// What the engine knows of the window that it has just run.
+    /// The engine's data about the window that it has just run.
     fn account(&mut self, recorder: &Recorder, layout: &TopicLayout) -> Account;
 }
 

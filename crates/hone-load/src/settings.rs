@@ -1,41 +1,41 @@
-//! What a load needs beside its workload.
+//! Settings of a load besides its workload.
 
 use hone_record::Shard;
 
 use crate::security::Security;
 
-/// Which topic the load goes to.
+/// The topic of the load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topic {
-    /// A new one with the workload's partitions and properties, deleted after the window.
+    /// A new topic with the workload's partitions and properties, deleted after the window.
     Fresh,
-    /// As [`Topic::Fresh`], under a name that tells whose it is, so that one which a killed run left behind can be found.
+    /// Like [`Topic::Fresh`], under a name with the owner's prefix, so that a killed run's topic can be found.
     Named {
-        /// What its name begins with.
+        /// Prefix of its name.
         prefix: String,
-        /// Whether it stays.
+        /// Whether to keep it.
         keep: bool,
     },
-    /// One that is there; it stays.
+    /// An existing topic; it stays.
     Existing(String),
-    /// One that several generators share: the first of them makes it, with the workload's partitions and properties. It stays.
+    /// A topic that several generators share. The first of them creates it, with the workload's partitions and properties. It stays.
     Shared(String),
 }
 
-/// What a load needs beside the workload.
+/// Settings of a load besides the workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// `host:port` of any broker of the cluster.
     pub address: String,
     /// Name of the variant, for the record.
     pub variant: String,
-    /// What the target does before it acknowledges, for the record.
+    /// The target's work before it acknowledges, for the record.
     pub storage: String,
     /// The topic.
     pub topic: Topic,
-    /// 99th percentile of the generator's own lateness above which the run counts as failed, in microseconds.
+    /// Limit of the generator's own delay (99th percentile), in microseconds. Above it the run counts as failed.
     pub lateness_limit_us: f64,
-    /// Which part of the load this generator sends; `None` for all of it.
+    /// The shard that this generator sends; `None` for the whole load.
     pub shard: Option<Shard>,
     /// TLS and login.
     pub security: Security,

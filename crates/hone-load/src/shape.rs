@@ -1,16 +1,16 @@
 //! Walks an answer before it is decoded.
 //!
-//! The decoders of `kafka-protocol` reserve memory for as many elements as an array says it has. Twelve bytes can ask for
-//! hundreds of gigabytes that way, which ends the process. So an answer is walked by its shape first: every length is held
-//! against the bytes that are there, and nothing is reserved.
+//! The decoders of `kafka-protocol` reserve memory for as many elements as an array states. Twelve bytes can thus request hundreds of
+//! gigabytes, which ends the process. So this code first walks an answer by its shape: it compares every length with the available bytes,
+//! and reserves nothing.
 
 use hone_kafka::{Reader, WireError};
 use kafka_protocol::messages::ApiKey;
 
-/// What follows what in an answer.
+/// The next element in an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Part {
-    /// So many bytes.
+    /// This many bytes.
     Fixed(usize),
     /// 16-bit length, or -1 for null.
     Text,
@@ -67,7 +67,7 @@ const OFFSET_FETCH_5: &[Part] =
 const OFFSET_COMMIT_5: &[Part] = &[Fixed(4), Array(&[Text, Array(&[Fixed(4 + 2)])])];
 const DELETE_GROUPS_1: &[Part] = &[Fixed(4), Array(&[Text, Fixed(2)])];
 const REPLICAS: Part = CompactArray(&[Fixed(4 + 8), Tags(&[])]);
-/// The first answer whose header has tagged fields.
+/// The first version whose answer header has tagged fields.
 const DESCRIBE_QUORUM_0: &[Part] = &[
     Tags(&[]),
     Fixed(2),
@@ -106,17 +106,17 @@ fn shape_of(key: ApiKey, version: i16) -> Option<&'static [Part]> {
     KNOWN.iter().find(|known| (known.0, known.1) == (key, version)).map(|known| known.2)
 }
 
-/// The tagged fields of a header, which an answer of a flexible version begins with: skipped, since none is known.
+/// The tagged fields of a header, with which an answer of a flexible version begins. They are skipped, since none is known.
 pub(crate) fn skip_header_tags(answer: &[u8]) -> Result<usize, WireError> {
     let mut reader = Reader::new(answer);
     reader.skip_tags("the header's tags")?;
     Ok(answer.len() - reader.rest().len())
 }
 
-/// Whether every length in an answer (behind its correlation id) fits what is there. Gives the version that the answer is
-/// written in, which is the one to decode.
+/// Checks that every length in an answer (after its correlation id) fits the available bytes. Returns the version of the answer, which is
+/// the one to decode.
 pub(crate) fn check(key: ApiKey, version: i16, answer: &[u8]) -> Result<i16, String> {
-    // An older broker answers an ApiVersions request that it does not know in version 0, with an error code.
+    // An older broker answers an unknown ApiVersions request in version 0, with an error code.
     let refused = key == ApiKey::ApiVersions && answer.starts_with(&[0, 35]);
     let version = if refused { 0 } else { version };
     let shape =
@@ -181,7 +181,7 @@ mod tests {
     fn twelve_bytes_that_ask_for_gigabytes_are_refused() {
         let answer = [0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
         let problem = check(ApiKey::Metadata, 7, &answer).unwrap_err();
-        assert!(problem.contains("an array has the length 2147483647"), "{problem}");
+        assert!(problem.contains("an array has the invalid length 2147483647"), "{problem}");
         // A tag that says that its array is long.
         let mut answer = vec![0, 0, 1, 0, 0, 0, 0, 1, 0, 5];
         answer.extend([0xff, 0xff, 0xff, 0xff, 0x0f]);

@@ -6,14 +6,14 @@ use rand_core::{RngCore, SeedableRng};
 
 use crate::error::LoadError;
 
-/// Largest value that is made.
+/// Largest generated value.
 pub(crate) const MOST_BYTES: u32 = 64 << 20;
-/// With this one value in twenty is a hundred times the median; wider is another load on every run.
+/// With this, one value in twenty is a hundred times the median. A wider distribution would be a different load on every run.
 const WIDEST_SIGMA: f64 = 3.0;
-/// Sizes draw from a stream of their own, so that they do not hang on what the values hold.
+/// Sizes draw from a stream of their own, so that they do not depend on the values' contents.
 const SIZE_STREAM: u64 = 2;
 
-/// An endless supply of sizes.
+/// An endless sequence of sizes.
 #[derive(Debug, Clone)]
 pub(crate) struct SizeSource {
     random: ChaCha8Rng,
@@ -53,7 +53,7 @@ impl SizeSource {
     }
 }
 
-/// What is wrong with the sizes of a workload.
+/// The problem with the sizes of a workload.
 pub(crate) fn check(sizes: Sizes, mean_bytes: u32) -> Result<(), LoadError> {
     let wrong = |problem: String| Err(LoadError::Setting { name: "sizes", problem });
     match sizes {
@@ -77,7 +77,7 @@ pub(crate) fn check(sizes: Sizes, mean_bytes: u32) -> Result<(), LoadError> {
     }
 }
 
-/// The mean of evenly spread sizes, rounded up: the `record_bytes` of such a workload.
+/// Mean of uniformly distributed sizes, rounded up: the `record_bytes` of such a workload.
 pub fn mean_of(least_bytes: u32, most_bytes: u32) -> u32 {
     least_bytes / 2 + most_bytes / 2 + (least_bytes % 2 + most_bytes % 2).div_ceil(2)
 }

@@ -1,4 +1,4 @@
-//! Does a rebuilt broker still do its work? Produce, read back, compare byte for byte.
+//! Whether a rebuilt broker still works: produce, read back, compare byte for byte.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::frames::{Request, codec_of, encoding};
 use crate::payload::Values;
 use crate::security::Access;
 
-/// What one batch may unpack to.
+/// Size limit of one decompressed batch.
 const UNPACK_LIMIT_BYTES: usize = 256 << 20;
-/// A broker that makes no progress over so many reads has lost something.
+/// A broker without progress over this many reads has lost data.
 const READS_WITHOUT_PROGRESS: u32 = 20;
 
-/// Writes `batches` batches of the workload to each partition of a new topic, one at a time, reads everything back and
-/// compares every value with what was sent. A difference is a result, not an error.
+/// Writes `batches` batches of the workload to each partition of a new topic, one at a time. Then reads everything back and compares every
+/// value with the one that was sent. A difference is a result, not an error.
 ///
 /// # Errors
-/// When the broker can't be reached, refuses or answers garbage.
+/// Returns an error when the broker can't be reached, refuses or sends invalid answers.
 pub fn smoke_test(address: &str, workload: &Workload, batches: u32) -> Result<SmokeTest, LoadError> {
     let mut admin = Admin::connect(address)?;
     let topic = format!("hone-smoke-{}", std::process::id());
@@ -104,7 +104,7 @@ fn read_back(
         }
         if stuck == READS_WITHOUT_PROGRESS {
             let lost = format!(
-                "{topic}/{partition}: {} records were acknowledged, {offset} can be read",
+                "{topic}/{partition}: {} records were acknowledged, but only {offset} can be read",
                 sent.len()
             );
             return Ok(Some(lost));
@@ -113,8 +113,8 @@ fn read_back(
     Ok(None)
 }
 
-/// Compares a record set with what was sent, from `from` on; answers the next offset. A torn batch at the end is what
-/// Fetch allows.
+/// Compares a record set with the records that were sent, beginning at `from`; returns the next offset. Fetch may return a torn batch at
+/// the end.
 fn compare(record_set: &[u8], from: i64, sent: &[Vec<u8>]) -> Result<i64, String> {
     let mut next = from;
     for found in batches(record_set) {
@@ -130,11 +130,11 @@ fn compare(record_set: &[u8], from: i64, sent: &[Vec<u8>]) -> Result<i64, String
                 continue;
             }
             if offset != next {
-                return Err(format!("offset {offset} came where {next} was due"));
+                return Err(format!("got offset {offset}, expected {next}"));
             }
             let wanted = usize::try_from(offset).ok().and_then(|index| sent.get(index));
             if record.value != wanted.map(Vec::as_slice) {
-                return Err(format!("the value at offset {offset} is not what was sent"));
+                return Err(format!("the value at offset {offset} differs from the value that was sent"));
             }
             next += 1;
         }

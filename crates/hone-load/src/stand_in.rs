@@ -1,13 +1,14 @@
-//! A broker for tests: takes frames, and answers them by a function.
+//! A broker for tests: it takes frames, and answers them by a function.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// What a frame without its length (the API key in the second byte) is answered with, behind its correlation id. Also hears the own port.
+/// The answer, after the correlation id, to a frame without its length (the API key is in the second byte). The function also gets the
+/// stand-in's port.
 type Answer = dyn Fn(u16, Vec<u8>) -> Vec<u8> + Send + Sync;
 
-/// Serves any number of connections on loopback for the rest of the process. Answers the port.
+/// Serves any number of connections on loopback for the rest of the process. Returns the port.
 pub(crate) fn serve(answer: impl Fn(u16, Vec<u8>) -> Vec<u8> + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -28,7 +29,7 @@ fn speak(mut stream: TcpStream, port: u16, answer: &Answer) {
         stream.read_exact(&mut body).unwrap();
         let correlation_id = body[4..8].to_vec();
         let all = [correlation_id, answer(port, body)].concat();
-        // In one write: two would wait for each other's acknowledgement.
+        // Uses one write, since two would wait for each other's acknowledgement.
         stream.write_all(&[&(all.len() as u32).to_be_bytes()[..], &all].concat()).unwrap();
     }
 }

@@ -1,8 +1,8 @@
-//! Did the window mean anything? Pure.
+//! Whether a window's results are meaningful. The code is pure.
 
 use hone_record::Outcome;
 
-/// What the engine saw of a window, as far as its outcome hangs on it.
+/// The engine's data about a window that determines its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WindowLoad {
     /// Requests due but not acknowledged, at the ends of [`SLOTS`] equal parts of the window.
@@ -13,30 +13,30 @@ pub(crate) struct WindowLoad {
     pub requests_per_s: f64,
     /// Most requests that may be unanswered at once.
     pub in_flight_limit: u64,
-    /// 99th percentile of the time from due to taken up: the generator's own lateness.
+    /// 99th percentile of the time from due until handled: the generator's own delay.
     pub own_lateness_us_p99: f64,
-    /// Where that stops to be a measurement.
+    /// Limit of this delay for a valid measurement.
     pub lateness_limit_us: f64,
 }
 
-/// A target that is so far behind and only falls back does not keep up, however long the window was.
+/// A target that is this far behind and only falls back does not keep up, for any length of the window.
 const BEHIND_S: f64 = 1.0;
 
 /// Parts of a window at whose ends the backlog is judged.
 pub(crate) const SLOTS: usize = 40;
-/// Fewer tell nothing.
+/// Fewer parts are not enough for a judgement.
 const LEAST_SLOTS: usize = 8;
-/// Between the first notes of a backlog.
+/// First interval between notes of a backlog.
 const FIRST_EVERY_NS: u64 = 1_000_000;
-/// So many notes are thinned out to half.
+/// At this number of notes, every other one is dropped.
 const MOST_NOTES: usize = 8 * SLOTS;
 
-/// The backlog of a window of which nobody knows yet where it ends: noted so often that one of some milliseconds can be
-/// judged, and the more seldom the longer it lasts, so that a day has no more notes than a minute.
+/// The backlog of a window whose end is still unknown. Notes are frequent enough to judge a window of some milliseconds, and become rarer
+/// over time, so that a day has no more notes than a minute.
 #[derive(Debug)]
 pub(crate) struct Backlog {
     every_ns: u64,
-    /// At every multiple of it.
+    /// A note is made at every multiple of this.
     notes: Vec<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Default for Backlog {
 }
 
 impl Backlog {
-    /// The backlog at that time, which is the one since the last note, too.
+    /// Stores the backlog at this time, which was the backlog since the last note, too.
     pub(crate) fn note(&mut self, now_ns: u64, requests: u64) {
         while now_ns / self.every_ns > self.notes.len() as u64 {
             self.notes.push(requests);
@@ -62,8 +62,8 @@ impl Backlog {
         }
     }
 
-    /// The backlog at the ends of [`SLOTS`] equal parts of a window that ended then, and at its end; fewer parts where there
-    /// are fewer notes.
+    /// The backlog at the ends of [`SLOTS`] equal parts of a window that ended at this time, and at its end. With fewer notes there are
+    /// fewer parts.
     pub(crate) fn slots(&self, end_ns: u64, left: u64) -> Vec<u64> {
         let within = usize::try_from(end_ns / self.every_ns).unwrap_or(usize::MAX).min(self.notes.len());
         let slots = within.min(SLOTS);
@@ -74,7 +74,7 @@ impl Backlog {
 
 /// The outcome of a window that ran to its end.
 ///
-/// Lateness first: a generator that is late makes a backlog of its own, and the target must not be blamed for it.
+/// The generator's delay comes first: a generator that falls behind causes its own backlog, and that must not count against the target.
 pub(crate) fn outcome(seen: &WindowLoad) -> Outcome {
     if seen.own_lateness_us_p99 > seen.lateness_limit_us {
         return Outcome::GeneratorLate {
@@ -85,7 +85,8 @@ pub(crate) fn outcome(seen: &WindowLoad) -> Outcome {
     if seen.backlog.len() < LEAST_SLOTS {
         return Outcome::Failed {
             reason:
-                "the window was over after some milliseconds: too short to tell whether the target keeps up"
+                "the window ended after some milliseconds, which is too short to judge whether the target \
+                 keeps up"
                     .to_owned(),
         };
     }
@@ -95,10 +96,10 @@ pub(crate) fn outcome(seen: &WindowLoad) -> Outcome {
     Outcome::Steady
 }
 
-/// The backlog only grew: every point of the last quarter lies above every point of the first half, and what is left at the
-/// end is more than one in-flight limit and more than 1 % of the window, or more than [`BEHIND_S`] of the load: in a long window
-/// 1 % is minutes. A stall that the target works off does not
-/// count, nor does one that began in the last quarter: its requests are in the percentiles at full length.
+/// Whether the backlog only grew: every point of the last quarter lies above every point of the first half. In addition, the backlog at the
+/// end exceeds one in-flight limit and 1 % of the window, or [`BEHIND_S`] of the load, since in a long window 1 % is minutes. A stall that
+/// the target recovers from does not count. Nor does a stall that began in the last quarter: its requests are in the percentiles at full
+/// length.
 fn only_grows(seen: &WindowLoad) -> bool {
     let slots = seen.backlog.len();
     let early = seen.backlog[..slots / 2].iter().max();
@@ -199,7 +200,7 @@ mod tests {
             let wanted_ms = (slot as u64 + 1) * 3_600_000 / SLOTS as u64;
             assert!(at_ms.abs_diff(wanted_ms) < 30_000, "slot {slot}: {at_ms} ms for {wanted_ms}");
         }
-        // Nobody was awake for it: the notes since the last one are what is found.
+        // The thread slept through it, so the notes since the last one count.
         let mut asleep = Backlog::default();
         asleep.note(86_400_000_000_000, 3);
         assert!(asleep.notes.iter().all(|note| *note == 3) && asleep.notes.len() >= MOST_NOTES / 2 - 1);

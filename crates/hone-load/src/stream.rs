@@ -1,4 +1,4 @@
-//! Bytes to and from a broker, in plain or inside TLS, blocking or not.
+//! Byte stream to and from a broker, with or without TLS, blocking or not.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -9,9 +9,9 @@ use rustls::ClientConnection;
 
 use crate::clock::{peek_timed, receive_timed};
 
-/// What one read of ciphertext takes at most: a TLS record of the largest size and a bit.
+/// Largest read of ciphertext: slightly more than the largest TLS record.
 const CIPHER_BYTES: usize = 17 << 10;
-/// Ciphertext that waits for the socket at most.
+/// Largest amount of ciphertext that waits for the socket.
 const UNSENT_BYTES: usize = 256 << 10;
 /// Type, version, length.
 const RECORD_HEAD_BYTES: usize = 5;
@@ -40,7 +40,7 @@ impl TlsStream {
         Self { socket, session, cipher: vec![0; CIPHER_BYTES], records: Records::default(), stamp: None }
     }
 
-    /// Shakes hands, on a blocking socket.
+    /// Does the TLS handshake on a blocking socket.
     pub(crate) fn shake_hands(&mut self) -> io::Result<()> {
         while self.session.is_handshaking() {
             self.session.complete_io(&mut self.socket)?;
@@ -48,7 +48,7 @@ impl TlsStream {
         Ok(())
     }
 
-    /// Hands ciphertext to the socket until it takes no more.
+    /// Passes ciphertext to the socket until it takes no more.
     fn push(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut self.socket) {
@@ -61,7 +61,7 @@ impl TlsStream {
         Ok(())
     }
 
-    /// Reads ciphertext up to the end of a record, as far as that is known, so that the kernel's time is its own.
+    /// Reads ciphertext up to the end of a record, if the end is known, so that the kernel's time is the time of this record.
     fn pull(&mut self) -> io::Result<bool> {
         let most = self.records.to_read().min(self.cipher.len());
         let (count, stamp) = receive_timed(self.socket.as_raw_fd(), &mut self.cipher[..most])?;
@@ -103,7 +103,7 @@ impl Stream {
         self.socket().as_raw_fd()
     }
 
-    /// Bytes that were taken and have not reached the socket.
+    /// Bytes that were accepted and have not reached the socket.
     pub(crate) fn has_unsent(&self) -> bool {
         match self {
             Self::Plain(_) => false,
@@ -111,7 +111,7 @@ impl Stream {
         }
     }
 
-    /// Pushes what was taken and has not reached the socket.
+    /// Writes accepted bytes to the socket.
     pub(crate) fn push(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
@@ -119,7 +119,7 @@ impl Stream {
         }
     }
 
-    /// Takes as many bytes as there is room for, on a socket that does not block.
+    /// Accepts as many bytes as there is room for, on a socket that does not block.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.write(bytes),
@@ -131,7 +131,7 @@ impl Stream {
         }
     }
 
-    /// Looks at what there is without taking it. Inside TLS there is nothing to be seen.
+    /// Reads the available bytes without removing them. With TLS there are none to see.
     pub(crate) fn peek(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
         match self {
             Self::Plain(socket) => peek_timed(socket.as_raw_fd(), buffer),
@@ -139,7 +139,7 @@ impl Stream {
         }
     }
 
-    /// Reads what there is, with the kernel's time of its arrival if it knows.
+    /// Reads the available bytes, with the kernel's time of their arrival if it is known.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
         match self {
             Self::Plain(socket) => receive_timed(socket.as_raw_fd(), buffer),
@@ -148,7 +148,7 @@ impl Stream {
     }
 }
 
-/// On a blocking socket.
+/// For a blocking socket.
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -184,7 +184,7 @@ struct Records {
 }
 
 impl Records {
-    /// Bytes up to the end of the record that is being read, or of one as long as the last one.
+    /// Bytes up to the end of the current record, or of a record as long as the last one.
     fn to_read(&self) -> usize {
         if self.body_left > 0 {
             return self.body_left;

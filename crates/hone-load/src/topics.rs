@@ -1,7 +1,8 @@
-//! Topics of a cluster as they lie there: which there are, which offsets a time has, and the record sets between two offsets, handed over as
-//! they came. Reading needs the right to read, and nothing else.
+//! Topics of a cluster: their names, the offsets at a time, and the record sets between two offsets, passed on as they arrive. It needs
+//! only the right to read.
 //!
-//! A leader that moves, a partition that is cut off at its beginning and a topic that goes while it is read are told, and the rest goes on.
+//! If a leader moves, a partition's beginning is deleted, or a topic disappears while it is read, the result reports it and the rest
+//! continues.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,18 +18,18 @@ use crate::fetch::{FetchSize, FetchedPartition, fetch_request, offsets_request, 
 use crate::readback::passes;
 use crate::security::{Access, Security};
 
-/// An answer of megabytes by a busy broker.
+/// Time limit for an answer of megabytes from a busy broker.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// Elections take seconds; a partition that can't be read for longer is told and left.
+/// Elections take seconds. A partition that can't be read for longer is reported and left out.
 const PATIENCE: Duration = Duration::from_secs(15);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// In one answer, of all partitions. Where more is asked for, brokers answer with less.
+/// Largest answer, over all partitions. Brokers answer larger requests with less.
 const ANSWER_BYTES: i32 = 8 << 20;
 const PARTITION_BYTES: i32 = 2 << 20;
 const LEAST_BYTES: i32 = 16 << 10;
-/// As long as a broker waits for the first byte, which is there.
+/// The broker's wait for the first byte. The data exists, so it need not wait.
 const WAIT_MS: i32 = 500;
-/// Answers without a batch from an offset on that has some, where it was asked for first.
+/// Number of answers without a batch from an offset that has some, when it was requested first.
 const EMPTY_ANSWERS: u32 = 3;
 const OFFSET_OUT_OF_RANGE: i16 = 1;
 
@@ -37,27 +38,27 @@ pub type Offsets = BTreeMap<i32, i64>;
 /// Why a partition's leader does not answer for it.
 pub type Silent = BTreeMap<i32, String>;
 
-/// Offsets of a partition that are to be read.
+/// Offsets of a partition to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
     /// Partition.
     pub partition: i32,
     /// The first offset.
     pub from: i64,
-    /// Behind the last one.
+    /// Offset after the last one.
     pub to: i64,
 }
 
-/// A piece of a partition as it came.
+/// A piece of a partition as it arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Portion<'a> {
     /// Partition.
     pub partition: i32,
-    /// The offset that was asked for; the first batch may begin before it.
+    /// The requested offset; the first batch may begin before it.
     pub from: i64,
-    /// Behind the last offset that is wanted; later batches may follow.
+    /// Offset after the last wanted one; later batches may follow.
     pub to: i64,
-    /// Whole batches; the last one may be torn.
+    /// Whole batches; only the last one may be torn.
     pub record_set: &'a [u8],
 }
 
@@ -66,35 +67,35 @@ pub struct Portion<'a> {
 pub struct Lost {
     /// Partition.
     pub partition: i32,
-    /// From this offset on.
+    /// First missing offset.
     pub from: i64,
-    /// Offsets that are missing.
+    /// Number of missing offsets.
     pub offsets: u64,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// How a reading ended.
+/// The end of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadingEnd {
-    /// All was read that could be.
+    /// Everything readable was read.
     Whole,
-    /// So many bytes were not to be exceeded.
+    /// The byte limit was reached.
     Bytes,
-    /// The time was over.
+    /// The time limit was reached.
     Time,
-    /// Who reads wanted no more.
+    /// The caller stopped it.
     Stopped,
 }
 
-/// What a reading came to.
+/// Result of a reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     /// Bytes of record sets.
     pub bytes: u64,
-    /// How it ended.
+    /// Its end.
     pub end: ReadingEnd,
-    /// What is missing of it, but for what lies behind its end.
+    /// Missing parts, except offsets after its end.
     pub lost: Vec<Lost>,
 }
 
@@ -107,10 +108,10 @@ pub struct Topics {
 }
 
 impl Topics {
-    /// Connects to one broker of the cluster, `host:port`, or to the first of several that answers; the others are found.
+    /// Connects to one broker of the cluster, `host:port`, or to the first of several that answers, and finds the others.
     ///
     /// # Errors
-    /// When nobody listens there, a file can't be used, or one of both sides does not let the other in.
+    /// Returns an error when no broker listens there, a file can't be used, or one side rejects the other.
     pub fn enter(address: &str, security: &Security) -> Result<Self, LoadError> {
         let address = canary::reachable(address, security)?;
         let access = Access::new(security)?;
@@ -118,36 +119,36 @@ impl Topics {
         Ok(Self { seed: address.clone(), access, lines: BTreeMap::from([(address, first)]) })
     }
 
-    /// All topics that may be seen, by name.
+    /// All topics that this user may see, by name.
     ///
     /// # Errors
-    /// When the broker goes away.
+    /// Returns an error when the connection breaks.
     pub fn list(&mut self) -> Result<Vec<Listed>, LoadError> {
         let seed = self.seed.clone();
         self.line(&seed)?.topics()
     }
 
-    /// Where a topic's partitions are led, and those that nobody leads.
+    /// The leaders of a topic's partitions, and the partitions without a leader.
     ///
     /// # Errors
-    /// When the cluster has no such topic, or none that may be read.
+    /// Returns an error when the cluster has no such topic, or it may not be read.
     pub fn layout(&mut self, topic: &str) -> Result<(TopicLayout, Vec<i32>), LoadError> {
         let seed = self.seed.clone();
         match self.topic_now(topic)? {
             TopicNow::Led { layout, leaderless } => Ok((layout, leaderless)),
             TopicNow::Unknown(error) => Err(LoadError::Refused {
                 address: seed,
-                what: format!("to tell of topic `{topic}`"),
+                what: format!("to describe topic `{topic}`"),
                 error,
                 message: String::new(),
             }),
         }
     }
 
-    /// The offset that a place has, by partition; partitions whose leader does not answer for them are left out with the reason.
+    /// The offset of a position, by partition. Partitions whose leader does not answer for them are left out with the reason.
     ///
     /// # Errors
-    /// When an answer is not Kafka's protocol.
+    /// Returns an error when an answer is not Kafka's protocol.
     pub fn offsets(&mut self, layout: &TopicLayout, at: At) -> Result<(Offsets, Silent), LoadError> {
         let (mut found, mut missing) = (BTreeMap::new(), BTreeMap::new());
         for (address, partitions) in &layout.leaders {
@@ -182,11 +183,11 @@ impl Topics {
         parse_ends(&answer).map_err(|error| self.garbage(address, what, &error.to_string()))
     }
 
-    /// Reads stretches of a topic, turn by turn from all its partitions. `each` takes what came and answers with the offset behind the last
-    /// whole batch of it, if it had one; `go_on` is asked between two answers.
+    /// Reads parts of a topic, in turns from all its partitions. `each` takes the data and returns the offset after its last whole batch,
+    /// if it had one. `go_on` is asked between two answers.
     ///
     /// # Errors
-    /// When an answer is not Kafka's protocol, or the topic may not be read.
+    /// Returns an error when an answer is not Kafka's protocol, or the topic may not be read.
     pub fn read(
         &mut self,
         layout: &TopicLayout,
@@ -242,7 +243,7 @@ impl Topics {
                 course.trouble(&wanted, error_name(head.error_code));
                 is_lost = true;
             }
-            // Only the one that was asked for first gets a batch whatever its size is, and room for it.
+            // Only the partition that was requested first gets a batch of any size, and room for it.
             let first = wanted.first().map(|(partition, _)| *partition);
             for found in told {
                 is_lost |= course.take(&found, first == Some(found.partition), each) == Taken::Elsewhere;
@@ -266,7 +267,7 @@ impl Topics {
         self.exchange(address, &fetch_request(1, topic, wanted, bytes), "Fetch v11")
     }
 
-    /// Retention may have taken the beginning of what was to be read.
+    /// Retention may have deleted the beginning of the requested data.
     fn mend_beginnings(&mut self, course: &mut Course) -> Result<(), LoadError> {
         if course.out_of_range.is_empty() {
             return Ok(());
@@ -278,7 +279,7 @@ impl Topics {
         Ok(())
     }
 
-    /// Leaders move; a topic may be gone.
+    /// Leaders move, and a topic may disappear.
     fn find_anew(&mut self, course: &mut Course) -> Result<(), LoadError> {
         std::thread::sleep(ASK_AGAIN_AFTER);
         match self.topic_now(&course.layout.topic.clone()) {
@@ -291,7 +292,7 @@ impl Topics {
         Ok(())
     }
 
-    /// By any broker that answers.
+    /// Asks any broker that answers.
     fn topic_now(&mut self, topic: &str) -> Result<TopicNow, LoadError> {
         let known: Vec<String> =
             std::iter::once(self.seed.clone()).chain(self.lines.keys().cloned()).collect();
@@ -315,7 +316,7 @@ impl Topics {
         }
     }
 
-    /// A line that broke is opened anew the next time.
+    /// A broken connection is replaced the next time.
     fn exchange(&mut self, address: &str, frame: &[u8], what: &str) -> Result<bytes::Bytes, LoadError> {
         let answer = self.line(address)?.exchange(frame, what);
         if answer.is_err() {
@@ -329,16 +330,16 @@ impl Topics {
     }
 }
 
-/// How far a reading may go.
+/// Limits of a reading.
 #[derive(Clone, Copy)]
 pub struct ReadLimits<'a> {
-    /// Bytes of record sets; what comes in one answer may lie above.
+    /// Bytes of record sets; one answer may exceed it.
     pub bytes: u64,
-    /// About so many bytes an offset takes, where that is known: then no more is fetched than is wanted.
+    /// Approximate bytes per offset, if known. With it, the reading fetches no more than it needs.
     pub offset_bytes: Option<f64>,
-    /// When to end.
+    /// The time limit.
     pub until: Instant,
-    /// Whether to go on.
+    /// Asks whether to continue.
     pub go_on: &'a dyn Fn() -> bool,
 }
 
@@ -348,7 +349,7 @@ impl std::fmt::Debug for ReadLimits<'_> {
     }
 }
 
-/// Whether another broker, or the same one a moment later, may do better.
+/// Whether another broker, or the same one a moment later, may succeed.
 fn is_of_the_way(error: &LoadError) -> bool {
     matches!(
         error,
@@ -359,16 +360,16 @@ fn is_of_the_way(error: &LoadError) -> bool {
     )
 }
 
-/// What became of a partition's part of an answer.
+/// Result of a partition's part of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
-    /// It is done, or goes on.
+    /// The partition is done, or continues.
     Here,
     /// Another broker may lead it by now.
     Elsewhere,
 }
 
-/// Where one partition stands.
+/// State of one partition.
 #[derive(Debug)]
 struct PartitionRead {
     next: i64,
@@ -377,7 +378,7 @@ struct PartitionRead {
     trouble: Option<(Instant, String)>,
 }
 
-/// Where a reading stands.
+/// State of a reading.
 #[derive(Debug)]
 struct Course {
     layout: TopicLayout,
@@ -418,11 +419,11 @@ impl Course {
             .filter(|(partition, _)| !led.contains(partition))
             .map(|(partition, part)| (*partition, part.next))
             .collect();
-        self.trouble(&alone, "it has no leader");
+        self.trouble(&alone, "the partition has no leader");
         !alone.is_empty()
     }
 
-    /// What to ask of each leader. Answers are filled in the order of the question, so the order turns.
+    /// The requests to each leader. Answers are filled in the order of the request, so the order rotates.
     fn turn(&self) -> Vec<(String, Vec<(i32, i64)>)> {
         let of_leader = |(address, led): &(String, Vec<i32>)| {
             let mut wanted: Vec<(i32, i64)> = led
@@ -438,10 +439,10 @@ impl Course {
         self.layout.leaders.iter().map(of_leader).filter(|(_, wanted)| !wanted.is_empty()).collect()
     }
 
-    /// How much to ask for: no more than the budget, and not much more than lies there.
+    /// Number of bytes to request: at most the budget, and not much more than exists.
     fn wanted_bytes(&self, wanted: &[(i32, i64)], limits: &ReadLimits<'_>) -> FetchSize {
         let left = limits.bytes.saturating_sub(self.bytes);
-        // The least is for the headers of some batches; brokers send the first one whole whatever its size is.
+        // The minimum is for the headers of some batches. Brokers send the first batch whole, whatever its size.
         let bytes = i32::try_from(left).unwrap_or(ANSWER_BYTES).clamp(LEAST_BYTES, ANSWER_BYTES);
         let longest = wanted.iter().filter_map(|(partition, next)| {
             self.partitions.get(partition).map(|part| part.to.abs_diff(*next))
@@ -449,7 +450,7 @@ impl Course {
         let longest = longest.max().unwrap_or(0) as f64;
         let of_partition = limits.offset_bytes.map_or(PARTITION_BYTES, |each| {
             let room = 1.2 * each * longest;
-            // Above what fits into an answer it does not matter.
+            // Sizes above an answer's limit do not matter.
             (room.min(f64::from(PARTITION_BYTES)) as i32).max(LEAST_BYTES)
         });
         FetchSize { wait_ms: WAIT_MS, bytes, partition_bytes: of_partition.min(bytes) }
@@ -501,24 +502,28 @@ impl Course {
                     self.partitions.remove(&found.partition);
                 }
             }
-            // An answer that is full, or a batch larger than its part, leaves nothing for the others.
+            // A full answer, or a batch larger than its part, leaves no room for the others.
             None if !is_first => {}
             None => {
                 part.empty_answers += 1;
                 if part.empty_answers >= EMPTY_ANSWERS {
-                    self.lose(found.partition, "the broker gives no whole batch from there on".to_owned());
+                    self.lose(
+                        found.partition,
+                        "the broker returns no whole batch from this offset".to_owned(),
+                    );
                 }
             }
         }
     }
 
-    /// What is missing before the log's beginning is lost, and the rest is read.
+    /// Offsets before the log's beginning are lost, and the rest is read.
     fn begins_at(&mut self, partition: i32, earliest: Option<i64>) {
         let Some(part) = self.partitions.get_mut(&partition) else { return };
         let Some(earliest) = earliest.filter(|earliest| *earliest > part.next) else {
             self.lose(
                 partition,
-                "the log has no such offset any more (was it cut off, or made anew?)".to_owned(),
+                "the log no longer has this offset (it was truncated, or the topic was created again)"
+                    .to_owned(),
             );
             return;
         };
@@ -529,7 +534,7 @@ impl Course {
             partition,
             from,
             offsets: until.abs_diff(from),
-            why: "retention took it while it was read".to_owned(),
+            why: "retention deleted it during the reading".to_owned(),
         });
         if is_done {
             self.partitions.remove(&partition);
@@ -727,7 +732,7 @@ mod tests {
 
     #[test]
     fn a_broker_that_fills_its_answer_from_the_first_partition_leaves_none_out() {
-        // Whoever stands behind the first one gets nothing, as where a batch is larger than an answer.
+        // Only the first partition gets data, as with a batch larger than an answer.
         let port = serve(|port, body| {
             let mut answer = Vec::new();
             if body[1] == 1 {
@@ -798,10 +803,10 @@ mod tests {
         let [lost] = &reading.lost[..] else { panic!("{reading:?}") };
         assert_eq!((lost.partition, lost.from, lost.offsets), (0, 0, 350), "{lost:?}");
         assert!(all_of(&seen[&1]) && seen[&0].first() == Some(&350), "{seen:?}");
-        // One that was made anew is shorter than what was asked for.
+        // A topic that was created again is shorter than the requested range.
         let (reading, _) = read(&broker(0, |_, _, _| OFFSET_OUT_OF_RANGE), unlimited());
         assert_eq!((reading.end, reading.lost.len()), (ReadingEnd::Whole, 2));
-        assert!(reading.lost[0].why.contains("made anew"), "{reading:?}");
+        assert!(reading.lost[0].why.contains("created again"), "{reading:?}");
     }
 
     #[test]

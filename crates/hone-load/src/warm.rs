@@ -1,26 +1,26 @@
-//! Whether a target has become warm: a stated test over slices of the warm-up.
+//! Whether a target is warm: a defined test over slices of the warm-up.
 //!
 //! A cold target interprets code that it will compile, and fills its caches and pools. So its CPU per request and its latency fall from
 //! slice to slice. The warm-up continues until both stop falling and the just-in-time compiler is nearly idle.
 
 use hone_record::{WarmUp, WarmUpEnd};
 
-/// What the target's processes have used up to now.
+/// CPU that the target's processes have used up to now.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Effort {
     /// CPU time.
     pub cpu_s: f64,
-    /// Of it by threads that compile the program while it runs; `None` where it has none.
+    /// The part of it in threads that compile the program while it runs; `None` without such threads.
     pub compiling_s: Option<f64>,
 }
 
-/// Looks at the target of a load.
+/// Measures the target of a load.
 pub trait Target {
-    /// What it has used up to now; `None` when its processes are not known.
+    /// CPU used up to now; `None` if the processes are unknown.
     fn effort(&mut self) -> Option<Effort>;
 }
 
-/// A target that nobody can look at: its latency alone tells.
+/// A target whose CPU is unknown. Its latency alone decides.
 #[derive(Debug, Clone, Copy)]
 pub struct Unseen;
 
@@ -30,13 +30,13 @@ impl Target for Unseen {
     }
 }
 
-/// A part of the warm-up.
+/// A slice of the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Slice {
     pub(crate) requests: u64,
     pub(crate) took_s: f64,
     pub(crate) used: Option<Effort>,
-    /// Median from sending to the answer, in microseconds.
+    /// Median latency from sending to the answer, in microseconds.
     pub(crate) latency_us_p50: Option<f64>,
 }
 
@@ -45,43 +45,43 @@ impl Slice {
         Some(self.used?.cpu_s * 1e6 / self.requests.max(1) as f64)
     }
 
-    /// Share of its CPU that went into compiling.
+    /// Share of its CPU that its compiler threads used.
     fn compiling_share(&self) -> Option<f64> {
         let used = self.used?;
         Some(used.compiling_s? / used.cpu_s.max(f64::MIN_POSITIVE))
     }
 }
 
-/// Parts of the warm-up that was asked for.
+/// Number of slices of the requested warm-up.
 pub(crate) const PARTS: u64 = 8;
-/// A slice of fewer requests tells nothing.
+/// A slice with fewer requests is not enough for a judgement.
 pub(crate) const FEWEST_REQUESTS: u64 = 100;
-/// Length of a further slice, and of one of a target that compiles itself, in seconds.
+/// Length of a further slice, and of a slice of a target that compiles itself, in seconds.
 pub(crate) const SLICE_S: f64 = 0.25;
 pub(crate) const SLICE_OF_A_COMPILER_S: f64 = 1.0;
-/// Further slices are sent at most at so many times the load's rate: a topic is not filled for a warm-up.
+/// Further slices are sent at most at this multiple of the load's rate, so that a warm-up does not fill the topic.
 pub(crate) const MOST_TIMES_THE_RATE: f64 = 10.0;
 
-/// The last slices are held against as many before them: the mean of the last must not be lower by more than this share. Our own choice:
-/// slices of a warm target scatter by a few per cent, and a target that loses less than this from one second to the next is warm in a few more.
+/// The last slices are compared with as many before them: the mean of the last must not be lower by more than this share. The value is our
+/// own choice. Slices of a warm target scatter by a few per cent, and a target that gains less than this per second is warm in a few more.
 const FALL: f64 = 0.05;
-/// Slices on each side.
+/// Number of slices on each side.
 const BESIDE: usize = 2;
-/// A target that compiles itself needs so many in a row in which it compiled next to nothing.
+/// A target that compiles itself needs this many consecutive slices with almost no compilation.
 const QUIET: usize = 3;
-/// Share of the CPU up to which that is so.
+/// Share of the CPU that counts as almost no compilation.
 const NEXT_TO_NOTHING: f64 = 0.05;
 
-/// What slices say.
+/// Result of the slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Too few of them.
+    /// There are too few slices.
     TooFew,
-    /// CPU per request or latency falls.
+    /// CPU per request or latency still falls.
     Falling,
-    /// A compiler works.
+    /// A compiler thread is busy.
     Compiling,
-    /// None of these.
+    /// The target is warm.
     Steady,
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn compiles(slices: &[Slice]) -> bool {
     slices.iter().any(|slice| slice.compiling_share().is_some())
 }
 
-/// What the record keeps of it.
+/// The part of the result that the record keeps.
 pub(crate) fn account(slices: &[Slice], end: WarmUpEnd) -> WarmUp {
     let ends = |of: fn(&Slice) -> Option<f64>| Some([of(slices.first()?)?, of(slices.last()?)?]);
     WarmUp {
@@ -149,11 +149,7 @@ mod tests {
         assert_eq!(state(&slices(&[50.0; 3], None)), State::TooFew);
         assert_eq!(state(&slices(&[90.0, 60.0, 50.0, 51.0, 49.0, 50.5], None)), State::Steady);
         assert_eq!(state(&slices(&[100.0, 90.0, 80.0, 72.0], None)), State::Falling);
-        assert_eq!(
-            state(&slices(&[50.0, 60.0, 70.0, 80.0], None)),
-            State::Steady,
-            "what rises is not warming"
-        );
+        assert_eq!(state(&slices(&[50.0, 60.0, 70.0, 80.0], None)), State::Steady, "a rise is not a warm-up");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What a run is of, beside its experiment: sources, tools, Hone itself. All variants must be of the same, also when a run goes on
-//! later: what differs between them would be measured as what a profile brought.
+//! The inputs of a run besides its experiment: sources, tools, Hone itself. All variants need the same inputs, also when the run
+//! continues later: a measurement would attribute a changed input to a profile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,33 +19,33 @@ use hone_experiment::standing::Standing;
 
 const NOTE: &str = "asked.json";
 
-/// The files of the source tree, to tell which of them have changed.
+/// The files of the source tree, to find out which of them have changed.
 const SOURCES: &str = "sources.json";
 
-/// Files that a message names; how many more there are is told.
+/// A message names this many files and counts the rest.
 const NAMED: usize = 3;
 
-/// Of the machine, from the first comparison on.
+/// Note about the machine, from the first comparison on.
 const JUDGING_NOTE: &str = "judging.json";
 
 /// Begins the names of BOLT's tools.
 const OF_BOLT: &str = "BOLT's ";
 
-/// Begins the names of variables by which builds get flags.
+/// Begins the names of the variables that pass flags to builds.
 const VARIABLE: &str = "the variable ";
 
-/// What has a name, and its version, contents or value.
+/// Inputs by name, each with its version, contents or value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Inputs(BTreeMap<String, String>);
 
 impl Inputs {
-    /// Takes for there what an earlier attempt had of BOLT.
+    /// Adds the BOLT tools that an earlier attempt had.
     fn without_bolt(&mut self, then: &Self) {
         let of_bolt = then.0.iter().filter(|(name, _)| name.starts_with(OF_BOLT));
         self.0.extend(of_bolt.map(|(name, value)| (name.clone(), value.clone())));
     }
 
-    /// What is another one now, in words. What is new changes nothing, unless it is a variable: a build may leave a lock file.
+    /// The changed inputs, in words. A new input changes nothing, unless it is a variable: a build may leave a lock file.
     fn changes(&self, now: &Self) -> Vec<String> {
         let is_new = |name: &&String| name.starts_with(VARIABLE) && !self.0.contains_key(*name);
         let new = now.0.keys().filter(is_new).map(|name| format!("{name} is set"));
@@ -60,7 +60,7 @@ impl Inputs {
 }
 
 impl Job<'_> {
-    /// Keeps what the run is of, or refuses to go on with a run that is of something else.
+    /// Saves the inputs of the run, or refuses to continue a run whose inputs have changed.
     pub(super) fn is_of_the_same(&self, builder: &dyn Builder, tools: Option<&BoltTools>) -> Result<()> {
         let (mut now, sources) = self.asked(builder, tools)?;
         let Some(then) = self.folder.read_note::<Inputs>(NOTE)? else {
@@ -68,7 +68,7 @@ impl Job<'_> {
             return self.folder.write_note(NOTE, &now);
         };
         if tools.is_none() {
-            // Where it is missed, it has done its work.
+            // BOLT is absent, so it has finished its work in this run.
             now.without_bolt(&then);
         }
         match &then.changes(&now)[..] {
@@ -76,9 +76,9 @@ impl Job<'_> {
             changes => {
                 let then = self.folder.read_note::<Tree>(SOURCES)?.unwrap_or_default();
                 bail!(Usage(format!(
-                    "{} can't go on: since it was begun, {}{}; what is built now would differ by that, too, from what was built \
-                     then\n  next: put it back as it was, or begin a new run, without --resume or by --only baseline; what was \
-                     measured stays where it is",
+                    "can't continue {}: {}{} since the run began, so new builds would differ from the \
+                     earlier ones by that change too\n  next: restore the earlier state, or begin a new run \
+                     (without --resume, or with --phase baseline); Hone keeps the measurements",
                     self.folder.path().display(),
                     changes.join(" and "),
                     named(&then.differences(&sources))
@@ -118,7 +118,7 @@ impl Job<'_> {
         match &self.target().form {
             Form::Recipe(recipe) => tree(&self.there("source", &recipe.source)?, &[], BTreeSet::new())?,
             Form::Go(go) => {
-                // Every build says where its profile is; those that lie there are none of its sources.
+                // Every build names its profile, so the profiles in this folder are not sources.
                 let module = self.there("source", &go.module)?;
                 let main = module.join(&go.package);
                 let main = main.canonicalize().unwrap_or(main);
@@ -127,7 +127,7 @@ impl Job<'_> {
             }
             Form::Cargo(cargo) => {
                 let root = workspace(&self.there("manifest", &cargo.manifest)?);
-                // It comes with the first build.
+                // The first build creates the lock file.
                 let lock = root.join("Cargo.lock");
                 tree(&root, std::slice::from_ref(&lock), outside::of_cargo(&root))?;
                 if lock.is_file() {
@@ -142,7 +142,7 @@ impl Job<'_> {
         Ok((Inputs(all), sources))
     }
 
-    /// All comparisons are of one machine, which the record tells once.
+    /// All comparisons run on one machine, because the record names only one.
     pub(super) fn is_on_the_same_machine(&self) -> Result<()> {
         let machine = hone_host::observe::machine(Path::new("/"));
         let now = Standing::of(std::iter::empty(), self.experiment.judging.iter(), &machine)?;
@@ -153,7 +153,7 @@ impl Job<'_> {
     }
 }
 
-/// The first of some files, in words that follow what has changed.
+/// The first of some files, as an addition to the words about a change.
 fn named(files: &[&str]) -> String {
     match files.split_at_checked(NAMED) {
         _ if files.is_empty() => String::new(),

@@ -1,5 +1,5 @@
-//! One attempt at a run, from its start to its end. Who is killed says nothing any more, so while it lasts a note says where it is, and
-//! others say which processes it has; the next attempt tells what happened and cleans up.
+//! One attempt at a run, from its start to its end. A killed process can't report anything. So a note says which step is running, and
+//! other notes list its processes. The next attempt reports what happened and cleans up.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use hone_experiment::left::{OF_BUILDS as GROUPS, ended, removed};
 
 const NOTE: &str = "attempt.json";
 
-/// Where an attempt is.
+/// The state of an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Attempt {
     pid: u32,
@@ -24,7 +24,7 @@ struct Attempt {
     boot_id: Option<String>,
 }
 
-/// As long as this is held, the attempt goes on. It goes with every end but a kill.
+/// The attempt lasts as long as this value. Every end but a kill removes its note.
 #[derive(Debug)]
 pub(super) struct Underway<'a> {
     folder: &'a RunFolder,
@@ -33,7 +33,7 @@ pub(super) struct Underway<'a> {
 }
 
 impl Underway<'_> {
-    /// Says which step is carried out from now on.
+    /// Notes the step that starts now.
     pub(super) fn at(&mut self, step: &str) -> Result<()> {
         self.now.step = Some(step.to_owned());
         self.folder.write_note(NOTE, &self.now)
@@ -42,33 +42,33 @@ impl Underway<'_> {
 
 impl Drop for Underway<'_> {
     fn drop(&mut self) {
-        // One that stays is told as a kill, which is the smaller evil.
+        // A note that stays counts as a kill, which is the smaller error.
         let _ = self.folder.remove(NOTE);
     }
 }
 
 impl<'a> Job<'a> {
-    /// Tells what became of attempts that were killed, here and in the runs beside this one, ends what they left, and begins a new one. To be
-    /// called with the run's lock.
+    /// Reports attempts that were killed, in this run and in the other runs of the folder, ends what they left, and begins a new attempt. The
+    /// caller must hold the run's lock.
     pub(super) fn begin(&self) -> Result<Underway<'a>> {
         for run in self.runs_beside() {
             let has_groups = fs::read_dir(run.join(GROUPS)).is_ok_and(|mut notes| notes.next().is_some());
             if !has_groups && !run.join(NOTE).is_file() {
                 continue;
             }
-            // Where somebody is at work nothing was broken off.
-            let Ok(_nobody) = self.lock(&run, "going on with") else { continue };
-            let go_on = format!("; to go on with it: --resume {}", run.display());
+            // A locked run is in progress and was not interrupted.
+            let Ok(_nobody) = self.lock(&run, "using") else { continue };
+            let go_on = format!("; continue it with --resume {}", run.display());
             let tell = |words: &[String]| self.tell(&run.display().to_string(), words, &go_on);
-            // Nothing of this run hangs on it. Its note stays, so the next attempt tries again.
+            // This run does not depend on it. The note stays, so the next attempt tries again.
             if let Err(error) = clean_up_beside(&run, tell) {
                 let why = crate::outcome::in_a_line(&error);
                 self.progress
-                    .line(&format!("{} was broken off, and can't be cleaned up: {why}", run.display()));
+                    .line(&format!("{} was interrupted, and Hone can't clean it up: {why}", run.display()));
             }
         }
         let words = clean_up(self.folder.path())?;
-        self.tell("this run", &words, "; what was finished is kept");
+        self.tell("this run", &words, "; Hone keeps the finished steps");
         let noting =
             note_groups_in(&self.folder.join(GROUPS)).context("the run's folder can't be written")?;
         let now = Attempt { pid: std::process::id(), step: None, boot_id: boot_id() };
@@ -90,11 +90,11 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Cleans up in another run, tells it, and forgets the attempt.
+/// Cleans up in another run, reports it, and removes the attempt's note.
 fn clean_up_beside(run: &Path, tell: impl FnOnce(&[String])) -> Result<()> {
     tell(&clean_up(run)?);
     match fs::remove_file(run.join(NOTE)) {
-        // One that was not killed may have left processes alone.
+        // An attempt without a note can still have left processes.
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("{} can't be changed", run.display()))
         }
@@ -102,12 +102,12 @@ fn clean_up_beside(run: &Path, tell: impl FnOnce(&[String])) -> Result<()> {
     }
 }
 
-/// Ends and removes what an attempt left in a run, and tells it; nothing where there was none. One that was not killed may have left
-/// processes, too: those that did not die when they were told to.
+/// Ends and removes what an attempt left in a run, and returns it in words; nothing where there was no attempt. An attempt that was
+/// not killed can have left processes, too: those that ignored their signal.
 fn clean_up(run: &Path) -> Result<Vec<String>> {
     let left = ended(&run.join(GROUPS))?;
     let Ok(text) = fs::read_to_string(run.join(NOTE)) else {
-        let head = (!left.is_empty()).then(|| "had left processes at its end".to_owned());
+        let head = (!left.is_empty()).then(|| "left processes behind".to_owned());
         return Ok(head.into_iter().chain(left).collect());
     };
     let attempt: Attempt = serde_json::from_str(&text).unwrap_or_default();
@@ -122,14 +122,14 @@ fn clean_up(run: &Path) -> Result<Vec<String>> {
 
 fn killed(attempt: &Attempt) -> String {
     let place = match &attempt.step {
-        Some(step) => format!("in the step {step}"),
+        Some(step) => format!("during the step {step}"),
         None => "before its first step".to_owned(),
     };
     let why = match (&attempt.boot_id, boot_id()) {
-        (Some(then), Some(now)) if *then != now => "the machine was started anew since",
-        _ => "Hone was killed there",
+        (Some(then), Some(now)) if *then != now => "the machine has restarted since",
+        _ => "Hone was killed",
     };
-    format!("was broken off {place}: {why} (process {})", attempt.pid)
+    format!("was interrupted {place}: {why} (process {})", attempt.pid)
 }
 
 fn boot_id() -> Option<String> {
@@ -146,7 +146,7 @@ mod tests {
     fn what_a_kill_leaves_is_told_once_and_removed() {
         let parent = tempfile::tempdir().unwrap();
         let folder = RunFolder::create(parent.path(), "x").unwrap();
-        assert_eq!(clean_up(folder.path()).unwrap(), [""; 0], "nobody was there");
+        assert_eq!(clean_up(folder.path()).unwrap(), [""; 0], "no process was left");
         fs::create_dir_all(folder.scratch().join("pgo-0")).unwrap();
         fs::write(folder.scratch().join("note"), "").unwrap();
         let attempt = Attempt { pid: 7, step: Some("train".to_owned()), boot_id: boot_id() };
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(
             words,
             [
-                "was broken off in the step train: Hone was killed there (process 7)",
+                "was interrupted during the step train: Hone was killed (process 7)",
                 "removed 2 folders with data of its processes"
             ]
         );
@@ -163,7 +163,7 @@ mod tests {
         let elsewhere = Attempt { boot_id: Some("another".to_owned()), step: None, ..attempt };
         assert_eq!(
             killed(&elsewhere),
-            "was broken off before its first step: the machine was started anew since (process 7)"
+            "was interrupted before its first step: the machine has restarted since (process 7)"
         );
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let words = clean_up(dir.path()).unwrap();
         assert_eq!(
             words,
-            ["had left processes at its end", "ended what it had left running, of load: sleep"]
+            ["left processes behind", "ended a process that it left running, step load: sleep"]
         );
         assert_eq!(clean_up(dir.path()).unwrap(), [""; 0]);
     }
@@ -188,7 +188,7 @@ mod tests {
     fn a_note_that_was_cut_off_is_a_kill_all_the_same() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(NOTE), "{\"pid\":").unwrap();
-        assert!(clean_up(dir.path()).unwrap()[0].starts_with("was broken off before its first step"));
+        assert!(clean_up(dir.path()).unwrap()[0].starts_with("was interrupted before its first step"));
     }
 
     #[test]

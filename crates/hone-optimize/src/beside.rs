@@ -1,9 +1,9 @@
-//! A look at something while something else is done.
+//! Runs a watch next to some work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Does the work, with the watch on a thread of its own, which is told when the work is over. What the watch found is an error when it
-/// panicked.
+/// Runs the work, and the watch on its own thread. A flag signals the end of the work to the watch. The watch's result is an error if
+/// it panicked.
 pub(super) fn beside<W: Send, T>(
     watch: impl FnOnce(&AtomicBool) -> W + Send,
     work: impl FnOnce() -> T,
@@ -19,7 +19,7 @@ pub(super) fn beside<W: Send, T>(
     })
 }
 
-/// Tells that the work is over, also when it ends in a panic: the watch would wait for ever.
+/// Signals the end of the work, also after a panic. Otherwise the watch would wait forever.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

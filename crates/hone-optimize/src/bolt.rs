@@ -1,5 +1,5 @@
-//! A variant that BOLT makes: instrument, train, prove, then as much of BOLT as the program stands. What breaks it is searched
-//! for and left alone.
+//! A variant that BOLT makes: instrument, train, verify, then apply as much of BOLT as the program supports. Hone searches for
+//! the functions that break it and skips them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,13 +29,14 @@ use crate::job::Job;
 use hone_experiment::arm::Reset;
 use hone_experiment::phase::Phase;
 
-/// The builds of a search are as many as so many culprits need; with more of them innocent functions are left alone, too.
+/// A search needs at most as many builds as this number of culprits requires. With more culprits, it also skips innocent
+/// functions.
 const MOST_CULPRITS: u32 = 4;
 
-/// No search takes more builds, each of which is started and loaded.
+/// No search takes more builds, because Hone starts and loads each of them.
 const MOST_BUILDS: u32 = 80;
 
-/// Between two writings of a program that can't write as it ends.
+/// Seconds between two writes of the counts, for a program that can't write them at its end.
 const WRITE_EVERY_S: u32 = 2;
 
 /// A program that BOLT rewrote, and that works.
@@ -46,14 +47,14 @@ pub(super) struct Delivered {
     pub(super) checked: SmokeTest,
 }
 
-/// What the trainings of one program left.
+/// The files that the trainings of one program left.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Left {
-    /// Profiles of BOLT, each with the weight of its workload.
+    /// BOLT profiles, each with the weight of its workload.
     files: Vec<(PathBuf, f64)>,
-    /// The folders that they lie in, by the workload's place in the experiment, and the loads in words.
+    /// The folders of the profiles, by the workload's place in the experiment, and the loads in words.
     parts: Vec<(usize, PathBuf, f64, String)>,
-    /// What they are, in words.
+    /// The kind of the profiles, in words.
     kind: String,
 }
 
@@ -66,10 +67,10 @@ struct Bench<'a, 'b> {
     folder: PathBuf,
 }
 
-/// Makes a variant out of another build.
+/// Makes a variant from another build.
 ///
 /// # Errors
-/// A refusal, or what failed; the caller leaves the variant out then.
+/// Returns a refusal or the failure. The caller then leaves the variant out.
 pub(super) fn rewrite(
     job: &Job<'_>,
     steps: &mut Steps<'_>,
@@ -89,17 +90,17 @@ pub(super) fn rewrite(
     steps.run(Phase::Build, &format!("build-{variant}"), || bench.deliver(&left, from))
 }
 
-/// What was made of a variant in an earlier phase, where there is no BOLT any more.
+/// The result of a variant in an earlier phase, on a machine without BOLT.
 ///
 /// # Errors
-/// When nothing was.
+/// Fails if there is no such result.
 pub(super) fn rewritten_before(steps: &mut Steps<'_>, variant: &str) -> Result<Delivered> {
     steps.run::<Left>(Phase::Build, &format!("train-{variant}"), missing)?;
     steps.run(Phase::Build, &format!("build-{variant}"), missing)
 }
 
 fn missing<T>() -> Result<Told<T>> {
-    bail!("this needs BOLT, and what it made is not among the steps of this run")
+    bail!("this phase needs BOLT: no earlier step of this run has made the variant")
 }
 
 impl Bench<'_, '_> {
@@ -114,8 +115,8 @@ impl Bench<'_, '_> {
         }
     }
 
-    /// Some programs BOLT can't instrument, and some it can whose counts it then can't write (Rust's names are too long for its
-    /// runtime). An emulator takes them as they are.
+    /// BOLT can't instrument some programs. Others can't write their counts (Rust's names are too long for BOLT's runtime). An
+    /// emulator traces such programs unchanged.
     fn count_or_emulate(&self, from: &Built) -> Result<Told<Left>> {
         let error = match self.train(from) {
             Err(error) if Emulator::find().is_ok() => error,
@@ -123,13 +124,16 @@ impl Bench<'_, '_> {
         };
         let why = crate::outcome::left_out(error)?;
         let why = why.lines().next().unwrap_or_default();
-        let said = format!("BOLT's instrumentation gave no profile ({why}); an emulator takes it instead");
+        let said = format!(
+            "BOLT's instrumentation gave no profile ({why}); Hone traces the program under an emulator \
+             instead"
+        );
         self.job.progress.line(&format!("  {}: {said}", self.variant));
         let told = self.emulate(from)?;
         Ok(Told { note: format!("{said}; {}", told.note), ..told })
     }
 
-    /// Samples the program as it is under each workload.
+    /// Samples the unchanged program under each workload.
     fn sample(&self, event: Event, from: &Built) -> Result<Told<Left>> {
         let (mut files, mut parts, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for (index, training) in self.job.experiment.training.iter().enumerate() {
@@ -140,7 +144,7 @@ impl Bench<'_, '_> {
             let kind = if event == Event::Branches { Samples::Branches } else { Samples::Plain };
             let (file, samples) = self.converted(&data, kind, &kept)?;
             perf::enough(&data, samples)?;
-            // It is tens of megabytes, and all that BOLT takes of it is in the profile now.
+            // The data takes tens of megabytes, and the profile already contains all that BOLT uses.
             let _ = fs::remove_file(&data);
             notes.push(format!("{words}: {}", hone_format::count(samples)));
             files.push((file, training.weight));
@@ -150,7 +154,7 @@ impl Bench<'_, '_> {
         Ok(Told { note: notes.join("; "), command: None, result: Left { files, parts, kind } })
     }
 
-    /// Traces the program as it is under an emulator and each workload.
+    /// Traces the unchanged program under an emulator and each workload.
     fn emulate(&self, from: &Built) -> Result<Told<Left>> {
         let (mut files, mut parts, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         let mut beside = BTreeSet::new();
@@ -167,13 +171,13 @@ impl Bench<'_, '_> {
             }
             let added_up = diagnose::added_up(&diagnose::run_of(&traced), &from.executable);
             let Some(added_up) = added_up else {
-                let nothing = format!("nothing of {} ran under the emulator", from.executable.display());
+                let nothing = format!("no code of {} ran under the emulator", from.executable.display());
                 return Err(crate::outcome::Left(nothing).into());
             };
             let branches = kept.join("branches.pa");
             fs::write(&branches, &added_up.text)
                 .with_context(|| format!("{} can't be written", branches.display()))?;
-            // Everything that BOLT takes of them is in the text now.
+            // The text already contains all that BOLT uses.
             fs::remove_dir_all(&trace).with_context(|| format!("{} can't be removed", trace.display()))?;
             let (file, _) = self.converted(&branches, Samples::AddedUpBranches, &kept)?;
             let instructions = hone_format::count(added_up.instructions);
@@ -182,13 +186,13 @@ impl Bench<'_, '_> {
             files.push((file, training.weight));
             parts.push((index, kept, training.weight, hone_report::load::load_text(&training.workload)));
         }
-        // Of each training the same is to be said.
+        // All trainings give the same kind.
         notes.extend(beside);
         let kind = "an exact trace under an emulator".to_owned();
         Ok(Told { note: notes.join("; "), command: None, result: Left { files, parts, kind } })
     }
 
-    /// The profile that the user named, brought into BOLT's form.
+    /// The profile that the user named, converted into BOLT's format.
     fn take(&self, file: &Path, form: ProfileForm) -> Result<Told<Left>> {
         let kept = std::path::absolute(self.folder.join("given"))?;
         fresh_folder(&kept)?;
@@ -199,7 +203,7 @@ impl Bench<'_, '_> {
         let (taken, counts) = match form.to_convert() {
             None => {
                 if !self.input.is_told_by(file)? {
-                    more = "; nothing beside it says which build it is of: that it is of this one is taken for granted";
+                    more = "; no note names the build of the profile: Hone assumes that it is this build";
                 }
                 let note = Origin::note(file);
                 if note.exists() {
@@ -225,13 +229,13 @@ impl Bench<'_, '_> {
         };
         let counts = counts.map(|counts| format!(", {} counts", hone_format::count(counts)));
         let counts = counts.unwrap_or_default();
-        let note = format!("{form} out of {}{counts}, and no training{more}", file.display());
+        let note = format!("{form} from {}{counts}, without training{more}", file.display());
         let files = vec![(taken, 1.0)];
         let result = Left { files, parts: Vec::new(), kind: format!("{form}, {}", file.display()) };
         Ok(Told { note, command: None, result })
     }
 
-    /// By perf2bolt, into this folder, with its note. Also gives how much was counted.
+    /// Converts by perf2bolt into this folder, with its note. Also returns the number of counts.
     fn converted(&self, data: &Path, kind: Samples, kept: &Path) -> Result<(PathBuf, u64)> {
         let made = self.bolt.convert(&self.input, data, kind)?;
         let file = kept.join("converted.fdata");
@@ -242,7 +246,7 @@ impl Bench<'_, '_> {
         Ok((file, counts.total))
     }
 
-    /// Instruments, and trains with each workload; each leaves files of its own.
+    /// Instruments, and trains with each workload. Each workload leaves its own files.
     fn train(&self, from: &Built) -> Result<Told<Left>> {
         let mut writes = if self.input.anatomy.static_link {
             Writes::Every { seconds: WRITE_EVERY_S }
@@ -254,10 +258,11 @@ impl Bench<'_, '_> {
         let mut counting = self.counting(&instrumented);
         let rehearsed = self.job.rehearse(&mut counting, &|| self.sum(&instrumented))?;
         if let Err(trouble) = rehearsed {
-            // It does not end in order; but it can write while it runs.
-            self.job
-                .progress
-                .line(&format!("  {}: {trouble}; it writes every {WRITE_EVERY_S} s instead", self.variant));
+            // The program does not exit in order, but it can write its profile while it runs.
+            self.job.progress.line(&format!(
+                "  {}: {trouble}; it writes its profile every {WRITE_EVERY_S} s instead",
+                self.variant
+            ));
             writes = Writes::Every { seconds: WRITE_EVERY_S };
             instrumented = self.bolt.instrument(&self.input, writes)?;
             counting = Counting { every_s: Some(WRITE_EVERY_S), ..self.counting(&instrumented) };
@@ -304,7 +309,7 @@ impl Bench<'_, '_> {
         Tally::of_fdata(&self.bolt.left_by(instrumented)?)
     }
 
-    /// Moves what a training left out of the way of the next one, each with the note that says what it is of.
+    /// Moves the files of a training out of the way of the next one. Each keeps its note, which names its program.
     fn keep(&self, instrumented: &InstrumentedByBolt, to: &Path) -> Result<Vec<PathBuf>> {
         let told = || format!("{} can't be written", to.display());
         fresh_folder(to)?;
@@ -326,11 +331,13 @@ impl Bench<'_, '_> {
             .map(|(file, weight)| Weighted { file: file.clone(), weight: *weight })
             .collect();
         self.bolt.merge(&self.input, &files, &profile)?;
-        // Who names a profile in the experiment vouches for it; what lies beside it has been asked before.
+        // The user vouches for a profile that the experiment names. Hone has already checked the note next to
+        // it.
         self.bolt.prove_profile(&self.input, &profile, left.parts.is_empty())
     }
 
-    /// Climbs down the ladder until the program works; when it takes too much of BOLT away, what breaks it is searched for.
+    /// Lowers BOLT's level until the program works. If a level costs too much of BOLT, Hone searches for the functions that
+    /// break the program.
     fn deliver(&self, left: &Left, from: &Built) -> Result<Told<Delivered>> {
         let proven = self.proven(left)?;
         let parts: Vec<Part<'_>> = left
@@ -360,7 +367,7 @@ impl Bench<'_, '_> {
         }
     }
 
-    /// One wish carried out, proven and checked.
+    /// Builds one request, then verifies and checks it.
     fn try_wish(&self, proven: &ProvenFdata, wish: &Wish) -> Result<Tried> {
         let done = match self.bolt.optimize(&self.input, proven, wish) {
             Ok(done) => done,
@@ -379,7 +386,7 @@ impl Bench<'_, '_> {
         format!("{}-checked", self.variant)
     }
 
-    /// Searches for the functions that must be left alone, and delivers all of BOLT for the others.
+    /// Searches for the functions that BOLT must skip, and applies all of BOLT to the others.
     fn without_culprits(
         &self,
         proven: &ProvenFdata,
@@ -388,7 +395,7 @@ impl Bench<'_, '_> {
         let candidates = coldest_first(proven);
         let limit = bisect::most_builds(candidates.len(), MOST_CULPRITS).min(MOST_BUILDS);
         self.job.progress.line(&format!(
-            "  {}: searching for what BOLT breaks among {} functions, at most {limit} builds",
+            "  {}: searching {} functions for those that BOLT breaks, at most {limit} builds",
             self.variant,
             candidates.len()
         ));
@@ -405,14 +412,14 @@ impl Bench<'_, '_> {
             Verdict::Culprits(names) => (names, true),
             Verdict::Enough(names) => (names, false),
             Verdict::NotByFunctions => {
-                ladder
-                    .given_up
-                    .push("no function is to blame alone: it fails with all of them skipped, too".to_owned());
+                ladder.given_up.push("the program also fails with all of these functions skipped".to_owned());
                 self.report(proven, ladder, &[])?;
                 return Ok(None);
             }
             Verdict::NothingWrong => {
-                ladder.given_up.push("the search found nothing wrong: the trouble comes and goes".to_owned());
+                ladder
+                    .given_up
+                    .push("the search found no faulty function: the failure is intermittent".to_owned());
                 self.report(proven, ladder, &[])?;
                 return Ok(None);
             }
@@ -424,12 +431,13 @@ impl Bench<'_, '_> {
         match self.try_wish(proven, &Wish { skip, ..Wish::new(Rung::Full) }) {
             Ok(Tried::Works(done, checked)) => Ok(Some((*done, checked))),
             Ok(Tried::Fails(trouble, _)) => {
-                ladder.given_up.push(format!("full, without what the search found: {trouble}"));
+                ladder.given_up.push(format!("full, without the functions that the search found: {trouble}"));
                 Ok(None)
             }
-            // With so much skipped it may have nothing left to do, which is a refusal and no breakage.
+            // After so much skipping, BOLT may have nothing to do. That is a refusal, not a failure
+            // of the program.
             Err(error) if crate::outcome::refused(&error).is_some() => {
-                ladder.given_up.push(format!("full, without what the search found: {error:#}"));
+                ladder.given_up.push(format!("full, without the functions that the search found: {error:#}"));
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -494,23 +502,23 @@ impl Bench<'_, '_> {
     }
 }
 
-/// One wish.
+/// One request to BOLT.
 enum Tried {
     Works(Box<OptimizedByBolt>, SmokeTest),
-    /// With the trouble, and what BOLT said when it was not BOLT that failed.
+    /// The failure, with BOLT's output if BOLT itself did not fail.
     Fails(String, Option<Box<Said>>),
 }
 
-/// What was tried and did not work.
+/// The attempts that failed.
 #[derive(Default)]
 struct Ladder {
-    /// What all of it goes by, in words.
+    /// The profile of all attempts, in words.
     profile: String,
     given_up: Vec<String>,
     culprits: Vec<String>,
     search_builds: u32,
     bundle: Option<String>,
-    /// Of the first program that did not work.
+    /// BOLT's output for the first program that failed.
     said: Option<Box<Said>>,
 }
 
@@ -520,11 +528,12 @@ impl Ladder {
         self.said = self.said.take().or(said);
     }
 
-    /// The variant can't be had; the one that it builds on is as good as before.
+    /// The variant can't be made. The variant that it builds on is unaffected.
     fn nothing_works(&self) -> anyhow::Error {
-        let report = self.bundle.as_ref().map(|folder| format!("{folder} has what a bug report needs; "));
+        let report =
+            self.bundle.as_ref().map(|folder| format!("{folder} contains the files for a bug report; "));
         let why = format!(
-            "no form of what BOLT makes works: {}\n  next: {}use the variant that it builds on",
+            "the program fails at every level of BOLT: {}\n  next: {}use the variant that it builds on",
             self.given_up.join("; "),
             report.unwrap_or_default()
         );
@@ -540,7 +549,7 @@ fn fresh_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(told)
 }
 
-/// What is skipped when a search runs out of builds should cost little.
+/// When a search runs out of builds, it skips the coldest functions, which cost least.
 fn coldest_first(proven: &ProvenFdata) -> Vec<String> {
     let mut functions: Vec<(u64, &String)> =
         proven.counts.functions.iter().map(|(name, counts)| (counts.heat(), name)).collect();
@@ -548,10 +557,10 @@ fn coldest_first(proven: &ProvenFdata) -> Vec<String> {
     functions.into_iter().map(|(_, name)| name.clone()).collect()
 }
 
-/// The words of a BOLT that crashed or gave up, which another rung may cure.
+/// The words of a BOLT that crashed or gave up. Another level may avoid that.
 ///
 /// # Errors
-/// With everything else: a refused profile is refused on every rung.
+/// Returns every other error: all levels refuse the same profile.
 fn bolt_itself_failed(error: anyhow::Error) -> Result<String> {
     match error.downcast_ref::<ToolError>() {
         Some(ToolError::Failed { .. } | ToolError::TimedOut { .. } | ToolError::NothingProduced { .. })
@@ -576,7 +585,10 @@ mod tests {
         ladder.gives_up("layout-only", "it hung".to_owned(), None);
         let failed: Result<()> = Err(ladder.nothing_works());
         let why = super::super::left_out(failed.context("step build-bolt").unwrap_err()).unwrap();
-        assert!(why.contains("works: full: it crashed; layout-only: it hung\n"), "{why}");
-        assert!(why.contains("next: bug-report has what a bug report needs"), "{why}");
+        assert!(
+            why.contains("fails at every level of BOLT: full: it crashed; layout-only: it hung\n"),
+            "{why}"
+        );
+        assert!(why.contains("next: bug-report contains the files for a bug report"), "{why}");
     }
 }

@@ -1,5 +1,5 @@
-//! Builds that are taken again as long as nothing they are made of has changed. For targets whose build starts from a fresh copy of
-//! the sources; Cargo and Go know themselves what is up to date.
+//! Reuses builds as long as none of their inputs has changed. This serves targets that build from a fresh copy of the sources.
+//! Cargo and Go find out themselves what is up to date.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::Job;
 
-/// Variables that say where somebody sits and which job runs, and nothing of a build. All others count: a build system hears them.
+/// Variables that identify a user or a job and do not affect a build. All others count, because a build system can read them.
 const NO_PART: [&str; 19] = [
     "PWD",
     "OLDPWD",
@@ -36,13 +36,13 @@ const NO_PART: [&str; 19] = [
     "JOURNAL_STREAM",
     "LESSOPEN",
     "LESSCLOSE",
-    // A container has another one each time.
+    // Each container has another value.
     "HOSTNAME",
 ];
 const NO_PART_BEGINS: [&str; 10] =
     ["SSH_", "XDG_SESSION", "DBUS_", "GITHUB_", "RUNNER_", "HIST", "CI_", "GITLAB_", "ACTIONS_", "SYSTEMD_"];
 
-/// Variables by which builds get flags and tools, beside those with FLAGS in their names.
+/// Variables that pass flags and tools to builds, besides those with FLAGS in their names.
 const FLAGS: [&str; 14] = [
     "AR",
     "AS",
@@ -74,14 +74,14 @@ const FLAGS_BEGIN: [&str; 13] = [
     "PKG_CONFIG_",
     "TARGET_",
 ];
-/// How many jobs a make above has, and where builds go.
+/// The number of jobs of a parent make, and the folder for builds.
 const NO_FLAGS: [&str; 5] =
     ["MAKEFLAGS", "MFLAGS", "CARGO_MAKEFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_JOBS"];
 
-/// Programs of build systems that no receipt tells of.
+/// Programs of build systems that no receipt names.
 const BUILDERS: [&str; 9] = ["make", "cmake", "meson", "ninja", "ld", "ar", "as", "pkg-config", "sh"];
 
-/// The place of one build, and the key that its present makings have.
+/// The place of one build, and the key of its present inputs.
 pub(super) struct Cache {
     file: PathBuf,
     key: String,
@@ -101,7 +101,7 @@ impl Cache {
         Ok(Some(Self { file: job.work().join(format!("built-{}.json", order.variant)), key }))
     }
 
-    /// The build, when it is of the same makings and everything that it left is still there.
+    /// The cached build, if its inputs are the same and all of its files still exist.
     pub(super) fn find(&self) -> Option<Built> {
         let kept: Kept = serde_json::from_str(&fs::read_to_string(&self.file).ok()?).ok()?;
         let built = Some(kept).filter(|kept| kept.key == self.key)?.built;
@@ -116,14 +116,14 @@ impl Cache {
     }
 }
 
-/// One hash over all that builds are made of: Hone, sources, tools, commands, environment, and the machine, whose CPU is what `native` means to a
-/// compiler, and whose system has the libraries. `builds` is how many layouts there are.
+/// One hash over all inputs of builds: Hone, sources, tools, commands, environment, and the machine. The CPU defines what `native` means to a
+/// compiler, and the system provides the libraries. `builds` is the number of layouts.
 pub(super) fn key(source: &str, builder: &dyn Builder, order: &BuildRequest, builds: u32) -> Result<String> {
-    // A compiler that was built anew may say the same version.
+    // A rebuilt compiler may print the same version.
     let stamped =
         |tool: ToolReceipt| format!("{} {} {:?}", tool.path, tool.version, stamp(Path::new(&tool.path)));
     let tools: Vec<String> = builder.receipts().into_iter().map(stamped).collect();
-    // A profile is named by its contents.
+    // The contents identify a profile.
     let commands = builder.commands(order)?;
     let (environment, builders, hone) = (environment(std::env::vars_os()), builders(), hone()?);
     let machine = machine(Path::new("/"));
@@ -135,8 +135,8 @@ pub(super) fn key(source: &str, builder: &dyn Builder, order: &BuildRequest, bui
     ))
 }
 
-/// What builds take of a machine beside their tools: what its first CPU is and can do, the release of its system, and Cargo's settings of the
-/// user.
+/// The properties of a machine that affect builds: the model and features of its first CPU, the release of its system, and the user's Cargo
+/// settings.
 fn machine(root: &Path) -> Vec<String> {
     let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
     let cpu = text(&root.join("proc/cpuinfo"));
@@ -154,7 +154,7 @@ fn cargo_home() -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
 }
 
-/// The variables of an environment by which builds get flags and tools.
+/// The variables of an environment that pass flags and tools to builds.
 pub(super) fn flags(all: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
     let gives = |name: &str| {
         !NO_FLAGS.contains(&name)
@@ -167,7 +167,7 @@ pub(super) fn flags(all: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap
     all.map(words).filter(|(name, _)| gives(name)).collect()
 }
 
-/// What of an environment a build can hear.
+/// The part of an environment that can affect a build.
 fn environment(all: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<OsString, OsString> {
     let counts =
         |name: &str| !NO_PART.contains(&name) && !NO_PART_BEGINS.iter().any(|begin| name.starts_with(begin));
@@ -183,13 +183,13 @@ fn builders() -> Vec<(PathBuf, u64, i64)> {
     BUILDERS.iter().filter_map(found).collect()
 }
 
-/// Where a program really is, how large, and from when.
+/// The real path of a program, its size and its time.
 fn stamp(program: &Path) -> Option<(PathBuf, u64, i64)> {
     let facts = program.metadata().ok()?;
     Some((program.canonicalize().ok()?, facts.len(), facts.mtime()))
 }
 
-/// Version and hash of Hone itself: its stand-ins for compilers are part of every build.
+/// Version and hash of Hone itself, because its compiler wrappers take part in every build.
 pub(super) fn hone() -> Result<String> {
     static HONE: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     if let Some(known) = HONE.get() {
@@ -200,12 +200,13 @@ pub(super) fn hone() -> Result<String> {
     Ok(HONE.get_or_init(|| format!("{} {sha256}", env!("CARGO_PKG_VERSION"))).clone())
 }
 
-/// The files and links of a tree by name, each with what it is. Links that leave the tree count with what they lead to.
+/// The files and links of a tree by name, each with its kind and hash. Links that leave the tree include the contents
+/// of their targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tree(BTreeMap<String, String>);
 
 impl Tree {
-    /// Without the folders and files of `but`.
+    /// The excluded folders and files.
     pub(super) fn of(folder: &Path, but: &[PathBuf]) -> Result<Self> {
         let root = folder.canonicalize().with_context(|| format!("{} can't be read", folder.display()))?;
         let but = but.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
@@ -215,12 +216,12 @@ impl Tree {
         Ok(listing.of)
     }
 
-    /// One hash over all names and contents, and over what is done with them.
+    /// One hash over all names and contents, and over `and`.
     pub(super) fn hash(&self, and: &str) -> String {
         sha256_hex(format!("{and}\n{:?}", self.0).as_bytes())
     }
 
-    /// Names of what is there in one of the two only, or is another.
+    /// The names that only one of the two has, or that differ.
     pub(super) fn differences<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
         let names: BTreeSet<&String> = self.0.keys().chain(other.0.keys()).collect();
         let differs = |name: &&String| self.0.get(*name) != other.0.get(*name);
@@ -231,7 +232,7 @@ impl Tree {
 struct Listing {
     root: PathBuf,
     but: Vec<PathBuf>,
-    /// The tree, and folders outside of it that were listed.
+    /// The tree, and the folders outside it that were listed.
     seen: BTreeSet<PathBuf>,
     of: Tree,
 }
@@ -244,7 +245,7 @@ impl Listing {
             paths.insert(entry.with_context(|| told(folder))?.path());
         }
         for path in paths {
-            // No build sees them.
+            // Builds do not see these files.
             if self.but.contains(&path) || is_no_source(&path) {
                 continue;
             }
@@ -274,7 +275,7 @@ impl Listing {
         self.of.0.insert(name, what);
     }
 
-    /// What a link leads to, when that is outside of everything that is listed. A link to nothing is its text alone.
+    /// The target of a link that leaves everything listed. A dangling link consists of its text alone.
     fn behind(&mut self, link: &Path) -> Result<()> {
         let Ok(to) = link.canonicalize() else { return Ok(()) };
         if self.seen.iter().any(|seen| to.starts_with(seen) || seen.starts_with(&to))

@@ -1,4 +1,4 @@
-//! What a run takes along: a phase of it may be carried out elsewhere, by a job that was given the run's folder and nothing else.
+//! The files that a run carries along. Another job can run a phase on another machine with nothing but the run's folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use hone_binary::Merged;
 
 use crate::job::Job;
 
-/// Merged profiles lie here under the names that they have beside the builds, which other runs use, too.
+/// Merged profiles are here under the same names as in the shared build folder.
 const PROFILES: &str = "profiles";
 
 impl Job<'_> {
-    /// Keeps a copy of a merged profile, and of what lies beside it, in the run.
+    /// Keeps a copy of a merged profile and its notes in the run.
     pub(super) fn keep_profile(&self, merged: &Merged) -> Result<()> {
         keep(merged, &self.folder.join(PROFILES))
     }
 
-    /// Puts a profile that is not there back to where it was made: builds name it by that place.
+    /// Restores a missing profile at its original path, because builds name that path.
     pub(super) fn bring_back(&self, merged: &Merged) -> Result<()> {
         if bring_back(merged, &self.folder.join(PROFILES))? {
-            self.progress.line(&format!("  {} is taken from the run", merged.path.display()));
+            self.progress.line(&format!("  using {} from the run", merged.path.display()));
         }
         Ok(())
     }
@@ -33,7 +33,7 @@ fn keep(merged: &Merged, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether anything had to be.
+/// Whether a profile had to be restored.
 fn bring_back(merged: &Merged, folder: &Path) -> Result<bool> {
     let mut is_any = false;
     for path in merged.with_what_is_beside().iter().filter(|path| !path.exists()) {
@@ -50,7 +50,7 @@ fn kept(path: &Path, folder: &Path) -> PathBuf {
     folder.join(path.file_name().unwrap_or_default())
 }
 
-/// A file or a folder, whole or not at all: under another name first.
+/// Copies a file or a folder, whole or not at all: first under another name.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut part = to.as_os_str().to_owned();
     part.push(".part");
@@ -89,7 +89,7 @@ fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Those of gcc's are a folder, and the proof that a build used them reads the functions beside it.
+    /// gcc's profiles are a folder, and the proof that a build used them reads the functions from the file next to it.
     #[test]
     fn a_profile_goes_with_all_that_lies_beside_it() {
         let dir = tempfile::tempdir().unwrap();
@@ -113,7 +113,10 @@ mod tests {
         assert!(bring_back(&merged, &run).unwrap());
         assert!(path.join("src/x.gcda").exists() && functions.exists());
         fs::remove_file(&functions).unwrap();
-        assert!(bring_back(&merged, &run).unwrap() && functions.exists(), "beside a profile that is there");
+        assert!(
+            bring_back(&merged, &run).unwrap() && functions.exists(),
+            "the functions are restored although the profile exists"
+        );
     }
 
     #[test]

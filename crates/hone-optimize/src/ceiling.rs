@@ -1,4 +1,4 @@
-//! How much a build can bring at most, before anyone waits for one.
+//! The highest possible gain of a build, before anyone waits for one.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,18 @@ use hone_experiment::arm::Arm;
 use hone_experiment::takes::CEILING_PROBE_S;
 use hone_experiment::variants::BASELINE;
 
-/// CPU that the tick counters need before they tell user from kernel.
+/// Seconds of CPU that the tick counters need to separate user from kernel time.
 const USER_SHARE_NEEDS_S: f64 = 0.1;
-/// A window of operations that is shorter is told: starting the load and what a neighbour does weigh more in it. LevelDB's intervals
-/// on two cores with noisy neighbours, 30 rounds: 2.6 % to each side in windows of 0.27 s, 1.3 % in those of 1.1 s.
+/// Below this length, Hone warns about a window of operations: the start of the load and neighbours weigh more in it. LevelDB's
+/// confidence intervals on two cores with noisy neighbours, 30 rounds: 2.6 % to each side in windows of 0.27 s, 1.3 % in windows of
+/// 1.1 s.
 const SHORT_S: f64 = 0.5;
-/// What is advised then.
+/// The length that the advice aims at.
 const LONG_ENOUGH_S: f64 = 1.0;
-/// So many times the operations, and not twice the CPU, are not done. Of a program whose start costs a hundred times what it does the CPU
-/// has grown by then.
+/// If this many times the operations do not take twice the CPU, the program does not perform them. Even a program whose start costs a
+/// hundred operations takes twice the CPU by then.
 const IS_NO_OPERATION: u64 = 1_000;
-/// Nobody should wait longer for a ceiling.
+/// A probe lasts no longer than this.
 const CEILING_PROBE_LIMIT_S: f64 = 60.0;
 
 impl Job<'_> {
@@ -41,7 +42,7 @@ impl Job<'_> {
         Ok(Told { note: note.join("; "), command: None, result: found })
     }
 
-    /// Probes for as long as it takes to tell user from kernel.
+    /// Probes until the CPU time suffices to separate user from kernel time.
     fn ceiling(&self, arm: &Arm, workload: &Workload) -> Result<Ceiling> {
         let mut probe_s = CEILING_PROBE_S;
         loop {
@@ -57,8 +58,8 @@ impl Job<'_> {
             let needed_s = 1.5 * probe_s * USER_SHARE_NEEDS_S / cpu.total_s.max(1e-6);
             if needed_s > CEILING_PROBE_LIMIT_S {
                 bail!(
-                    "workload `{}` made {} use only {:.3} s of CPU in {probe_s:.0} s, too little to tell user from \
-                     kernel; ask for more requests per second",
+                    "under workload `{}`, {} used only {:.3} s of CPU in {probe_s:.0} s, which is too little \
+                     to separate user from kernel time\n  next: raise the request rate of the workload",
                     workload.name,
                     self.target().name(),
                     cpu.total_s
@@ -68,8 +69,8 @@ impl Job<'_> {
         }
     }
 
-    /// The work ends a window here: more of it until user can be told from kernel. With what [`short`] says of the first window, which
-    /// is of the workload as it is.
+    /// The operations end this window: Hone raises their number until it can separate user from kernel time. Also returns the words of
+    /// [`short`] about the first window, which shows the workload as configured.
     fn ceiling_of_operations(&self, arm: &Arm, workload: &Workload) -> Result<(Ceiling, Option<String>)> {
         let mut probe = workload.clone();
         let (mut hint, mut first) = (None, None);
@@ -91,8 +92,9 @@ impl Job<'_> {
             match more.filter(|_| window.duration_s * needed / (operations as f64) < CEILING_PROBE_LIMIT_S) {
                 Some(more) => probe = more,
                 None => bail!(
-                    "workload `{}` made {} use only {:.3} s of CPU with {} operations, too little to tell user from \
-                     kernel\n  next: ask for more operations (and let its command take them as {{operations}})",
+                    "under workload `{}`, {} used only {:.3} s of CPU for {} operations, which is too little \
+                     to separate user from kernel time\n  next: raise the number of operations (the command \
+                     must take it as {{operations}})",
                     workload.name,
                     self.target().name(),
                     cpu.total_s,
@@ -103,13 +105,14 @@ impl Job<'_> {
     }
 }
 
-/// A program that does the same whatever it is asked for would be asked for more without an end, and its CPU per operation means
-/// nothing. Each is operations and seconds of CPU.
+/// Refuses a program whose work does not grow with the requested operations. Hone would raise the number forever, and its CPU
+/// per operation means nothing. Each pair is operations and seconds of CPU.
 fn does_them(workload: &str, first: (u64, f64), now: (u64, f64)) -> Result<()> {
     if now.0 / first.0.max(1) >= IS_NO_OPERATION && now.1 < 2.0 * first.1 {
         bail!(
-            "workload `{workload}`: {} operations cost the program {:.3} s of CPU, and {} cost {:.3} s, so its operations are no work that \
-             could be measured\n  next: look whether its command does {{operations}} operations, and whether the compiler removed them",
+            "workload `{workload}`: {} operations cost {:.3} s of CPU, and {} cost {:.3} s, so the CPU time \
+             does not grow with the operations\n  next: check that the command performs {{operations}} \
+             operations, and that the compiler did not remove them",
             count(first.0),
             first.1,
             count(now.0),
@@ -119,11 +122,12 @@ fn does_them(workload: &str, first: (u64, f64), now: (u64, f64)) -> Result<()> {
     Ok(())
 }
 
-/// What to do about windows that are short.
+/// Advice about windows that are short.
 fn short(window: &Window, operations: u64) -> Option<String> {
     (window.duration_s < SHORT_S).then(|| {
         format!(
-            " (a window of {} operations takes {:.2} s; with {} times as many the intervals will be narrower)",
+            " (a window of {} operations takes {:.2} s; {} times as many give a narrower confidence \
+             interval)",
             count(operations),
             window.duration_s,
             (LONG_ENOUGH_S / window.duration_s.max(0.01)).ceil()
@@ -131,12 +135,14 @@ fn short(window: &Window, operations: u64) -> Option<String> {
     })
 }
 
-/// What does not keep up alone keeps up beside nothing else, and would be found out behind all builds and trainings.
+/// A program that can't sustain the load alone can't sustain it next to another one. Hone finds that out before all
+/// builds and trainings.
 fn stands_what_was_raised(window: &Window) -> Result<()> {
     match &window.outcome {
         Outcome::Saturated { backlog_requests } => bail!(
-            "the plain build does not stand the raised load `{}`: of {:.0} requests/s {backlog_requests} were left at the end of \
-             {:.0} s\n  next: ask for a smaller `raise`, or for a lower rate of what it raises",
+            "the plain build can't sustain the raised load `{}`: at {:.0} requests/s, {backlog_requests} \
+             requests were still waiting after {:.0} s\n  next: lower `raise`, or the rate of the workload \
+             that it raises",
             window.workload.name,
             window.workload.requests_per_s,
             window.duration_s
@@ -145,11 +151,12 @@ fn stands_what_was_raised(window: &Window) -> Result<()> {
     }
 }
 
-/// The kernel's share of a target's CPU is out of reach of every build of the target.
+/// No build of the target can reduce the kernel's share of its CPU time.
 fn ceiling(window: &Window, cpu_s: f64, user_share: f64) -> Ceiling {
     let cpu_us_per_record = cpu_s * 1e6 / window.facts.acked_records.max(1) as f64;
     let words = format!(
-        "{:.0} % of the CPU is user code, libraries with it; a build can save at most that, the other {:.0} % are the kernel's",
+        "{:.0} % of the CPU time is user code, libraries included; a build can save at most that, because \
+         the other {:.0} % is kernel time",
         user_share * 100.0,
         (1.0 - user_share) * 100.0
     );
@@ -165,7 +172,7 @@ mod tests {
         let mut window = hone_experiment::fixture::window();
         window.duration_s = 0.27;
         let hint = short(&window, 60_000).unwrap();
-        assert!(hint.contains("60,000 operations takes 0.27 s; with 4 times as many"), "{hint}");
+        assert!(hint.contains("60,000 operations takes 0.27 s; 4 times as many"), "{hint}");
         window.duration_s = SHORT_S;
         assert_eq!(short(&window, 60_000), None);
     }
@@ -177,7 +184,7 @@ mod tests {
         does_them("x", (1_000, 0.005), (1_000_000, 0.055)).unwrap();
         let message = does_them("x", (1_000, 0.005), (1_000_000, 0.006)).unwrap_err().to_string();
         assert!(
-            message.contains("1,000 operations cost the program 0.005 s of CPU, and 1,000,000 cost 0.006 s"),
+            message.contains("1,000 operations cost 0.005 s of CPU, and 1,000,000 cost 0.006 s"),
             "{message}"
         );
     }
@@ -189,6 +196,9 @@ mod tests {
         stands_what_was_raised(&window).unwrap();
         window.outcome = Outcome::Saturated { backlog_requests: 99 };
         let message = stands_what_was_raised(&window).unwrap_err().to_string();
-        assert!(message.contains("99 were left") && message.contains("a smaller `raise`"), "{message}");
+        assert!(
+            message.contains("99 requests were still waiting") && message.contains("next: lower `raise`"),
+            "{message}"
+        );
     }
 }

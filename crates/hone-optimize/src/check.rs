@@ -1,5 +1,5 @@
-//! Whether a program still does what it should: it starts, serves every judging workload, satisfies the target's own check, and
-//! still runs then.
+//! Checks that a program still works: it starts, serves every judging workload, passes the target's own check, and still runs
+//! then.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
@@ -17,17 +17,17 @@ use hone_experiment::arm::{Arm, Place};
 use hone_experiment::ending::{NotItsOwn, Usage};
 use hone_experiment::variants::BASELINE;
 
-/// Batches a partition for the smoke test.
+/// Batches per partition for the smoke test.
 const SMOKE_BATCHES: u32 = 10;
 
-/// A check of the target's own may load it for a while.
+/// The target's own check may put load on it for a while.
 pub(super) const CHECK_LIMIT: Duration = Duration::from_secs(600);
 
 impl Job<'_> {
-    /// Checks a program. The inner error is its trouble, in words.
+    /// Checks a program. The inner error is its failure, in words.
     ///
     /// # Errors
-    /// When the check itself can't be carried out, which says nothing of the program.
+    /// Fails if the check itself fails, which says nothing about the program.
     pub(super) fn check(&self, name: &str, program: &Path) -> Result<Result<SmokeTest, String>> {
         match self.checked(name, program) {
             Ok(found) => Ok(match found.difference.clone() {
@@ -52,7 +52,7 @@ impl Job<'_> {
         }))
     }
 
-    /// Checks once more and again: what breaks now and then passes one check, and is to be delivered.
+    /// Repeats the check: an intermittent failure can pass one check, and this program is the result of the run.
     pub(super) fn soak(
         &self,
         name: &str,
@@ -90,7 +90,8 @@ impl Job<'_> {
         Ok(all)
     }
 
-    /// One load from start to stop: what was done, records that were read back, what differed in them, and the stop.
+    /// One load from start to stop. Returns what was done, the records that were read back, their differences, and the
+    /// stop.
     fn loaded(
         &self,
         arm: &Arm,
@@ -105,7 +106,7 @@ impl Job<'_> {
         }
     }
 
-    /// Of a Kafka-API broker: what was written comes back, byte for byte.
+    /// For a Kafka-API broker: the written records come back, byte for byte.
     fn read_back(
         &self,
         arm: &Arm,
@@ -113,14 +114,15 @@ impl Job<'_> {
     ) -> Result<(String, u64, Option<String>, Option<Stopped>)> {
         let mut running = arm.start(self.runner, &self.folder.scratch())?;
         let tested = smoke_test(&running.address, workload, SMOKE_BATCHES);
-        // One that has ended is the reason why nothing came back.
+        // If the program has ended, that explains why nothing came back.
         running.check_alive().with_context(|| format!("workload `{}`", workload.name))?;
         let tested = tested.with_context(|| format!("workload `{}`", workload.name))?;
         let stopped = running.stop(self.runner)?;
         Ok((tested.what, tested.records, tested.difference, stopped))
     }
 
-    /// A stop that goes wrong is a trouble of the program, unless the baseline's goes wrong as well: `plain` does the same with it.
+    /// A stop that fails is a failure of the program, unless the baseline's stop fails as well: `plain` does the same with the
+    /// baseline.
     pub(super) fn has_ended_well(
         &self,
         name: &str,
@@ -135,13 +137,13 @@ impl Job<'_> {
                 return Ok(());
             }
         } else if stopped.as_ref().is_some_and(was_killed) {
-            // So it is, before anything was done to it.
+            // The unchanged program fails in the same way.
             return Ok(());
         }
         bail!(Trouble(trouble));
     }
 
-    /// The command of the target's own; the program must outlive it.
+    /// The target's own command. The program must outlive it.
     fn own_check(&self, arm: &Arm, words: &[String]) -> Result<Option<Stopped>> {
         let Place::Program(program) = &arm.place else { return Ok(None) };
         let words = provoke::with_program(words, &program.path);
@@ -153,17 +155,19 @@ impl Job<'_> {
         let mut running = arm.start(self.runner, &self.folder.scratch())?;
         let call = running.call("check", &words, &[])?.limit(CHECK_LIMIT);
         let checked = self.runner.run(&call);
-        // One that has ended is the reason why its check failed.
+        // If the program has ended, that explains why its check failed.
         running.check_alive().context("at the target's own check")?;
         checked.context("the target's own check")?;
         running.stop(self.runner)
     }
 }
 
-/// Checks at least so often beside the first time: one that fails every second time gets through with 3 %.
+/// The check runs at least this many further times. A program that fails every second time then passes with a
+/// probability of 3 %.
 const LEAST_CHECKS: u32 = 4;
 
-/// Repeats a check for so long, and [`LEAST_CHECKS`] times at least. How often it passed, or the first trouble.
+/// Repeats a check for this long, and [`LEAST_CHECKS`] times at least. Returns the number of passes, or the first
+/// failure.
 fn again_and_again(
     limit: Duration,
     mut check: impl FnMut() -> Result<Result<(), String>>,
@@ -179,13 +183,16 @@ fn again_and_again(
     Ok(Ok(times))
 }
 
-/// What went wrong as a program was stopped: a crash, or an end that it did not come to by itself.
+/// The failure of a stop: a crash, or a program that did not end.
 fn trouble_at_stop(stopped: &Stopped) -> Option<String> {
     if is_crash(stopped) {
-        return Some(format!("it crashed as it was stopped ({})", stopped.status));
+        return Some(format!("it crashed when Hone stopped it ({})", stopped.status));
     }
     was_killed(stopped).then(|| {
-        format!("it did not end as it was stopped, and was killed after {:.0} s", stopped.took.as_secs_f64())
+        format!(
+            "it did not end when Hone stopped it, so Hone killed it after {:.0} s",
+            stopped.took.as_secs_f64()
+        )
     })
 }
 
@@ -193,21 +200,21 @@ fn was_killed(stopped: &Stopped) -> bool {
     stopped.signal == StopSignal::Kill || stopped.status.signal() == Some(libc::SIGKILL)
 }
 
-/// A signal that no stop sends.
+/// A signal that Hone's stops never send.
 fn is_crash(stopped: &Stopped) -> bool {
     let crashes = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGABRT, libc::SIGFPE, libc::SIGTRAP];
     stopped.status.signal().is_some_and(|signal| crashes.contains(&signal))
 }
 
-/// A trouble of the program itself.
+/// A failure of the program itself.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Trouble(String);
 
-/// What a program did wrong, in words: it did not start, did not serve, gave wrong answers, or failed in its window.
+/// The failure of a program, in words: it did not start, did not serve, gave wrong answers, or failed in its window.
 ///
 /// # Errors
-/// With the error when it says nothing of the program: an interrupt, a full disk, a setting that can't be used.
+/// Returns the error if it says nothing about the program: an interrupt, a full disk, an invalid setting.
 pub(super) fn trouble_of(error: anyhow::Error) -> Result<String> {
     use LoadError::{Broken, Connect, Garbage, Mute, Refused, Slow, WarmUp};
     if interrupt::requested() {
@@ -227,7 +234,7 @@ pub(super) fn trouble_of(error: anyhow::Error) -> Result<String> {
                 | WarmUp { .. }
         )
     } else {
-        // A window that failed is told in words alone.
+        // For a window that failed, only its words are shown.
         let is_of_hone = error.downcast_ref::<Usage>().is_some()
             || error.downcast_ref::<NotItsOwn>().is_some()
             || error.downcast_ref::<std::io::Error>().is_some()
@@ -288,7 +295,7 @@ mod tests {
         let trouble = |at_its_end: &str| trouble_at_stop(&stopped(at_its_end));
         assert_eq!(trouble("exit 0"), None);
         assert_eq!(trouble("trap - TERM; kill -TERM $$"), None, "of the signal that was sent");
-        assert!(trouble("kill -SEGV $$").unwrap().contains("crashed as it was stopped"));
-        assert!(trouble("sleep 9").unwrap().contains("did not end as it was stopped"));
+        assert!(trouble("kill -SEGV $$").unwrap().contains("crashed when Hone stopped it"));
+        assert!(trouble("sleep 9").unwrap().contains("did not end when Hone stopped it"));
     }
 }

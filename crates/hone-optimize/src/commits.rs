@@ -1,5 +1,5 @@
-//! Builds of one program that are not made of each other: those of a commit and of the one that it is held against. They are made
-//! without any profile, one commit after the other in the same place, and judged as an edge of a tree is.
+//! Independent builds of one program: those of a commit and those of its base. Hone makes them without a profile, one commit
+//! after the other in the same place, and compares them like an edge of a tree.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,43 +18,43 @@ use hone_experiment::phase::Phase;
 use hone_experiment::spec::target::Form;
 use hone_experiment::variants::{BASELINE, Made, Variant};
 
-/// The state before, in names of folders and in tables.
+/// The base, in names of folders and in tables.
 pub(crate) const BASE: &str = "base";
-/// The state that is asked about.
+/// The head, which the gate judges.
 pub const HEAD: &str = "head";
 
-/// What was built of a commit.
+/// The builds of a commit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Side {
-    /// At least one; several where the layout is a level of the interval.
+    /// At least one build. There are several where the layout is a level of the confidence interval.
     pub builds: Vec<Built>,
-    /// The tools that built it.
+    /// The tools that made the builds.
     pub tools: Vec<ToolReceipt>,
-    /// Whether they are of an earlier run.
+    /// Whether an earlier run made the builds.
     pub is_kept: bool,
-    /// The variables that gave the builds flags, by their names.
+    /// The variables that passed flags to the builds, by name.
     #[serde(default)]
     flags: BTreeMap<String, String>,
 }
 
 impl Side {
-    /// The first variable by which another build got other flags than this one.
+    /// The first variable whose flags differ between the two builds.
     pub(crate) fn other_flag<'a>(&'a self, other: &'a Self) -> Option<&'a str> {
         let names = self.flags.keys().chain(other.flags.keys());
         names.map(String::as_str).find(|name| self.flags.get(*name) != other.flags.get(*name))
     }
 }
 
-/// Builds that are taken again by who asks for the same commit, built alike by the same tools.
+/// Kept builds. Another request for the same commit, with the same tools and settings, reuses them.
 #[derive(Debug, Clone, Copy)]
 pub struct Kept<'a> {
-    /// Where its programs are.
+    /// The folder of its programs.
     pub folder: &'a Path,
-    /// What the sources are, and how they are built: a commit, and the experiment's words about the target.
+    /// Identifies the sources and the build: a commit, and the experiment's words about the target.
     pub sources: &'a str,
 }
 
-/// A build in a folder of kept ones; its program lies beside the note under the build's name.
+/// The note of a build in the folder of kept builds. Its program has the build's name in the same folder.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     builds: Vec<Built>,
@@ -62,24 +62,25 @@ struct Note {
 
 const NOTE: &str = "builds.json";
 
-/// So many commits' builds are kept.
+/// The number of commits whose builds are kept.
 const MOST_KEPT: usize = 8;
 
-/// One attempt at a run of builds and comparisons: alone with its folders, and behind the cleaning up of attempts that were killed.
+/// One attempt at a run of builds and comparisons. It has exclusive use of its folders, and runs after the clean-up of killed
+/// attempts.
 ///
 /// # Errors
-/// Those of the work, and when another run has the folders.
+/// Returns the errors of the work. Fails if another run uses the folders.
 pub fn attempt<T>(job: &Job<'_>, work: impl FnOnce(&mut Steps<'_>) -> Result<T>) -> Result<T> {
-    let _alone = [job.lock(&job.work(), "building in")?, job.lock(job.folder.path(), "going on with")?];
+    let _alone = [job.lock(&job.work(), "building in")?, job.lock(job.folder.path(), "using")?];
     let underway = job.begin()?;
     work(&mut Steps::new(job.folder, job.progress, None).of(underway))
 }
 
-/// Builds what lies where the job's file is, as often as layouts are asked for, or takes what is kept. `sources` puts it there before; it is
-/// not asked where an earlier attempt has built.
+/// Builds the sources next to the job's file, once per requested layout, or takes kept builds. `sources` puts the sources there first. Hone
+/// does not call it if an earlier attempt has already built.
 ///
 /// # Errors
-/// With what the compiler said.
+/// Returns the compiler's message.
 pub fn build(
     job: &Job<'_>,
     steps: &mut Steps<'_>,
@@ -107,7 +108,8 @@ pub fn build(
                 let built =
                     orders.iter().map(|order| builder.build(order).and_then(|built| own(job, built, order)));
                 let builds = built.collect::<Result<Vec<Built>>>()?;
-                // What a program loads from where it was built would be another commit's by then.
+                // A program that loads a library from its build folder would load another commit's library
+                // later.
                 if builds.iter().all(|built| built.libraries().is_empty()) {
                     keep(&place, &builds)?;
                     forget_oldest(kept.folder)?;
@@ -115,8 +117,8 @@ pub fn build(
                 builds
             }
         };
-        let Some(first) = builds.first() else { bail!("nothing was built of {name}") };
-        let how = if is_kept { "kept from an earlier run; built in" } else { "built in" };
+        let Some(first) = builds.first() else { bail!("{name} has no builds") };
+        let how = if is_kept { "reused from an earlier run; built in" } else { "built in" };
         Ok(Told {
             note: format!("{how} {:.1} s; {}", first.build_s, shop::sizes(first)),
             command: Some(first.command()),
@@ -130,22 +132,22 @@ pub fn build(
     })
 }
 
-/// A build with its program in the run's folder: the next one may be made in the same place.
+/// Moves the program of a build into the run's folder, because the next build may use the same place.
 fn own(job: &Job<'_>, mut built: Built, order: &BuildRequest) -> Result<Built> {
     built.variant.clone_from(&order.variant);
     job.keep_program(&mut built)?;
     Ok(built)
 }
 
-/// Builds that were kept under the names of another side, perhaps.
+/// The kept builds may have the names of another side.
 fn taken(job: &Job<'_>, builds: Vec<Built>, orders: &[BuildRequest]) -> Result<Vec<Built>> {
     builds.into_iter().zip(orders).map(|(built, order)| own(job, built, order)).collect()
 }
 
-/// What the judging workloads say of two sides: a comparison for each, and why there is none where the head does not stand its load.
+/// The comparisons of two sides, one for each judging workload, and the reason where the head can't sustain its load.
 ///
 /// # Errors
-/// When the base does not stand its load, when something beside the two fails, or when the user interrupts.
+/// Fails when the base can't sustain its load, when something else fails, or when the user interrupts.
 pub fn hold(
     job: &Job<'_>,
     steps: &mut Steps<'_>,
@@ -172,19 +174,21 @@ pub fn hold(
 }
 
 impl Job<'_> {
-    /// A path that leads out of the checkout would build the same for both commits.
+    /// A path that leads out of the checkout would build the same sources for both commits.
     fn lies_in_its_sources(&self) -> Result<()> {
         let (key, path) = match &self.target().form {
             Form::Cargo(cargo) => ("manifest", &cargo.manifest),
             Form::Recipe(recipe) => ("source", &recipe.source),
             Form::Go(go) => ("source", &go.module),
             Form::Elf { .. } => bail!(hone_experiment::ending::Usage(
-                "target.binary is a finished program: there are no sources of which two commits could be built".to_owned()
+                "target.binary names a finished program, so there are no sources to build two commits from"
+                    .to_owned()
             )),
         };
         if path.is_absolute() {
             bail!(hone_experiment::ending::Usage(format!(
-                "target.{key} = {}: name it relative to the file, so that each commit's own sources are built",
+                "target.{key} = {} is an absolute path\n  next: make it relative to the experiment file, so \
+                 that Hone builds each commit's own sources",
                 path.display()
             )));
         }
@@ -192,7 +196,7 @@ impl Job<'_> {
     }
 }
 
-/// What is kept in a place, when all of its programs are what they were.
+/// The kept builds of a place, if all of its programs are unchanged.
 fn find(place: &Path) -> Option<Vec<Built>> {
     let note: Note = serde_json::from_str(&fs::read_to_string(place.join(NOTE)).ok()?).ok()?;
     let mut builds = note.builds;
@@ -201,7 +205,7 @@ fn find(place: &Path) -> Option<Vec<Built>> {
         (file_facts(&program).ok()?.sha256 == built.facts.sha256).then_some(())?;
         built.executable = program;
     }
-    // The one that nobody has asked for longest goes first.
+    // Removes the builds whose last use is oldest.
     let _ = fs::File::open(place).and_then(|folder| folder.set_modified(std::time::SystemTime::now()));
     (!builds.is_empty()).then_some(builds)
 }
@@ -210,7 +214,7 @@ fn program(place: &Path, number: usize, built: &Built) -> Option<PathBuf> {
     Some(place.join(number.to_string()).join(built.executable.file_name()?))
 }
 
-/// Whole or not at all: under another name first.
+/// Written whole or not at all: first under another name.
 fn keep(place: &Path, builds: &[Built]) -> Result<()> {
     let part = place.with_extension("part");
     let kept = || -> Result<()> {
@@ -225,10 +229,10 @@ fn keep(place: &Path, builds: &[Built]) -> Result<()> {
         fs::rename(&part, place)?;
         Ok(())
     };
-    kept().with_context(|| format!("the builds can't be kept in {}", place.display()))
+    kept().with_context(|| format!("can't keep the builds in {}", place.display()))
 }
 
-/// A folder that nobody empties would grow with every commit.
+/// Without this limit, the folder would grow with every commit.
 fn forget_oldest(folder: &Path) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("{} can't be read", folder.display()))?;
     let mut kept: Vec<_> = entries
@@ -242,7 +246,7 @@ fn forget_oldest(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether both sides are the same programs, byte for byte: what is started alike does alike.
+/// Whether both sides are the same programs, byte for byte. Identical programs behave alike if they start alike.
 pub(crate) fn is_same_program(sides: [&Side; 2]) -> Result<bool> {
     let [base, head] = sides;
     if base.builds.len() != head.builds.len() {
@@ -252,7 +256,7 @@ pub(crate) fn is_same_program(sides: [&Side; 2]) -> Result<bool> {
         let is_same = base.facts.sha256 == head.facts.sha256
             && base.libraries().is_empty()
             && head.libraries().is_empty();
-        // The text first: only where it is the same, the rest is worth a look.
+        // Compares the code first, and the rest only if the code is the same.
         if !is_same
             && (base.facts.text_sha256 != head.facts.text_sha256
                 || base.loaded_sha256()? != head.loaded_sha256()?)

@@ -1,4 +1,4 @@
-//! What a run would do: its command lines. Nothing is built, started or measured.
+//! The plan of a run: its command lines. It builds, starts and measures nothing.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use hone_experiment::variants::{self, BASELINE, Made, Profile, Variant};
 /// The plan as a text.
 ///
 /// # Errors
-/// When the target can't be built so, or a tool is missing: what a run would find out, too.
+/// Fails when the target can't be built this way, or when a tool is missing. The run itself would fail in the same way.
 pub fn plan(job: &Job<'_>) -> Result<String> {
     let builder = job.builder()?;
     let (tools, variants) = job.variants(builder.kind())?;
@@ -57,7 +57,10 @@ pub fn plan(job: &Job<'_>) -> Result<String> {
                     }
                     Kinds::Emulated => {
                         plan.starts(&variants[from].name, None);
-                        plan.line("# under qemu-user, with the tracer of Hone; what it writes becomes added-up branches for perf2bolt --pa");
+                        plan.line(
+                            "# under qemu-user with Hone's tracer; Hone turns its output into aggregated \
+                             branches for perf2bolt --pa",
+                        );
                         plan.trains();
                     }
                     Kinds::Given { file, form } => {
@@ -68,7 +71,7 @@ pub fn plan(job: &Job<'_>) -> Result<String> {
                 for number in layouts::further(job.experiment.builds) {
                     let [base, made] =
                         [&variants[from].name, &variant.name].map(|name| layouts::name(name, number));
-                    plan.line(&format!("# {made}: {base} rewritten in the same way, by the same profile"));
+                    plan.line(&format!("# {made}: {base} rewritten in the same way, with the same profile"));
                 }
             }
             _ => plan.all_builds(&job.order(variant, &job.work().join("profiles/PROFILE"), &compiler))?,
@@ -76,7 +79,7 @@ pub fn plan(job: &Job<'_>) -> Result<String> {
         plan.check();
         if matches!(variant.made, Made::Rewritten { .. }) {
             plan.provokes();
-            plan.line(&format!("# and so again and again for {} s", job.experiment.soak_s));
+            plan.line(&format!("# repeated for {} s", job.experiment.soak_s));
         }
     }
     plan.guard_rails();
@@ -84,19 +87,19 @@ pub fn plan(job: &Job<'_>) -> Result<String> {
     Ok(plan.text)
 }
 
-/// A plan is made in a folder that goes away again; what is printed begins with a variable in its place.
+/// The plan uses a temporary folder. The printed commands name it by a variable.
 pub fn in_runs(text: &str, made_in: &str, runs: &str) -> String {
     let head = format!(
-        "RUNS={}\n\
-         # Where runs and builds lie. What stands below up to the first program that is started can be pasted as it is: it makes the\n\
-         # plain build. Lines behind it name what a run makes: {{port}} and {{data}} of a start, the merged PROFILE, the object\n\
-         # profile_dump.o of a counting build, and each built program at its place in bin/, where Hone copies it.\n",
+        "RUNS={}\n# Folder for runs and builds. You can paste the commands up to the first start of a \
+         program as they are: they make the\n# plain build. The later commands use files that a run makes: \
+         {{port}} and {{data}} of a start, the merged PROFILE, the object\n# profile_dump.o of an \
+         instrumented build, and each built program in bin/, where Hone copies it.\n",
         shlex::try_quote(runs).unwrap_or(runs.into())
     );
     text.lines().fold(head, |all, line| all + &with_variable(line, made_in) + "\n")
 }
 
-/// A path becomes `"$RUNS"`, also inside of a word in single quotes, where no variable is seen.
+/// Replaces a path by `"$RUNS"`, also inside a word in single quotes, where a shell expands no variable.
 fn with_variable(line: &str, path: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
@@ -123,9 +126,9 @@ struct Plan<'a, 'b> {
 
 impl Plan<'_, '_> {
     fn line(&mut self, line: &str) {
-        // The next line of a message is as little a command as its first.
+        // Every line of a message must be a comment.
         let line = if line.starts_with('#') { line.replace('\n', "\n# ") } else { line.to_owned() };
-        // Writing into a text can't fail.
+        // Writing into a text never fails.
         let _ = writeln!(self.text, "{line}");
     }
 
@@ -140,7 +143,10 @@ impl Plan<'_, '_> {
         for tool in self.builder.receipts() {
             self.line(&format!("# {}: {} ({})", tool.name, tool.version, tool.path));
         }
-        self.line("# {port}, {port2} and {data} are filled in at each start, PROFILE when the profile is merged and proven.");
+        self.line(
+            "# Hone fills in {port}, {port2} and {data} at each start, and PROFILE after it has merged and \
+             verified the profile.",
+        );
     }
 
     fn builds(&mut self, order: &BuildRequest) -> Result<()> {
@@ -150,7 +156,7 @@ impl Plan<'_, '_> {
         Ok(())
     }
 
-    /// The first build of a variant, and those with other layouts.
+    /// The first build of a variant, and its builds with other layouts.
     fn all_builds(&mut self, first: &BuildRequest) -> Result<()> {
         self.builds(first)?;
         for number in layouts::further(self.job.experiment.builds) {
@@ -174,7 +180,7 @@ impl Plan<'_, '_> {
         self.loads("probed for its ceiling", experiment.judging.iter());
         if experiment.diagnose {
             let load = experiment.training.iter().map(|training| &training.workload).take(1);
-            self.loads("traced under qemu-user, where that is there, for why it stalls,", load);
+            self.loads("traced under qemu-user, if present, to find why it stalls,", load);
         }
         Ok(())
     }
@@ -188,7 +194,7 @@ impl Plan<'_, '_> {
         let experiment = self.job.experiment;
         let training = || experiment.training.iter().map(|training| &training.workload);
         match compiler {
-            // Nothing of a compiler's is taken of an emulator.
+            // An emulator's trace contains nothing for a compiler.
             Kinds::Counts | Kinds::Emulated => {}
             Kinds::Pprof => {
                 self.starts(BASELINE, None);
@@ -243,7 +249,7 @@ impl Plan<'_, '_> {
         Ok(format!("{}PID", line.trim_end_matches("''")))
     }
 
-    /// A program is sampled while it is loaded. Where perf's data will be.
+    /// Samples a program under load. Returns the place of perf's data.
     fn samples(&mut self, variant: &str, event: Event, folder: &Path) -> PathBuf {
         self.makes(folder);
         self.starts(variant, None);
@@ -256,7 +262,7 @@ impl Plan<'_, '_> {
         data
     }
 
-    /// What perf would do, told as an aside. Where its data will be.
+    /// The perf commands, as comments. Returns the place of perf's data.
     fn records(&mut self, event: Event, folder: &Path) -> PathBuf {
         let data = folder.join("perf.data");
         let said = self.recording(event, &data).unwrap_or_else(|error| format!("{error:#}"));
@@ -264,7 +270,7 @@ impl Plan<'_, '_> {
         data
     }
 
-    /// How a variant is started.
+    /// The start command of a variant.
     fn starts(&mut self, variant: &str, raw: Option<&Path>) {
         let target = self.job.target();
         let program = self.job.kept_program(variant);
@@ -305,7 +311,7 @@ impl Plan<'_, '_> {
 
     fn provokes(&mut self) {
         if let Some(by) = self.job.provoked_by() {
-            self.line(&format!("# provoked beside a load by: {by}"));
+            self.line(&format!("# provoked under load by: {by}"));
         }
     }
 
@@ -316,7 +322,8 @@ impl Plan<'_, '_> {
             false => (String::new(), ""),
         };
         self.line(&format!(
-            "\n# each variant is {starts}loaded with {}: {start_up}memory, code and file against the baseline's",
+            "\n# each variant is {starts}loaded with {}: {start_up}memory, code size and file size compared \
+             with the baseline's",
             workload.name
         ));
     }
@@ -333,12 +340,12 @@ impl Plan<'_, '_> {
         }
         for variant in variants.iter().filter(|variant| variant.judged) {
             if let Some(parent) = variant.parent {
-                self.line(&format!("# {} against {}", variant.name, variants[parent].name));
+                self.line(&format!("# {} compared with {}", variant.name, variants[parent].name));
             }
         }
         if let Some(bench) = &self.job.experiment.go.bench {
             self.line(&format!(
-                "# off against on by Go's own benchmarks: {}, pattern {}, {} rounds of {}",
+                "# without and with the profile, by Go's own benchmarks: {}, pattern {}, {} rounds of {}",
                 bench.packages.join(" "),
                 bench.pattern,
                 bench.rounds,
@@ -346,7 +353,9 @@ impl Plan<'_, '_> {
             ));
         }
         if self.job.experiment.go.place {
-            self.line("# the profile is laid beside the main package, as default.pgo, when pgo is kept");
+            self.line(
+                "# if pgo is kept, Hone places the profile in the main package's folder as default.pgo",
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A builder whose tools are not on this machine. Who only judges builds nothing: the run knows which tools there were.
+//! A builder whose tools are not on this machine. A job that only judges builds nothing. The run knows which tools made
+//! its variants.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,20 +13,20 @@ use serde::{Deserialize, Serialize};
 use crate::job::Job;
 use hone_experiment::phase::Phase;
 
-/// Who built the variants of a run.
+/// The tools that built the variants of a run.
 const NOTE: &str = "workshop.json";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Elsewhere {
     kind: TargetKind,
     tools: Vec<ToolReceipt>,
-    /// Why it is not here.
+    /// The reason why the tools are missing.
     #[serde(skip)]
     why: String,
 }
 
 impl<'a> Job<'a> {
-    /// The builder of this machine; for who only judges, and has none, the one that the run was built by.
+    /// The builder of this machine. A job that only judges, and has no tools, gets the noted builder of the run.
     pub(super) fn builder_or_its_note(&self) -> Result<Box<dyn Builder + 'a>> {
         match self.builder() {
             Ok(builder) => Ok(builder),
@@ -34,7 +35,7 @@ impl<'a> Job<'a> {
                     Some(elsewhere) => {
                         let why = crate::outcome::in_a_line(&error);
                         self.progress
-                            .line(&format!("nothing can be built here, and nothing has to be: {why}"));
+                            .line(&format!("this machine can't build, but this phase needs no build: {why}"));
                         Ok(Box::new(Elsewhere { why, ..elsewhere }))
                     }
                     None => Err(error),
@@ -44,7 +45,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Notes who builds, for phases that are carried out elsewhere.
+    /// Notes the builder, for phases that run on other machines.
     pub(super) fn note_builder(&self, builder: &dyn Builder) -> Result<()> {
         let note = Elsewhere { kind: builder.kind(), tools: builder.receipts(), why: String::new() };
         self.folder.write_note(NOTE, &note)
@@ -54,7 +55,8 @@ impl<'a> Job<'a> {
 impl Elsewhere {
     fn can_not<T>(&self) -> Result<T> {
         bail!(
-            "this needs the tools that the run was begun with: {}\n  next: carry out the phases before on the machine that has them",
+            "this phase needs the build tools of the run: {}\n  next: run the earlier phases on the machine \
+             that has these tools",
             self.why
         )
     }

@@ -1,5 +1,5 @@
-//! A program under an emulator that traces it, while it is loaded as usual: for a diagnosis, and as a profile without counters, without
-//! branch records and without another build.
+//! Runs a program under a tracing emulator with the usual load. The trace serves a diagnosis, and is a profile that needs no counters,
+//! no branch records and no second build.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,37 +20,37 @@ use crate::outcome::short;
 use hone_experiment::arm::{Arm, Place};
 use hone_experiment::slow;
 
-/// A program under an emulator has this many times as long to be ready, until it is known how slow it is.
+/// Until its slowdown is known, a program under an emulator gets this many times its start-up time.
 const TO_BE_READY: f64 = 20.0;
 
 /// A program that was traced while it was loaded.
 pub struct Traced {
-    /// What its processes left.
+    /// The files that its processes left.
     pub left: Left,
-    /// What was done, in words.
+    /// The load, in words.
     pub words: String,
-    /// Operations or requests of its load that were done; `None` where it has no load, or did not come to its end.
+    /// Completed operations or requests of its load. `None` if it has no load, or did not finish.
     pub operations: Option<u64>,
-    /// Of the CPU that it takes outside of the emulator under the same load, the share that is no kernel's.
+    /// The user share of its CPU time outside the emulator, under the same load.
     pub user_share: Option<f64>,
-    /// What is to be known of it.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// Why it did not come to its end, where it did not: the traces are of what it did until some seconds before.
+    /// Why it did not finish. The traces then end some seconds before that.
     pub broke: Option<String>,
 }
 
-/// A program as it is without an emulator.
+/// A program outside the emulator.
 struct Native {
     user_share: Option<f64>,
     uses: Uses,
 }
 
 impl Job<'_> {
-    /// Runs a program under the emulator and a load, at rates that fit it. What it does before the load is forgotten, unless it exits by
-    /// itself. The tracers' files stay in `to`.
+    /// Runs a program under the emulator with a load, at rates that it can sustain. The trace excludes the time before the load, unless
+    /// the program exits by itself. The tracers' files stay in `to`.
     ///
     /// # Errors
-    /// When there is no emulator; when the program does not stand it, with what it uses that an emulator has not.
+    /// Fails without an emulator, and when the program fails under it. The error then names the features that the emulator lacks.
     pub fn traced(
         &self,
         name: &str,
@@ -111,7 +111,8 @@ impl Job<'_> {
         Ok(Traced { left, words, operations, user_share: native.user_share, notes, broke })
     }
 
-    /// Loads it as it is for a short time: how much of its CPU is the kernel's, which no emulator sees, and what it uses.
+    /// Loads the unchanged program for a short time, to find the kernel's share of its CPU time, which no emulator sees,
+    /// and the features that it uses.
     fn native(&self, name: &str, program: &Path, workload: &Workload) -> Result<Native> {
         let arm = self.arm(name, program, BTreeMap::new());
         let load = short(workload);
@@ -145,7 +146,9 @@ impl Job<'_> {
         let (path, words) = emulator.around(&tracer, folder, wanted, &own);
         let mut arguments = Vec::new();
         for word in words {
-            let word = word.into_string().map_err(|word| anyhow::anyhow!("{} is no text", word.display()))?;
+            let word = word
+                .into_string()
+                .map_err(|word| anyhow::anyhow!("{} is not valid UTF-8", word.display()))?;
             arguments.push(word);
         }
         arguments.append(&mut started.args);
@@ -157,19 +160,19 @@ impl Job<'_> {
     }
 }
 
-/// An emulator runs a program of this machine and nothing else.
+/// An emulator runs only programs of this machine's architecture.
 pub(crate) fn can_be_emulated(program: &Path) -> Result<()> {
     let bytes = fs::read(program).with_context(|| format!("{} can't be read", program.display()))?;
     match Image::parse(&bytes) {
         Ok(_) => Ok(()),
         Err(fault) => bail!(
-            "{} can't be traced: {fault}\n  next: name the program itself, where this is a script that starts it",
+            "{} can't be traced: {fault}\n  next: if this is a script, name the program that it starts",
             program.display()
         ),
     }
 }
 
-/// A load of operations gets fewer of them, and takes as long as it does without an emulator.
+/// A load of operations gets fewer of them, so that it takes as long as without an emulator.
 fn fitted(workload: &Workload, slow: Option<SlowDown>) -> Workload {
     let load = slow::fitted(workload, slow);
     let fewer = slow.zip(load.engine.operations()).and_then(|(slow, operations)| {
@@ -178,7 +181,7 @@ fn fitted(workload: &Workload, slow: Option<SlowDown>) -> Workload {
     fewer.unwrap_or(load)
 }
 
-/// Processes of the target that no emulator runs: a program that is started in the place of another one is the kernel's own to start.
+/// Processes of the target that no emulator runs. The kernel itself starts a program that replaces another one (exec).
 fn running_outside(emulator: &Emulator, processes: &[u32]) -> Vec<String> {
     let program = |process: &u32| fs::read_link(format!("/proc/{process}/exe")).ok();
     let others = processes.iter().filter_map(program).filter(|path| !emulator.is(path));
@@ -188,20 +191,22 @@ fn running_outside(emulator: &Emulator, processes: &[u32]) -> Vec<String> {
     if names.is_empty() {
         return Vec::new();
     }
-    vec![format!("started by the target, and not traced: {}", names.join(", "))]
+    vec![format!("the target started processes that were not traced: {}", names.join(", "))]
 }
 
 fn notes_of(uses: Uses) -> Vec<String> {
     let mut notes = Vec::new();
     if uses.io_uring || uses.aio {
         notes.push(format!(
-            "outside of the emulator it uses {}, which the emulator has not: what was traced is what it does instead",
+            "outside the emulator the program uses {}, which the emulator does not support: the trace shows \
+             the program's fallback",
             if uses.io_uring { "io_uring" } else { "the kernel's asynchronous I/O" }
         ));
     }
     if uses.avx512 {
         notes.push(
-            "outside of the emulator it, or a library of it, uses AVX-512, which the emulated core has not: other code was traced there"
+            "outside the emulator the program or one of its libraries uses AVX-512, which the emulated core \
+             does not have: the trace shows other code"
                 .to_owned(),
         );
     }
@@ -217,12 +222,12 @@ pub(crate) fn notes_of_traces(left: &Left) -> Vec<String> {
         .count();
     if broken > 0 {
         notes.push(format!(
-            "{broken} processes had more than 65,536 threads at a time; what the others did is not in here"
+            "{broken} processes had more than 65,536 threads at a time; the trace omits the further threads"
         ));
     }
     if left.left_out > 0 {
         notes.push(format!(
-            "{} processes were not traced: 2,000 processes, or 2 GiB of traces, are the most that are kept",
+            "{} processes were not traced: Hone keeps at most 2,000 processes and 2 GiB of traces",
             hone_format::count(left.left_out)
         ));
     }
@@ -232,10 +237,10 @@ pub(crate) fn notes_of_traces(left: &Left) -> Vec<String> {
     notes
 }
 
-/// What was traced.
+/// The traces.
 ///
 /// # Errors
-/// When that is nothing.
+/// Fails if there are none.
 pub(crate) fn left_of(
     folder: &TraceFolder,
     emulator: &Emulator,
@@ -250,8 +255,8 @@ pub(crate) fn left_of(
         _ if left.traces.iter().any(ran) => Ok(left),
         Some(why) => bail!("{why}"),
         None => bail!(
-            "{} ran under {} ({}), and left no trace\n  next: is that a qemu with plugins? Does the program start another one in its \
-             place? Then name that one",
+            "{} ran under {} ({}) but left no trace\n  next: check that this qemu has plugins; if the \
+             program replaces itself by another one (exec), name that one",
             program.display(),
             emulator.receipt().path,
             emulator.receipt().version
@@ -259,27 +264,28 @@ pub(crate) fn left_of(
     }
 }
 
-/// Why a program may not run under an emulator, and what to do then.
+/// Why a program may fail under an emulator, and what to do then.
 pub(crate) fn does_not_stand_it(error: &anyhow::Error, uses: Uses) -> String {
     let mut why = Vec::new();
     if uses.io_uring {
-        why.push("it uses io_uring, which the emulator has not");
+        why.push("it uses io_uring, which the emulator does not support");
     }
     if uses.aio {
-        why.push("it uses the kernel's asynchronous I/O, which the emulator has not");
+        why.push("it uses the kernel's asynchronous I/O, which the emulator does not support");
     }
     let error = format!("{error:#}");
     if error.contains("unknown option 'plugin'") {
-        return "this qemu takes no tracer, since it was built without plugins, as that of Debian 13 is\n  next: build one with plugins (three lines, in \
-                docs/diagnose.md), and name it in HONE_QEMU"
+        return "this qemu takes no tracer: it was built without plugins, like that of Debian 13\n  next: \
+                build one with plugins (three lines, in docs/diagnose.md), and name it in HONE_QEMU"
             .to_owned();
     }
     if uses.avx512 || error.contains("Illegal instruction") {
-        why.push("the emulated core has no AVX-512, and perhaps other instructions of this machine's core");
+        why.push("the emulated core has no AVX-512, and perhaps lacks other instructions of this machine");
     }
     let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
     format!(
-        "it does not stand the emulator{why}: {error}\n  next: counters where there are some (hone diagnose --read), or callgrind, which \
-         knows other system calls (valgrind --tool=callgrind --dump-instr=yes; hone diagnose --read callgrind.out.PID)"
+        "the program fails under the emulator{why}: {error}\n  next: use hardware counters if the machine \
+         has them (hone diagnose --read), or callgrind, which supports other system calls (valgrind \
+         --tool=callgrind --dump-instr=yes; hone diagnose --read callgrind.out.PID)"
     )
 }

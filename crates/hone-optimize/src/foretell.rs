@@ -1,5 +1,5 @@
-//! Why the baseline stalls, before anything is tried, and what each rewritten layout will do, before it is measured. Both are of an exact
-//! trace under an emulator; a run goes on without them.
+//! Why the baseline stalls, before any variant is made, and the predicted effect of each rewritten layout, before it is measured. Both
+//! come from an exact trace under an emulator. If the trace fails, the run continues without them.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -22,7 +22,7 @@ use crate::outcome::{Outcomes, in_a_line};
 use hone_experiment::phase::Phase;
 use hone_experiment::variants::{BASELINE, Made, Variant};
 
-/// What is kept of a trace beside its files.
+/// The note about a trace, next to its files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Kept {
     words: String,
@@ -32,16 +32,16 @@ struct Kept {
     broke: Option<String>,
 }
 
-/// The step that says what a variant's layout will do.
+/// The step that predicts the effect of a variant's layout.
 pub(super) fn step_of(variant: &str) -> String {
     format!("foretell-{variant}")
 }
 
-/// Something, or why there is none.
+/// A result, or why there is none.
 type Tried<T> = Result<T, String>;
 
 impl Job<'_> {
-    /// Why the CPU of the plain build stalls; `None` where nobody wants to know, or it can't be traced.
+    /// Why the CPU of the plain build stalls. `None` if the user did not ask, or if the program can't be traced.
     pub(super) fn look_why(&self, steps: &mut Steps<'_>, baseline: &Built) -> Result<Option<Diagnosis>> {
         if !self.experiment.diagnose {
             return Ok(None);
@@ -62,7 +62,7 @@ impl Job<'_> {
         Ok(found.ok())
     }
 
-    /// What the layouts that BOLT made will do.
+    /// Predicts the effect of BOLT's layouts.
     pub(super) fn predict(
         &self,
         steps: &mut Steps<'_>,
@@ -81,7 +81,7 @@ impl Job<'_> {
             };
             let name = step_of(&variant.name);
             let found = steps.run(Phase::Build, &name, || {
-                // Several variants can be made of one program.
+                // Several variants can come from one program.
                 let run = match runs.entry(from) {
                     Entry::Occupied(known) => known.into_mut(),
                     Entry::Vacant(new) => new.insert(tried(|| self.run_of(base))?),
@@ -101,7 +101,7 @@ impl Job<'_> {
         Ok(foretold)
     }
 
-    /// Runs a build under the emulator and the load that trains.
+    /// Runs a build under the emulator with the training load.
     fn trace(&self, built: &Built) -> Result<Kept> {
         let workload = &self.experiment.training[0].workload;
         let name = format!("{}-traced", built.variant);
@@ -125,7 +125,7 @@ impl Job<'_> {
         Ok(Traced { left, words, operations, user_share, notes, broke })
     }
 
-    /// What ran of a build, by a trace that is there or a new one.
+    /// The execution of a build, from an existing trace or a new one.
     fn run_of(&self, base: &Built) -> Result<(String, Run)> {
         let known = self.folder.read_note::<Kept>(&kept_name(&base.variant))?;
         let kept = match known {
@@ -142,7 +142,7 @@ fn kept_name(variant: &str) -> String {
     format!("steps/traced-{variant}.json")
 }
 
-/// What a run can do without: only an interrupt ends it.
+/// An optional result: only an interrupt ends the run.
 fn tried<T>(work: impl FnOnce() -> Result<T>) -> Result<Tried<T>> {
     match work() {
         Ok(done) => Ok(Ok(done)),

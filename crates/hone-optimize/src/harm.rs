@@ -1,4 +1,4 @@
-//! What a variant costs beside what it saves: size, memory, start-up. Guard rails, judged against the baseline.
+//! What a variant costs: size, memory, start-up time. Limits apply to these figures, compared with the baseline.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +14,28 @@ use hone_experiment::progress::Progress;
 use hone_experiment::spec::Limits;
 use hone_experiment::variants::BASELINE;
 
-/// Starts of each variant. The median of five is not moved by two that a neighbour disturbed.
+/// Starts of each variant. Two disturbed starts do not move the median of five.
 pub(super) const STARTS: usize = 5;
 
-/// A variant of which so many looks in a row failed is left out, as it is in rounds and pairs.
+/// After this many failed checks in a row, Hone leaves the variant out. The same limit applies in rounds and pairs.
 const FAILURES_IN_A_ROW: u32 = 3;
 
-/// Growth below this is noise of pages and of the allocator, whatever its ratio.
+/// Smaller growth is noise of pages and of the allocator, whatever its ratio.
 const RSS_FLOOR_BYTES: f64 = 4e6;
 
-/// Growth below this is that of a few goroutines more at the moment of a look.
+/// Smaller growth comes from a few more goroutines at the moment of the check.
 const STACK_FLOOR_BYTES: f64 = 1e6;
 
-/// Growth below this nobody waits for.
+/// Smaller growth is not noticeable.
 const START_UP_FLOOR_S: f64 = 0.02;
 
-/// BOLT and linkers begin new segments at multiples of 2 MB; a few of those are no growth.
+/// BOLT and linkers align segments to multiples of 2 MB. A few of those are no growth.
 const LOADED_FLOOR_BYTES: f64 = 8e6;
 
-/// Harm by the names of the variants, or how one failed while it was looked at.
+/// Harm by the names of the variants, or how a variant failed during the check.
 pub(super) type Watched = BTreeMap<String, Result<Harm, String>>;
 
-/// What was seen of one variant.
+/// The figures of one variant.
 #[derive(Debug, Default)]
 struct Seen {
     start_up_s: Vec<f64>,
@@ -44,7 +44,7 @@ struct Seen {
 }
 
 impl Job<'_> {
-    /// Looks at all variants, in turns, so that what drifts drifts for all of them.
+    /// Checks all variants in turns, so that drift affects all of them alike.
     pub(super) fn watch(&self, variants: &[&Built]) -> Result<Told<Watched>> {
         let mut seen: Vec<Result<Seen, String>> = variants.iter().map(|_| Ok(Seen::default())).collect();
         if self.serves() {
@@ -74,7 +74,7 @@ impl Job<'_> {
         if let Some(Ok(baseline)) = harms.first().cloned() {
             for harm in harms.iter_mut().skip(1).flatten() {
                 harm.broken = broken(&self.experiment.limits, &baseline, harm);
-                // What there is nothing to hold against is held as little.
+                // Without a baseline figure, there is no limit.
                 let more = baseline.not_measured.iter().filter(|what| !harm.not_measured.contains(what));
                 harm.not_measured.extend(more.cloned().collect::<Vec<_>>());
             }
@@ -85,16 +85,16 @@ impl Job<'_> {
         });
         let broken = lines.collect::<Vec<_>>().join("; ");
         let note = if broken.is_empty() {
-            "no variant breaks a guard rail of size, memory or start-up".to_owned()
+            "no variant exceeds a limit on size, memory or start-up".to_owned()
         } else {
             broken
         };
-        // By name: a place in a list says nothing about whom it is of.
+        // By name, because a place in a list does not identify a variant.
         let names = variants.iter().map(|built| built.variant.clone());
         Ok(Told { note, command: None, result: names.zip(harms).collect() })
     }
 
-    /// Seconds until it was ready.
+    /// Seconds from the start until the program is ready.
     fn one_start(&self, built: &Built) -> Result<Option<f64>> {
         let arm = self.arm(&built.variant, &built.executable, BTreeMap::new());
         let running = arm.start(self.runner, &self.folder.scratch())?;
@@ -103,7 +103,7 @@ impl Job<'_> {
         Ok(start_up.map(|took| took.as_secs_f64()))
     }
 
-    /// The most memory that was resident under the first judging workload, and the most that stacks of Go took of it.
+    /// The peak of resident memory under the first judging workload, and the peak of Go's stacks.
     fn peak_under_load(&self, built: &Built) -> Result<(Option<f64>, Option<f64>)> {
         let Some(workload) = self.experiment.judging.first() else { return Ok((None, None)) };
         let arm = self.arm(&built.variant, &built.executable, BTreeMap::new());
@@ -119,10 +119,11 @@ impl Job<'_> {
     }
 }
 
-/// Looks at a variant that was not given up before; a look that fails is taken again, since a busy machine may be the reason.
+/// Checks a variant unless Hone has given it up. A failed check is repeated, because a busy machine may be the reason.
 ///
 /// # Errors
-/// With what says nothing of the variant, and with every lasting trouble of the baseline, which nothing can do without.
+/// Returns errors that say nothing about the variant, and every lasting failure of the baseline, because every comparison
+/// needs the baseline.
 fn look(
     name: &str,
     seen: &mut Result<Seen, String>,
@@ -141,10 +142,10 @@ fn look(
         }
         let why = trouble_of(error)?;
         if is_given_up {
-            *seen = Err(format!("{why} (the last of {FAILURES_IN_A_ROW} looks in a row that failed)"));
+            *seen = Err(format!("{why} (the last of {FAILURES_IN_A_ROW} failed checks in a row)"));
             break;
         }
-        progress.line(&format!("  {name} is looked at again: {why}"));
+        progress.line(&format!("  checking {name} again: {why}"));
     }
     Ok(())
 }
@@ -171,12 +172,12 @@ fn not_measured(seen: &Seen, is_go: bool) -> Vec<String> {
     let missing = [
         ("start-up", seen.start_up_s.is_empty()),
         ("resident memory", seen.rss_bytes.is_none()),
-        ("goroutine stacks", is_go && seen.stack_bytes.is_none()),
+        ("goroutine stack", is_go && seen.stack_bytes.is_none()),
     ];
     missing.iter().filter(|(_, is)| *is).map(|(what, _)| (*what).to_owned()).collect()
 }
 
-/// The guard rails that a variant breaks, in words.
+/// The limits that a variant exceeds, in words.
 fn broken(limits: &Limits, baseline: &Harm, variant: &Harm) -> Vec<String> {
     let mut broken = Vec::new();
     let mut hold =
@@ -191,23 +192,24 @@ fn broken(limits: &Limits, baseline: &Harm, variant: &Harm) -> Vec<String> {
             }
         };
     let bytes = |value: f64| hone_format::bytes(value as u64);
-    // BOLT keeps the old code beside the new one, in every program alike; the loaded segments tell of that.
+    // BOLT keeps the old code next to the new one, alike in every program. The loaded segments show it.
     let text = |harm: &Harm| harm.text_bytes.saturating_sub(harm.old_text_bytes) as f64;
     hold("code", text(baseline), text(variant), limits.text_growth, 0.0, &bytes);
-    // The relocations and debug sections that Hone's own flags leave in a file are not loaded, and cost no run anything.
+    // The relocations and debug sections that Hone's own flags leave in a file are not loaded, so they cost nothing at
+    // run time.
     if let (Some(before), Some(after)) = (baseline.loaded_bytes, variant.loaded_bytes) {
-        let what = "what is loaded of the file";
+        let what = "loaded file size";
         hold(what, before as f64, after as f64, limits.file_growth, LOADED_FLOOR_BYTES, &bytes);
     }
     if let (Some(before), Some(after)) = (baseline.rss_bytes, variant.rss_bytes) {
         hold("resident memory", before, after, limits.rss_growth, RSS_FLOOR_BYTES, &bytes);
     }
     if let (Some(before), Some(after)) = (baseline.stack_bytes, variant.stack_bytes) {
-        hold("what goroutine stacks take", before, after, limits.stack_growth, STACK_FLOOR_BYTES, &bytes);
+        hold("goroutine stack memory", before, after, limits.stack_growth, STACK_FLOOR_BYTES, &bytes);
     }
     if let (Some(before), Some(after)) = (baseline.start_up_s, variant.start_up_s) {
         let seconds = |value: f64| hone_format::time_us(value * 1e6);
-        // Both are known to a step: what differs by two of them may be the same.
+        // A page of rounding applies to both figures, so a difference of two such steps may be none.
         let floor_s = START_UP_FLOOR_S.max(2.0 * variant.start_up_step_s);
         hold("start-up", before, after, limits.start_up_growth, floor_s, &seconds);
     }
@@ -245,7 +247,7 @@ mod tests {
         let file = |loaded| Harm { loaded_bytes: Some(loaded), ..harm(1_000, 100e6, 0.1) };
         let large = |loaded| broken(&Limits::default(), &file(10_000_000), &file(loaded));
         assert!(large(30_000_000).is_empty());
-        assert!(large(31_000_000)[0].starts_with("what is loaded of the file grows to 3.10 times"));
+        assert!(large(31_000_000)[0].starts_with("loaded file size grows to 3.10 times"));
         assert!(broken(&Limits::default(), &file(40_000), &file(4_200_000)).is_empty(), "two segments");
         // A server that is ready at 50 ms is seen at 56 by a command, and one at 58 at 126.
         let by_command = Harm { start_up_step_s: 0.07, ..harm(1_000, 100e6, 0.126) };
@@ -257,7 +259,7 @@ mod tests {
 
         let stacks = |bytes: f64| Harm { stack_bytes: Some(bytes), ..harm(1_000, 100e6, 0.1) };
         let grown = broken(&Limits::default(), &stacks(20e6), &stacks(31e6));
-        assert!(grown[0].starts_with("what goroutine stacks take grows to 1.55 times"), "{grown:?}");
+        assert!(grown[0].starts_with("goroutine stack memory grows to 1.55 times"), "{grown:?}");
         assert!(broken(&Limits::default(), &stacks(20e6), &stacks(29e6)).is_empty());
         assert!(broken(&Limits::default(), &stacks(0.4e6), &stacks(1.2e6)).is_empty(), "a few goroutines");
 
@@ -272,9 +274,9 @@ mod tests {
     fn what_could_not_be_measured_is_named() {
         let seen = Seen { start_up_s: vec![0.1], rss_bytes: Some(1e6), stack_bytes: None };
         assert!(not_measured(&seen, false).is_empty(), "nothing else has goroutines");
-        assert_eq!(not_measured(&seen, true), ["goroutine stacks"]);
+        assert_eq!(not_measured(&seen, true), ["goroutine stack"]);
         assert!(not_measured(&Seen { stack_bytes: Some(1e6), ..seen }, true).is_empty());
-        assert_eq!(not_measured(&Seen::default(), true), ["start-up", "resident memory", "goroutine stacks"]);
+        assert_eq!(not_measured(&Seen::default(), true), ["start-up", "resident memory", "goroutine stack"]);
     }
 
     #[test]
@@ -295,7 +297,7 @@ mod tests {
         assert_eq!(seen.as_ref().unwrap().start_up_s, [0.1]);
         look("pgo", &mut seen, &progress, fails).unwrap();
         let why = seen.as_ref().unwrap_err();
-        assert_eq!(why, "it did not start (the last of 3 looks in a row that failed)");
+        assert_eq!(why, "it did not start (the last of 3 failed checks in a row)");
         look("pgo", &mut seen, &progress, |_| panic!("it was given up")).unwrap();
 
         let mut looks = 0;

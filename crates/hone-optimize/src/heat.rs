@@ -1,4 +1,4 @@
-//! Sources of a heatmap: whatever they are, they become the one model of code that ran.
+//! Sources of a heatmap. All of them become the same model of the executed code.
 
 use std::fs;
 use std::io::{BufReader, Read as _};
@@ -18,36 +18,36 @@ use crate::diagnose::sampled::{notes_of_samples, read as read_samples};
 use hone_experiment::ending::Usage;
 use hone_experiment::folder::read_record;
 
-/// More than this is no file of callgrind's, and no heatmap.
+/// A larger file is not a callgrind file or a heatmap.
 const MOST_BYTES: u64 = 256 << 20;
-/// Pre-aggregated branches are read line by line, and may be larger.
+/// Hone reads pre-aggregated branches line by line, so they may be larger.
 const MOST_AGGREGATED_BYTES: u64 = 8 << 30;
-/// Enough to know a file's kind by.
+/// Enough bytes to detect a file's kind.
 const HEAD_BYTES: u64 = 4096;
-/// Read at once.
+/// Bytes per read.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Names that an error lists.
+/// The most names in an error.
 const MOST_NAMES: usize = 12;
 
-/// What a path holds.
+/// The contents of a path.
 pub enum Source {
-    /// Code that ran.
+    /// Executed code.
     Ran(Box<Ran>),
-    /// A heatmap that was saved.
+    /// A saved heatmap.
     Saved(Heatmap),
 }
 
-/// Code that ran, with the words for it.
+/// Executed code, with its title.
 pub struct Ran {
-    /// What ran.
+    /// The executed code.
     pub run: Run,
-    /// Of what, in words.
+    /// The source, in words.
     pub title: String,
     evidence: Evidence,
     notes: Vec<String>,
 }
 
-/// Which part of it is asked for.
+/// The requested part of it.
 #[derive(Debug, Clone, Default)]
 pub struct Wish {
     /// A part of the object's path.
@@ -57,7 +57,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// An option that chooses.
+    /// An option that selects a part.
     fn option(&self) -> Option<&'static str> {
         let object = self.object.as_ref().map(|_| "--object");
         object.or_else(|| self.thread.as_ref().map(|_| "--thread"))
@@ -76,7 +76,8 @@ pub fn map(sources: &[Source], wish: &Wish) -> Result<Heatmap> {
             Source::Saved(saved) => {
                 if let Some(option) = wish.option() {
                     return Err(Usage(format!(
-                        "a saved heatmap holds what it was made of, and {option} can't choose in it; name the run that it was made of"
+                        "{option} can't select a part of a saved heatmap\n  next: name the run that the \
+                         heatmap was made from"
                     ))
                     .into());
                 }
@@ -87,7 +88,7 @@ pub fn map(sources: &[Source], wish: &Wish) -> Result<Heatmap> {
     }
     if map.sides.len() > 2 {
         return Err(Usage(
-            "these are more than two sides: a saved heatmap of two takes no other source".to_owned(),
+            "too many sources: a saved heatmap of two sources can't be combined with another one".to_owned(),
         )
         .into());
     }
@@ -95,7 +96,7 @@ pub fn map(sources: &[Source], wish: &Wish) -> Result<Heatmap> {
         && one.evidence != other.evidence
     {
         map.notes.push(format!(
-            "before is {}, after is {}: a difference can be one of the sources",
+            "before is {}, after is {}: a difference can come from the different kinds of source",
             one.evidence.label(),
             other.evidence.label()
         ));
@@ -103,10 +104,10 @@ pub fn map(sources: &[Source], wish: &Wish) -> Result<Heatmap> {
     Ok(map)
 }
 
-/// Reads a path; `program` is what a profile of BOLT's there was taken of.
+/// Reads a path. `program` is the program of a BOLT profile at that path.
 ///
 /// # Errors
-/// When it is none of the sources, with what was looked for.
+/// Fails when the path is none of the sources. The error lists the supported ones.
 pub fn read(path: &Path, program: Option<&Path>) -> Result<Source> {
     let Some(folder) = traces_of(path)? else { return of_file(path, program) };
     let left =
@@ -117,17 +118,13 @@ pub fn read(path: &Path, program: Option<&Path>) -> Result<Source> {
         bail!("no trace in {} can be read\n  {}", folder.display(), notes.join("\n  "));
     }
     if left.left_out > 0 {
-        notes.push(format!(
-            "{}: {} processes were not traced, since there were too many",
-            path.display(),
-            left.left_out
-        ));
+        notes.push(format!("{}: too many processes, so {} were not traced", path.display(), left.left_out));
     }
     let run = model::of_traces(&left.traces, image);
     Ok(Source::Ran(Box::new(Ran { run, title: title_of(path), evidence: Evidence::Simulated, notes })))
 }
 
-/// The folder of traces that a path stands for; `None` for a file.
+/// The folder of traces at a path; `None` for a file.
 fn traces_of(path: &Path) -> Result<Option<PathBuf>> {
     if !path.is_dir() {
         return Ok(None);
@@ -140,15 +137,15 @@ fn traces_of(path: &Path) -> Result<Option<PathBuf>> {
     let found = folders.iter().find(has_traces).cloned();
     let found = found.with_context(|| {
         format!(
-            "no traces in {}: looked for trace/*.trace and *.trace\n  next: hone diagnose -- COMMAND, or hone diagnose hone.toml, leaves \
-             such a folder",
+            "no traces in {}: looked for trace/*.trace and *.trace\n  next: run hone diagnose -- COMMAND, or \
+             hone diagnose hone.toml, which writes such a folder",
             path.display()
         )
     })?;
     Ok(Some(found))
 }
 
-/// What ran, as the diagnosis beside the traces tells it; else the path.
+/// The source, as the diagnosis next to the traces names it; otherwise the path.
 fn title_of(path: &Path) -> String {
     let beside = path.parent().unwrap_or(Path::new("."));
     let told = [path, beside].iter().find_map(|folder| {
@@ -158,7 +155,7 @@ fn title_of(path: &Path) -> String {
     told.unwrap_or_else(|| path.display().to_string())
 }
 
-/// Samples of user code; the kernel's share is a note, since no map holds it.
+/// Samples of user code. A note gives the kernel's share, because no map shows the kernel.
 fn of_samples(path: &Path) -> Result<Source> {
     let samples = read_samples(path)?;
     let run = samples.run(image);
@@ -167,7 +164,7 @@ fn of_samples(path: &Path) -> Result<Source> {
     let kernel = samples.whole(None).kernel as f64 / samples.samples.max(1) as f64;
     if kernel > 0.0 {
         notes.push(format!(
-            "{} of all samples are in the kernel, and in no map",
+            "{} of all samples are in the kernel, which no map shows",
             hone_format::percent(kernel)
         ));
     }
@@ -190,7 +187,7 @@ fn of_file(path: &Path, program: Option<&Path>) -> Result<Source> {
     read.with_context(|| format!("{} can't be read", path.display()))?;
     if bytes.len() as u64 > MOST_BYTES {
         bail!(
-            "{} is larger than 256 MiB, which no file of callgrind's and no profile of BOLT's is\n  next: {SOURCES}",
+            "{} is larger than 256 MiB, the limit for callgrind files and BOLT profiles\n  next: {SOURCES}",
             path.display()
         );
     }
@@ -210,19 +207,19 @@ fn of_file(path: &Path, program: Option<&Path>) -> Result<Source> {
         return Ok(Source::Saved(Envelope::<Heatmap>::parse(&text).with_context(cannot)?));
     }
     bail!(
-        "{} is no file of callgrind's, no data of perf's, no profile of BOLT's and no saved heatmap\n  next: {SOURCES}",
+        "{} is not a callgrind file, perf data, a BOLT profile or a saved heatmap\n  next: {SOURCES}",
         path.display()
     )
 }
 
-/// Branches that were added up, which can be more than the memory holds of their text.
+/// Aggregated branches. Their text can be larger than the memory.
 fn of_aggregated(path: &Path, program: Option<&Path>) -> Result<Source> {
     let name = path.display().to_string();
     let file = fs::File::open(path).with_context(|| format!("{name} can't be read"))?;
     if file.metadata().is_ok_and(|about| about.len() > MOST_AGGREGATED_BYTES) {
         bail!(
-            "{name} is larger than {} GiB, which is more than is read of pre-aggregated branches\n  next: add lines of the same branch up, or \
-             sample for a shorter time",
+            "{name} is larger than {} GiB, the limit for pre-aggregated branches\n  next: sum up the lines \
+             of each branch, or sample for a shorter time",
             MOST_AGGREGATED_BYTES >> 30
         );
     }
@@ -236,9 +233,10 @@ fn of_branches(read: branched::Read, name: &str) -> Source {
     Source::Ran(Box::new(Ran { run, title, evidence: Evidence::Modelled, notes }))
 }
 
-/// What can be read.
-const SOURCES: &str = "name a run's folder of hone diagnose, its folder trace/, a file of valgrind --tool=callgrind --dump-instr=yes, what \
-                       perf record wrote, a profile of BOLT's (fdata, or what perf2bolt --pa takes), or a heatmap that was saved as JSON";
+/// The readable sources.
+const SOURCES: &str = "name a run's folder of hone diagnose, its folder trace/, a file of valgrind \
+                       --tool=callgrind --dump-instr=yes, the output of perf record, a BOLT profile (fdata, \
+                       or the input of perf2bolt --pa), or a heatmap saved as JSON";
 
 impl Ran {
     fn side(&self, wish: &Wish) -> Result<HeatSource> {
@@ -255,7 +253,7 @@ impl Ran {
         Ok(side)
     }
 
-    /// The object's file, where it tells lines and is still the one that the addresses are of.
+    /// The object's file, if it has line numbers and is still the file of these addresses.
     fn bytes_of(&self, object: Option<u32>) -> Option<Vec<u8>> {
         let object = self.run.objects.get(object? as usize)?;
         let known = object.image.as_ref().filter(|image| image.has_lines)?;
@@ -285,7 +283,8 @@ impl Ran {
         let found = self.run.parts.iter().find(|part| part.name == name).cloned();
         found.ok_or_else(|| {
             let names = self.run.parts.iter().map(|part| part.name.as_str());
-            let told = format!("no thread of {} is called `{name}`; there are {}", self.title, listed(names));
+            let told =
+                format!("{} has no thread named `{name}`; its threads are {}", self.title, listed(names));
             Usage(told).into()
         })
     }
@@ -299,7 +298,7 @@ impl Ran {
         let index = path.and_then(|path| self.run.objects.iter().position(|object| object.path == **path));
         index.map(|index| index as u32).ok_or_else(|| {
             let told = format!(
-                "no code of `{name}` ran in {}; what ran was of {}",
+                "no code of `{name}` ran in {}; code ran in {}",
                 self.title,
                 listed(paths.into_iter())
             );

@@ -1,4 +1,4 @@
-//! What an optimisation needs, and what all of its steps ask of it.
+//! The context of an optimisation, which all of its steps use.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,26 +20,27 @@ use hone_experiment::ready::Ready;
 use hone_experiment::spec::Experiment;
 use hone_experiment::spec::target::Target;
 
-/// What an optimisation needs.
+/// The context of an optimisation.
 pub struct Job<'a> {
-    /// What was asked for.
+    /// The experiment.
     pub experiment: &'a Experiment,
     /// The experiment file.
     pub file: &'a Path,
     /// The run's folder.
     pub folder: &'a RunFolder,
-    /// Where builds and the ledger of all runs are kept.
+    /// The folder of the builds and of the ledger of all runs.
     pub home: &'a Path,
     /// Starts programs.
     pub runner: &'a dyn Runner,
-    /// Where it tells what it does.
+    /// Receives the progress.
     pub progress: &'a Progress,
-    /// The one phase that is wanted.
+    /// The only phase to run, if one was requested.
     pub only: Option<Phase>,
 }
 
 impl<'a> Job<'a> {
-    /// Two runs of one experiment at a time would remove each other's builds, and two in one run each other's measurements.
+    /// Two concurrent runs of one experiment would remove each other's builds. Two in one run would remove each other's
+    /// measurements.
     pub(crate) fn lock(&self, folder: &Path, what: &str) -> Result<fs::File> {
         let path = folder.join(LOCK_OF_BUILDS);
         fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
@@ -47,7 +48,7 @@ impl<'a> Job<'a> {
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(fs::TryLockError::WouldBlock) => bail!(
-                "another run of `{}` is {what} {}; wait for its end, or give this one another --output",
+                "another run of `{}` is {what} {}\n  next: wait for its end, or use another --output",
                 self.experiment.name,
                 folder.display()
             ),
@@ -61,13 +62,13 @@ impl<'a> Job<'a> {
         &self.experiment.target
     }
 
-    /// Whether it goes on running until it is stopped.
+    /// Whether the program runs until Hone stops it.
     pub(crate) fn serves(&self) -> bool {
         let training = self.experiment.training.iter().map(|training| &training.workload);
         training.chain(&self.experiment.judging).any(|load| !matches!(load.engine, Engine::Exits { .. }))
     }
 
-    /// Whether its loads are those of the Kafka API.
+    /// Whether its loads use the Kafka API.
     pub(crate) fn is_broker(&self) -> bool {
         self.experiment.is_broker()
     }
@@ -76,7 +77,7 @@ impl<'a> Job<'a> {
         self.experiment.ready()
     }
 
-    /// Builds are kept between runs, so that a second run does not compile the same sources again.
+    /// Runs share their builds, so that a second run does not compile the same sources again.
     pub(crate) fn work(&self) -> PathBuf {
         self.home.join("builds").join(&self.experiment.name)
     }

@@ -26,7 +26,8 @@ pub(super) struct Edge {
     pub(super) child: usize,
 }
 
-/// Who is held against whom: a variant whose parent was left out is held against that one's parent.
+/// The pairs to compare: each variant with its parent. If the parent was left out, Hone compares with the parent's
+/// parent.
 pub(super) fn edges(variants: &[Variant], made: &BTreeMap<usize, Built>) -> Vec<Edge> {
     let there = |index: usize| made.contains_key(&index) && variants[index].judged;
     let nearest = |child: usize| {
@@ -41,7 +42,7 @@ pub(super) fn edges(variants: &[Variant], made: &BTreeMap<usize, Built>) -> Vec<
 }
 
 impl Job<'_> {
-    /// All comparisons, those of an edge together, the first judging workload first.
+    /// All comparisons, grouped by edge, with the first judging workload first.
     pub(super) fn judge(
         &self,
         steps: &mut Steps<'_>,
@@ -51,8 +52,8 @@ impl Job<'_> {
         for built in outcomes.made.values().chain(outcomes.layouts.values().flatten()) {
             if let Some(library) = built.changed_library() {
                 bail!(
-                    "{} loads {}, which is not the library that it was built with: another run of this experiment has built there since\n  \
-                     next: begin a new run",
+                    "{} loads {}, which is not the library of its build: another run of this experiment has \
+                     built there since\n  next: begin a new run",
                     built.variant,
                     library.path.display()
                 );
@@ -74,7 +75,7 @@ impl Job<'_> {
                 found.on_baseline.extend(of_rounds.on_baseline);
             }
         }
-        // Each variant's together; those of one keep the order of the workloads.
+        // Grouped by variant. Within a variant, the comparisons keep the order of the workloads.
         let place = |name: &str| variants.iter().position(|variant| variant.name == name);
         found.edges.sort_by_key(|comparison| place(&comparison.b));
         let of_one_layout = self.one_layouts(variants, outcomes)?;
@@ -85,8 +86,8 @@ impl Job<'_> {
         Ok(found)
     }
 
-    /// Each edge for itself, pair by pair. A variant that can't be measured is left out, and what builds on it is held against the
-    /// next one on its way.
+    /// Each edge by itself, pair by pair. Hone leaves out a variant that it can't measure, and compares its children with the next
+    /// variant on the way to the baseline.
     fn judge_by_pairs(
         &self,
         steps: &mut Steps<'_>,
@@ -109,7 +110,7 @@ impl Job<'_> {
         Ok(comparisons)
     }
 
-    /// What builds on another variant, compared with the baseline itself, pair by pair.
+    /// Compares variants that build on another variant with the baseline itself, pair by pair.
     fn judge_on_baseline(
         &self,
         steps: &mut Steps<'_>,
@@ -136,7 +137,7 @@ impl Job<'_> {
         Ok(comparisons)
     }
 
-    /// One comparison under a load. `None` where the child can't be measured: then it is left out.
+    /// One comparison under a load. `None` if the child can't be measured: then Hone leaves it out.
     fn judge_pair(
         &self,
         steps: &mut Steps<'_>,
@@ -195,7 +196,7 @@ impl Job<'_> {
         }
     }
 
-    /// The share of its CPU that a build can save of this load at the very most, where CPU decides.
+    /// The largest share of this load's CPU that a build can save, if CPU is the primary metric.
     fn most_saved(&self, workload: &Workload) -> Result<Option<f64>> {
         let ceilings: Vec<Ceiling> = super::steps::result_of(self.folder, "ceiling")?.unwrap_or_default();
         let of_load = ceilings.into_iter().find(|ceiling| ceiling.workload == workload.name);
@@ -247,14 +248,14 @@ impl Job<'_> {
         let mut places = BTreeMap::from([(0, 0)]);
         for edge in edges {
             places.insert(edge.child, runners.len());
-            let parent = places.get(&edge.parent).copied().context("a variant stands behind its parent")?;
+            let parent = places.get(&edge.parent).copied().context("a variant comes before its parent")?;
             let name = outcomes.made[&edge.child].variant.clone();
             runners.push(Runner { name, parent: Some(parent), arms: arms(edge.child) });
         }
         Ok(runners)
     }
 
-    /// A byte copy of each of the baseline's builds under another name: what differs between the two is noise.
+    /// A byte copy of each baseline build under another name. A difference between the two is noise.
     fn twin(&self, builds: &[&Built]) -> Result<Runner> {
         let copy = |built: &&Built| {
             let name = format!("{}-twin", built.variant);
@@ -271,11 +272,11 @@ impl Job<'_> {
     }
 }
 
-/// A comparison, or why there is none under a load whose rate Hone raised: that the parent (`a`) alone stands a rate is no promise that it
-/// does so beside another, and what the file asks for is judged already.
+/// A comparison, or the reason why there is none under a raised rate. A parent (`a`) that sustains a rate alone may fail next to another
+/// program. The loads that the file asks for are judged in any case.
 ///
 /// # Errors
-/// With every other failure.
+/// Returns every other failure.
 fn unless_raised(
     is_raised: bool,
     a: &str,
@@ -284,14 +285,14 @@ fn unless_raised(
     match compared {
         Ok(comparison) => Ok(Ok(comparison)),
         Err(error) if is_raised && error.downcast_ref::<GaveUp>().is_some_and(|gave_up| !gave_up.of_b) => {
-            Ok(Err(format!("not compared, since {a} does not stand this rate here: {error:#}")))
+            Ok(Err(format!("not compared, because {a} can't sustain this rate here: {error:#}")))
         }
         Err(error) => Err(error),
     }
 }
 
-/// What follows for each variant from its comparisons and its guard rails, and which one is best. `workloads` are those that
-/// judge, the one that decides first.
+/// The decision for each variant, from its comparisons and its limits, and the best variant. `workloads` are the judging
+/// ones, the deciding one first.
 pub(super) fn decide(
     variants: &mut [VariantFacts],
     edges: &[Comparison],
@@ -317,9 +318,9 @@ pub(super) fn decide(
     best.map(|(_, name)| name)
 }
 
-/// Whether somebody who waits for the exit code is to hear of something worse: nothing is kept (`is_kept`) and a variant is worse, or
-/// a variant that was asked for by name (`asked`), and that nothing else builds on, is worse than what it was held against. A step on
-/// the way that costs a little, and a variant of the usual set beside one that is kept, are no reason.
+/// Whether the exit code reports a regression. Either nothing is kept (`is_kept`) and a variant is worse, or a variant that the user
+/// named (`asked`), and that no other variant builds on, is worse than its parent. An intermediate step that costs a little is no
+/// reason, nor is a variant of the usual set next to a kept one.
 pub fn is_worse(comparisons: &[Comparison], variants: &[VariantFacts], is_kept: bool, asked: bool) -> bool {
     let is_ground = |name: &str| variants.iter().any(|variant| variant.parent.as_deref() == Some(name));
     let mut worse = comparisons.iter().filter(|comparison| comparison.verdict() == Verdict::Worse);
@@ -354,22 +355,22 @@ fn decision_of(variant: &VariantFacts, comparisons: &[Comparison], workloads: &[
     if let Some(broken) = own.iter().find_map(|comparison| broken_words(comparison, variant)) {
         return drop(broken);
     }
-    // Those of the file end the run where they can't be measured.
+    // A failure under a load of the file ends the run, so only raised loads can be missing.
     let is_seen = |name: &&&str| own.iter().any(|comparison| comparison.workload.name == **name);
     let unseen: String = workloads
         .iter()
         .filter(|name| !is_seen(name))
-        .map(|name| format!("; nothing is seen under {name}"))
+        .map(|name| format!("; no result under {name}"))
         .collect();
     match first.verdict() {
         Verdict::Better => {
             (KEEP.to_owned(), format!("better than {} under {}{unseen}", first.a, first.workload.name))
         }
-        other => drop(format!("{} beside {} under {}", other.label(), first.a, first.workload.name)),
+        other => drop(format!("{} compared with {} under {}", other.label(), first.a, first.workload.name)),
     }
 }
 
-/// Low, middle and high of the ratio, below 1 where B is better.
+/// Low, middle and high value of the ratio, which is below 1 where B is better.
 fn cost(comparison: &Comparison) -> Option<[f64; 3]> {
     let estimate = &comparison.primary()?.estimate;
     let [low, ratio, high] = [estimate.low, estimate.ratio, estimate.high];
@@ -377,15 +378,15 @@ fn cost(comparison: &Comparison) -> Option<[f64; 3]> {
     Some(if estimate.metric.lower_is_better() { [low, ratio, high] } else { turned })
 }
 
-/// How a variant broke down under a load that its parent stood.
+/// How a variant failed under a load that its parent sustained.
 fn broken_words(comparison: &Comparison, variant: &VariantFacts) -> Option<String> {
     let (a, load) = (&comparison.a, &comparison.workload.name);
     if let Some(trouble) = broke::down_alone(comparison) {
-        return Some(format!("it broke down under {load} where {a} stood: {trouble}"));
+        return Some(format!("it failed under {load}, which {a} sustained: {trouble}"));
     }
     broke::never_counted(comparison).map(|never| {
         let name = variant.builds.get(never.build as usize).map_or(&variant.name, |build| &build.name);
-        format!("{name} failed whenever it was measured under {load}: {}", never.trouble)
+        format!("{name} failed in every measurement under {load}: {}", never.trouble)
     })
 }
 
@@ -395,15 +396,15 @@ fn tail_is_worse(comparison: &Comparison) -> bool {
     comparison.judgements.iter().find(is_tail).is_some_and(|tail| tail.verdict == Verdict::Worse)
 }
 
-/// What is known of variants beside the baseline.
+/// The verdicts of variants, compared with the baseline.
 struct Verdicts<'a> {
     edges: &'a [Comparison],
     on_baseline: &'a [Comparison],
 }
 
 impl Verdicts<'_> {
-    /// The ratio to the baseline under the first workload, or why the variant may not take the baseline's place. All of what it
-    /// builds on is in it: what that one lost, it has lost, too.
+    /// The ratio to the baseline under the first workload, or why the variant may not replace the baseline. The ratio includes
+    /// the variants that it builds on, with their losses.
     fn beats_the_baseline(
         &self,
         variants: &[VariantFacts],
@@ -433,7 +434,7 @@ impl Verdicts<'_> {
         match first {
             Some((ratio, true)) => Ok(ratio),
             _ => Err(format!(
-                "not shown to be better than {BASELINE} under {}, with what it builds on",
+                "no proven improvement over {BASELINE} under {}, with the variants that it builds on",
                 workloads.first().unwrap_or(&"no workload")
             )),
         }
@@ -451,8 +452,9 @@ impl Verdicts<'_> {
         way
     }
 
-    /// The ratio to the baseline under one workload, and whether it is better; worse is an error. Where nothing was measured
-    /// against the baseline itself, the intervals on the way are multiplied: wider than a comparison, and never too narrow.
+    /// The ratio to the baseline under one workload, and whether it is better; worse is an error. Without a direct
+    /// measurement against the baseline, Hone multiplies the confidence intervals on the way. The product is wider than that
+    /// of a comparison, and never too narrow.
     fn beside_the_baseline(
         &self,
         way: &[&Comparison],
@@ -461,7 +463,7 @@ impl Verdicts<'_> {
     ) -> Result<(f64, bool), String> {
         let is_direct = |found: &&Comparison| found.b == name && found.workload.name == workload;
         let own = way.first().filter(|edge| edge.a == BASELINE).copied();
-        let worse = || format!("worse than {BASELINE} under {workload}, with what it builds on");
+        let worse = || format!("worse than {BASELINE} under {workload}, with the variants that it builds on");
         if let Some(direct) = self.on_baseline.iter().find(is_direct).or(own) {
             let verdict = direct.verdict();
             if verdict == Verdict::Worse || tail_is_worse(direct) {

@@ -1,5 +1,5 @@
-//! Which kind of profile a run takes: what is wanted, what this machine gives, and what that costs. It is decided once for a run,
-//! before anything is built.
+//! The kind of profile that a run takes: the wanted kind, what this machine supports, and its cost. Hone decides once per run,
+//! before it builds anything.
 
 use std::path::{Path, PathBuf};
 
@@ -22,15 +22,15 @@ use hone_experiment::variants::{self, BoltBy, Made, Variant};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Kind {
-    /// Of a build that counts.
+    /// Counts of an instrumented build.
     Counts,
-    /// Of Go's profiler.
+    /// Go's own profiler.
     Pprof,
-    /// Of perf, from the plain program.
+    /// Samples of the plain program by perf.
     Perf(Event),
-    /// Of the plain program under an emulator.
+    /// A trace of the plain program under an emulator.
     Emulated,
-    /// Of somebody's, before.
+    /// A profile that already exists.
     Given { file: PathBuf, form: ProfileForm },
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Kind {
 pub(super) struct Kinds {
     /// For BOLT.
     pub(super) bolt: Kind,
-    /// For variants that take plain samples, whatever is wanted. The inner error is why they can't.
+    /// For variants that need plain samples, whatever kind is wanted. The inner error is why there are none.
     pub(super) plain: Option<Result<Event, String>>,
 }
 
@@ -51,41 +51,42 @@ impl Kinds {
             (BoltBy::Emulator, _) => Ok(Kind::Emulated),
             (BoltBy::Samples, Some(Ok(event))) => Ok(Kind::Perf(*event)),
             (BoltBy::Samples, Some(Err(why))) => Err(Left(why.clone()).into()),
-            (BoltBy::Samples, None) => bail!("nobody tried whether this machine gives plain samples"),
+            (BoltBy::Samples, None) => bail!("Hone has not tried whether this machine gives plain samples"),
         }
     }
 }
 
 impl Kind {
-    /// What it is and what it costs, in words.
+    /// The kind and its cost, in words.
     fn words(&self, target: Target) -> String {
         match self {
             Self::Counts => match target {
-                Target::Given => "counts of the program as BOLT instruments it (exact; it serves 3 to 30 times slower while it \
-                                  trains)"
+                Target::Given => "counts of the BOLT-instrumented program (exact; it runs 3 to 30 times \
+                                  slower during training)"
                     .to_owned(),
-                _ => "counts of an instrumented build (exact; a build more, which serves 1.1 to 4 times slower while it trains, \
-                      BOLT's 3 to 30 times)"
+                _ => "counts of an instrumented build (exact; one more build, which runs 1.1 to 4 times \
+                      slower during training, BOLT's 3 to 30 times)"
                     .to_owned(),
             },
-            Self::Pprof => "Go's own profiler (the plain program serves at some 1 % less)".to_owned(),
+            Self::Pprof => "Go's own profiler (the plain program runs about 1 % slower)".to_owned(),
             Self::Perf(Event::Branches) => {
-                "branch records of the plain program (it serves at some 1 % less; nearly as good as counts)".to_owned()
+                "branch records of the plain program (it runs about 1 % slower; nearly as good as counts)"
+                    .to_owned()
             }
             Self::Perf(event) => format!(
-                "{} of the plain program (it serves at some 1 % less; BOLT has to guess the branches in between)",
+                "{} of the plain program (it runs about 1 % slower; BOLT has to estimate the branches)",
                 event.text()
             ),
-            Self::Emulated => "an exact trace of the plain program under an emulator (no counters of the machine's and no other build; it \
-                               serves 3 to 20 times slower while it is traced)"
+            Self::Emulated => "an exact trace of the plain program under an emulator (no hardware counters \
+                               and no other build; it runs 3 to 20 times slower during the trace)"
                 .to_owned(),
-            Self::Given { file, form } => format!("{form}, {} (nothing is trained)", file.display()),
+            Self::Given { file, form } => format!("{form}, {} (no training)", file.display()),
         }
     }
 }
 
 impl Job<'_> {
-    /// What shapes what a compiler makes. It needs no look at the machine.
+    /// The kind for a compiler. The choice does not depend on the machine.
     pub(super) fn compiler_kind(&self, target: Target) -> Result<Kind> {
         Ok(match &self.experiment.profile {
             ProfileWish::File(_) => match self.given_profile()? {
@@ -107,12 +108,12 @@ impl Job<'_> {
         let ProfileWish::File(path) = &self.experiment.profile else { return Ok(None) };
         let file = self.beside(path);
         let form = ProfileForm::detect(&file).map_err(Refusal::from)?;
-        // A lock beside it that is of another profile says that one of the two was mixed up.
+        // A lock file that belongs to another profile shows that the two were mixed up.
         Lock::read(&file)?;
         Ok(Some(Kind::Given { file: file.canonicalize()?, form }))
     }
 
-    /// The variants that a profile of somebody's is for; an error when others were asked for.
+    /// The variants that an existing profile can serve; an error if the user asked for others.
     pub(super) fn fitting_the_given(&self, variants: &[Variant], target: Target) -> Result<Vec<Variant>> {
         let Some(Kind::Given { file, form }) = self.given_profile()? else { return Ok(variants.to_vec()) };
         let fits_target = match form {
@@ -123,7 +124,8 @@ impl Job<'_> {
         };
         if !fits_target {
             bail!(Usage(format!(
-                "optimize.profile names {form} ({}), which {target} can't take\n  next: train instead (profile = \"auto\")",
+                "optimize.profile names {form} ({}), which {target} does not support\n  next: train instead \
+                 (profile = \"auto\")",
                 file.display()
             )));
         }
@@ -136,21 +138,21 @@ impl Job<'_> {
                     .map_err(|(_, problem)| Usage(problem).into())
             }
             (true, Some(variant)) => bail!(Usage(format!(
-                "optimize.profile names {form} ({}), which is for BOLT alone, and the compiler makes `{}`\n  next: leave that \
-                 variant out, or name a profile of the compiler's",
+                "optimize.profile names {form} ({}), which only BOLT can use, but the compiler makes `{}`\n  \
+                 next: leave that variant out, or name a profile for the compiler",
                 file.display(),
                 variant.name
             ))),
             (false, None) => bail!(Usage(format!(
-                "optimize.profile names {form} ({}), and no variant takes it\n  next: ask for the variant pgo, or name a profile \
-                 for BOLT",
+                "optimize.profile names {form} ({}), but no variant uses it\n  next: ask for the variant \
+                 pgo, or name a profile for BOLT",
                 file.display()
             ))),
             _ => Ok(variants.to_vec()),
         }
     }
 
-    /// What a plan expects for BOLT, without a look at the machine.
+    /// The expected kind for BOLT in a plan, without a test of the machine.
     pub(super) fn planned_for_bolt(&self, by: BoltBy) -> Result<Kind> {
         Ok(match (by, &self.experiment.profile, self.given_profile()?) {
             (BoltBy::Emulator, ..) => Kind::Emulated,
@@ -162,7 +164,7 @@ impl Job<'_> {
         })
     }
 
-    /// Decides, with a look at what perf really gives here, and tells.
+    /// Tests what perf provides on this machine, decides, and reports the decision.
     pub(super) fn kinds(
         &self,
         steps: &mut Steps<'_>,
@@ -193,7 +195,7 @@ impl Job<'_> {
             (ProfileWish::Auto, _) => match self.branches() {
                 Ok(event) => Kind::Perf(event),
                 Err(error) => {
-                    reasons.push(format!("not of branch records: {}", crate::outcome::left_out(error)?));
+                    reasons.push(format!("no branch records: {}", crate::outcome::left_out(error)?));
                     Kind::Counts
                 }
             },
@@ -231,17 +233,17 @@ impl Job<'_> {
             parts.push(format!("for {} {}", variants::EMULATED_BOLT, Kind::Emulated.words(target)));
         }
         parts.extend(reasons.iter().map(|reason| first_line(reason).to_owned()));
-        let note = if parts.is_empty() { "no variant takes one".to_owned() } else { parts.join("; ") };
+        let note = if parts.is_empty() { "no variant needs a profile".to_owned() } else { parts.join("; ") };
         Ok((Kinds { bolt, plain }, note))
     }
 
-    /// Branch records, tried.
+    /// The event of branch records, tested.
     fn branches(&self) -> Result<Event> {
         let tried = perf()?.tries(self.runner, &self.trials(), Event::Branches)?;
         Ok(tried.map(|()| Event::Branches).map_err(Refusal::from)?)
     }
 
-    /// The event for plain samples, tried.
+    /// The event for plain samples, tested.
     fn plain_samples(&self) -> Result<Event> {
         let tried = perf()?.plain_event(self.runner, &self.trials())?;
         Ok(tried.map_err(Refusal::from)?)
@@ -253,7 +255,7 @@ impl Job<'_> {
     }
 }
 
-/// A perf that is not there is a reason to leave out what needs it, and no end of the run.
+/// A missing perf is a reason to leave out the variants that need it. It does not end the run.
 pub(super) fn perf() -> Result<Perf> {
     Perf::find().map_err(|error| Left(in_a_line(&error)).into())
 }
@@ -266,12 +268,12 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// Whether a compiler takes it as samples.
+/// Whether a compiler uses it as a sample profile.
 pub(super) fn are_samples(kind: &Kind) -> bool {
     matches!(kind, Kind::Perf(_) | Kind::Given { form: ProfileForm::Samples, .. })
 }
 
-/// Where a profile of somebody's is kept in the run, under a name that its tools know.
+/// The place of an existing profile in the run, under a name that its tools recognise.
 pub(super) fn kept_name(form: ProfileForm) -> &'static Path {
     Path::new(match form {
         ProfileForm::Counts => "given.profdata",

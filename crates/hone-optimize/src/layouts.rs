@@ -1,5 +1,5 @@
-//! Further builds of a variant, of the same source and the same profile, with the functions at other places: how much of a
-//! difference is luck of the layout is seen from several. The first build of each variant is as its makers link it.
+//! Further builds of a variant, from the same source and profile, with the functions at other places. Several builds show
+//! how much of a difference comes from the layout by chance. The first build of each variant is the default link.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,25 +17,25 @@ use crate::outcome::{Left, Outcomes, Taken};
 use hone_experiment::phase::Phase;
 use hone_experiment::variants::{Made, Variant};
 
-/// The builds behind the first one, by their numbers, which are their seeds.
+/// The further builds, by their numbers, which are their seeds.
 pub(super) fn further(builds: u32) -> std::ops::RangeInclusive<u64> {
     2..=u64::from(builds)
 }
 
-/// A build's name. `~` is in no name of a workload, so it is nobody else's.
+/// A build's name. No workload name contains `~`, so the name is unique.
 pub(super) fn name(variant: &str, number: u64) -> String {
     format!("{variant}~{number}")
 }
 
-/// How many functions of BOLT's profile are hot: about as many as are told of a compiler's.
+/// The number of functions in a BOLT profile that count as hot: about as many as in a compiler's profile.
 const HOT: usize = 20;
 
-/// The order of a further build.
+/// The request for a further build.
 pub(super) fn order(first: &BuildRequest, number: u64) -> BuildRequest {
     BuildRequest { variant: name(&first.variant, number), ..first.clone() }.seeded(number)
 }
 
-/// All builds of a variant, as they stand in the record; none where there is one only.
+/// All builds of a variant, for the record; none where there is only one.
 pub(super) fn laid_out(builds: &[&Built]) -> Vec<LaidOut> {
     let one = |(number, built): (u64, &&Built)| LaidOut {
         name: built.variant.clone(),
@@ -46,7 +46,7 @@ pub(super) fn laid_out(builds: &[&Built]) -> Vec<LaidOut> {
 }
 
 impl Job<'_> {
-    /// The further builds of a variant that was made, each proven and checked as the first one was.
+    /// The further builds of a finished variant, each verified and checked like the first one.
     pub(super) fn layouts(
         &self,
         steps: &mut Steps<'_>,
@@ -64,8 +64,8 @@ impl Job<'_> {
                     let base = outcomes.layout(from, number)?;
                     let first = outcomes.rewritten.get(&index).context("BOLT's first build is not known")?;
                     steps.run(Phase::Build, &format!("build-{name}"), || {
-                        // Who only judges has what was made, and may have no BOLT.
-                        let tools = makers.tools.context("BOLT was not looked for")?;
+                        // A job that only judges has finished builds, and may have no BOLT.
+                        let tools = makers.tools.context("Hone has not looked for BOLT")?;
                         self.rewritten_as(tools, &variant.name, &name, base, first)
                     })?
                 }
@@ -99,9 +99,9 @@ impl Job<'_> {
         Ok(builds)
     }
 
-    /// Variants of several builds that are one layout all the same, as far as their hot functions tell.
+    /// Variants whose several builds are in fact one layout, as far as their hot functions show.
     pub(super) fn one_layouts(&self, variants: &[Variant], outcomes: &Outcomes) -> Result<Vec<OneLayout>> {
-        // A variant of one build has no others to differ from.
+        // A variant with one build has nothing to compare.
         if self.experiment.builds < 2 {
             return Ok(Vec::new());
         }
@@ -117,7 +117,7 @@ impl Job<'_> {
         for (index, (variant, of_bolt)) in variants.iter().zip(of_bolt).enumerate() {
             let builds = outcomes.builds(index);
             let hot = if of_bolt.is_empty() { &hot } else { &of_bolt };
-            // Without any profile nothing is known of hot code, and the linker orders nothing by it.
+            // Without a profile, hot code is unknown, and the linker orders nothing by it.
             if builds.len() < 2 || hot.is_empty() {
                 continue;
             }
@@ -128,7 +128,7 @@ impl Job<'_> {
         Ok(found)
     }
 
-    /// The hot functions of the profile by which BOLT made this variant; none for those that it did not make.
+    /// The hot functions of the BOLT profile of this variant; none for variants that BOLT did not make.
     fn hot_for_bolt(&self, variant: &Variant) -> Result<BTreeSet<String>> {
         let profile = self.folder.join("bolt").join(&variant.name).join("merged.fdata");
         if !matches!(variant.made, Made::Rewritten { .. }) || !profile.is_file() {
@@ -141,8 +141,8 @@ impl Job<'_> {
         Ok(functions.into_iter().take(HOT).map(|(name, _)| name).collect())
     }
 
-    /// What BOLT made of the first build, made of another one: by the same profile, which is of functions and not of their places, as
-    /// far down the ladder, without the same functions.
+    /// Repeats BOLT's work on the first build for another one: with the same profile (which names functions, not their places), at
+    /// the same level, and without the same functions.
     fn rewritten_as(
         &self,
         tools: &BoltTools,
@@ -156,11 +156,11 @@ impl Job<'_> {
         let input = Input::look(&from.executable)?;
         let trained = self.folder.join("bolt").join(variant).join("merged.fdata");
         let profile = folder.join("merged.fdata");
-        // Without the note that it is of the first build: what fits is found below.
+        // The copy has no note that binds it to the first build. The step below finds out what matches.
         fs::copy(&trained, &profile).with_context(|| format!("{} can't be copied", trained.display()))?;
         let proven = bolt.prove_profile(&input, &profile, true)?;
         let rung = Rung::LADDER.into_iter().find(|rung| rung.name() == first.rung);
-        let rung = rung.with_context(|| format!("{} is no rung of BOLT's ladder", first.rung))?;
+        let rung = rung.with_context(|| format!("{} is not a level of BOLT", first.rung))?;
         let done =
             bolt.optimize(&input, &proven, &Wish { skip: first.skipped.clone(), ..Wish::new(rung) })?;
         let (command, stale) = (done.command.clone(), done.said.stale_share());
@@ -181,33 +181,33 @@ impl Job<'_> {
     }
 }
 
-/// Of a build that does not pass its check, by its name: of several it is not told by that of the variant.
+/// A build that fails its check, by its own name, because the variant's name is ambiguous.
 pub(super) fn not_correct(build: &str, trouble: &str) -> Left {
-    Left(format!("the optimised program `{build}` is not correct: {trouble}"))
+    Left(format!("the optimised program `{build}` fails its check: {trouble}"))
 }
 
-/// Why several builds are no more than one layout; `None` when at least half of the hot functions stand elsewhere in each.
+/// Why several builds are no more than one layout; `None` if at least half of the hot functions moved in each build.
 fn why_one_layout(Moved { known, moved }: Moved) -> Option<String> {
     match known {
         0 => Some(
-            "none of its hot functions has a symbol in all its builds, so nobody knows whether they moved"
+            "none of its hot functions has a symbol in all its builds, so Hone can't see whether they moved"
                 .to_owned(),
         ),
         _ if moved * 2 < known => {
-            Some(format!("{moved} of {known} hot functions stand at other places in its builds"))
+            Some(format!("only {moved} of {known} hot functions have other places in its builds"))
         }
         _ => None,
     }
 }
 
-/// A seed that moves nothing makes no other layout, and intervals over such builds would be too narrow.
+/// A seed that moves nothing makes no other layout, and confidence intervals over such builds would be too narrow.
 fn has_moved(first: &Built, others: &[Built], built: &Built) -> Result<()> {
     let same = |other: &&Built| other.facts.text_sha256 == built.facts.text_sha256;
     match std::iter::once(first).chain(others).find(same) {
         None => Ok(()),
         Some(same) => bail!(
-            "{} has the very code of {}: the seed has moved nothing ({})\n  next: ask for one build only (builds = 1), or let the link \
-             of the program go through the compiler, which takes the flag of the seed",
+            "{} has the same code as {}: the seed moved no function ({})\n  next: use one build (builds = \
+             1), or link the program through the compiler, which passes on the flag of the seed",
             built.variant,
             same.variant,
             hone_format::bytes(built.facts.text_bytes)
@@ -220,7 +220,7 @@ impl Outcomes {
     fn layout(&self, index: usize, number: u64) -> Result<&Built> {
         let place = usize::try_from(number - 2).unwrap_or(usize::MAX);
         let found = self.layouts.get(&index).and_then(|builds| builds.get(place));
-        found.context("a build of what this one builds on is not there")
+        found.context("a build of the parent variant is missing")
     }
 
     /// All builds of a variant, the first one first.

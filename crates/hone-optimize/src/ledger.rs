@@ -1,4 +1,5 @@
-//! What was tried and decided, for the ledger: one entry for each edge of the tree and each judging workload.
+//! The tested variants and their decisions, for the ledger: one entry for each edge of the tree and each judging
+//! workload.
 
 use anyhow::Result;
 use hone_document::entries::optimization::{of_edge, of_left_out};
@@ -8,7 +9,7 @@ use crate::job::Job;
 use hone_experiment::ledger;
 
 impl Job<'_> {
-    /// Once, however often a run is resumed.
+    /// Writes each entry once, however often a run is resumed.
     pub(super) fn enter_in_ledger(&self, found: &Optimization) -> Result<()> {
         for comparison in &found.comparisons {
             let note = format!("steps/ledger-{}-{}.json", comparison.b, comparison.workload.name);

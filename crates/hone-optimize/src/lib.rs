@@ -1,5 +1,5 @@
-//! A target taken through profile-guided optimisation, step by step: a tree of variants, each made, proven, checked, and judged
-//! against the one that it builds on. Each step ends in a file; a run that was broken off goes on after the last one.
+//! Takes a target through profile-guided optimisation, step by step: a tree of variants. Hone makes, verifies and checks each of them, and
+//! compares it with the variant that it builds on. Each step ends in a file. An interrupted run continues after the last one.
 
 mod asked;
 mod attempt;
@@ -64,7 +64,7 @@ use kinds::{Kinds, are_samples};
 use outcome::{FAILED, Left, Outcomes, Profiles, Taken, in_a_line, left_out};
 use steps::{Steps, Told};
 
-/// Who and what makes variants.
+/// The tools that make variants.
 #[derive(Clone, Copy)]
 struct Makers<'a> {
     builder: &'a dyn Builder,
@@ -73,10 +73,10 @@ struct Makers<'a> {
     compiler: &'a kinds::Kind,
 }
 
-/// Carries out every step that is not done yet.
+/// Carries out every unfinished step.
 ///
 /// # Errors
-/// With the step that failed. What was measured and built before stays; `--resume` goes on after it.
+/// Returns the error of the step that failed. The measurements and builds before it stay; `--resume` continues after them.
 pub fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let begun_ms = now_unix_ms();
     let builder = job.builder_or_its_note()?;
@@ -84,7 +84,7 @@ pub fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let (tools, variants) = job.variants(builder.kind())?;
     let compiler = job.compiler_kind(builder.kind())?;
     job.fits(builder, &variants, &compiler)?;
-    let _alone = [job.lock(&job.work(), "building in")?, job.lock(job.folder.path(), "going on with")?];
+    let _alone = [job.lock(&job.work(), "building in")?, job.lock(job.folder.path(), "using")?];
     let underway = job.begin()?;
     job.is_of_the_same(builder, tools.as_ref())?;
     job.folder.write_note(TREE, &variants)?;
@@ -112,7 +112,10 @@ pub fn optimize(job: &Job<'_>) -> Result<Optimization> {
     if job.only == Some(Phase::Train)
         && let Some(why) = profiles.values().find_map(|profile| profile.as_ref().err())
     {
-        bail!("the phase train has no profile, and the phase build leaves out what needs one: {why}");
+        bail!(
+            "the phase train has no profile, so the phase build would leave out every variant that needs \
+             one: {why}"
+        );
     }
     let mut outcomes = Outcomes { made: BTreeMap::from([(0, baseline)]), ..Outcomes::default() };
     outcomes.layouts.insert(0, more);
@@ -120,13 +123,13 @@ pub fn optimize(job: &Job<'_>) -> Result<Optimization> {
         job.make(&mut steps, makers, &variants, index, &profiles, &mut outcomes)?;
     }
     outcomes.foretold = job.predict(&mut steps, &variants, &outcomes)?;
-    // Until something was measured, the next attempt may try all of it again.
+    // Before the first measurement, the next attempt may repeat all of it.
     let forget = || forget_failures(job.folder, FAILED);
     job.is_worth_judging(&variants, &outcomes, forget)?;
     job.watch_harm(&mut steps, &mut outcomes)?;
     job.is_worth_judging(&variants, &outcomes, || forget().and_then(|()| job.folder.remove(HARM)))?;
     let judged = job.judge(&mut steps, &variants, &mut outcomes)?;
-    // What was not made is in no comparison that there is, and stays left out.
+    // Variants that were not made are in no comparison, and stay left out.
     let in_judging = format!("{FAILED}judge-");
     job.is_worth_judging(&variants, &outcomes, || forget_failures(job.folder, &in_judging))?;
     let edges = edges(&variants, &outcomes.made);
@@ -141,7 +144,7 @@ pub fn optimize(job: &Job<'_>) -> Result<Optimization> {
     Ok(found)
 }
 
-/// The build that a variant is, when its profile lies there. BOLT's are not built by a compiler.
+/// The build of a variant whose profile exists. Variants of BOLT come from no compiler.
 fn order_of(variant: &Variant, profile: &Path, kind: &kinds::Kind) -> BuildRequest {
     let plain = BuildRequest::plain(&variant.name);
     let or_relocs = |order: BuildRequest, relocs: bool| if relocs { order.with_relocs() } else { order };
@@ -159,8 +162,8 @@ fn order_of(variant: &Variant, profile: &Path, kind: &kinds::Kind) -> BuildReque
     }
 }
 
-/// Does what may fail without ending the run. Why it failed is kept: a run that goes on has the same variants left out, whose
-/// comparisons it has in part. `again` tries all the same.
+/// Runs a step that may fail without ending the run. A note keeps the failure: a resumed run leaves the same variants out, because it has
+/// some of their comparisons. `again` repeats the step anyway.
 fn or_noted<T>(
     folder: &RunFolder,
     name: &str,
@@ -184,13 +187,13 @@ fn or_noted<T>(
     }
 }
 
-/// The variants that a run began with.
+/// The variants at the start of the run.
 const TREE: &str = "tree.json";
 
-/// What the harm watch found.
+/// The result of the harm checks.
 const HARM: &str = "steps/harm.json";
 
-/// Those whose notes begin so.
+/// Removes the notes whose names begin like this.
 fn forget_failures(folder: &RunFolder, begins: &str) -> Result<()> {
     let steps = folder.join("steps");
     for entry in fs::read_dir(&steps).with_context(|| format!("{} can't be read", steps.display()))? {
@@ -202,7 +205,7 @@ fn forget_failures(folder: &RunFolder, begins: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether all builds of a variant were made, or it is known to be left out.
+/// Whether all builds of a variant were made, or the variant is left out.
 fn has_come_to_an_end(folder: &RunFolder, name: &str, builds: u32) -> bool {
     let is_there = |name: &str| folder.join(format!("steps/build-{name}.json")).is_file();
     let is_built =
@@ -210,10 +213,10 @@ fn has_come_to_an_end(folder: &RunFolder, name: &str, builds: u32) -> bool {
     is_built || folder.join(format!("{FAILED}{name}.json")).is_file()
 }
 
-/// The program that a diagnosis traces: the target's plain build, or one that is named.
+/// The program that a diagnosis traces: the target's plain build, or the named program.
 ///
 /// # Errors
-/// When it can't be built, or is not there.
+/// Fails when it can't be built, or does not exist.
 pub fn program_to_diagnose(job: &Job<'_>, program: Option<&Path>) -> Result<PathBuf> {
     if let Some(program) = program {
         return program.canonicalize().with_context(|| format!("there is no program {}", program.display()));
@@ -228,7 +231,7 @@ pub fn program_to_diagnose(job: &Job<'_>, program: Option<&Path>) -> Result<Path
 /// Diagnoses a program under a workload.
 ///
 /// # Errors
-/// When it can't be traced.
+/// Fails when the program can't be traced.
 pub fn diagnose(job: &Job<'_>, workload: &Workload, program: &Path) -> Result<crate::diagnose::Found> {
     let traced = job.traced("diagnosed", program, workload, TraceOptions::ALL, &job.folder.join("trace"))?;
     let source = format!("{}, {}", program.display(), traced.words);
@@ -236,24 +239,25 @@ pub fn diagnose(job: &Job<'_>, workload: &Workload, program: &Path) -> Result<cr
     crate::diagnose::found(job.folder, crate::diagnose::of_trace(&run, program, source, &traced), &traced)
 }
 
-/// A workload of an experiment by its name, or the first one that trains.
+/// A workload of an experiment by its name, or the first training workload.
 ///
 /// # Errors
-/// When there is none with this name.
+/// Fails when no workload has this name.
 pub fn workload<'a>(experiment: &'a Experiment, name: Option<&str>) -> Result<&'a Workload> {
     let training = experiment.training.iter().map(|training| &training.workload);
     let all: Vec<&Workload> = training.chain(&experiment.judging).collect();
     let Some(name) = name else { return Ok(all[0]) };
     let known = || all.iter().map(|load| load.name.as_str()).collect::<Vec<_>>().join(", ");
     let found = all.iter().find(|load| load.name == name);
-    Ok(found.ok_or_else(|| Usage(format!("there is no workload `{name}`; there are: {}", known())))?)
+    Ok(found
+        .ok_or_else(|| Usage(format!("there is no workload `{name}`; the experiment has {}", known())))?)
 }
 
 impl<'a> Job<'a> {
-    /// The variants, and BOLT when one of them needs it. Where nobody asked for them, those that need a BOLT that is not there are
-    /// passed over, and that is told.
+    /// The variants, and BOLT when one of them needs it. Without BOLT, Hone skips the variants that need it and reports that, unless the
+    /// user asked for them.
     ///
-    /// A run that goes on has the variants that it began with, whatever this machine has: comparisons are of their places in the tree.
+    /// A resumed run keeps the variants of its start, whatever this machine has, because its comparisons refer to their places in the tree.
     fn variants(&self, target: TargetKind) -> Result<(Option<BoltTools>, Vec<Variant>)> {
         if let Some(kept) = self.folder.read_note::<Vec<Variant>>(TREE)? {
             let tools =
@@ -265,7 +269,7 @@ impl<'a> Job<'a> {
             return match tools {
                 Ok(tools) => Ok((Some(tools), kept)),
                 Err(error) if is_done => {
-                    self.progress.line(&format!("BOLT is not needed any more: {}", in_a_line(&error)));
+                    self.progress.line(&format!("BOLT is no longer needed: {}", in_a_line(&error)));
                     Ok((None, kept))
                 }
                 Err(error) => Err(error),
@@ -279,7 +283,8 @@ impl<'a> Job<'a> {
             Ok(tools) => Ok((Some(tools), variants)),
             Err(error) => match variants::without_bolt(&variants) {
                 Some(others) if !self.experiment.variants_are_asked => {
-                    self.progress.line(&format!("without BOLT: {}", in_a_line(&error)));
+                    self.progress
+                        .line(&format!("skipping the variants that need BOLT: {}", in_a_line(&error)));
                     Ok((None, others))
                 }
                 _ => Err(error),
@@ -287,16 +292,16 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The order of a variant's first build. Where there are further ones, they differ from it by the places of functions only.
+    /// The request for a variant's first build. Further builds differ from it only by the places of functions.
     fn order(&self, variant: &Variant, profile: &Path, compiler: &kinds::Kind) -> BuildRequest {
         let order = order_of(variant, profile, compiler);
         if self.experiment.builds > 1 { order.apart() } else { order }
     }
 
-    /// What can't be had is told before anything is built.
+    /// Reports unavailable variants before anything is built.
     fn fits(&self, builder: &dyn Builder, variants: &[Variant], compiler: &kinds::Kind) -> Result<()> {
-        // All that a finished program can have is made of it by BOLT. A run that has looked at it needs it no more, and tells first when it
-        // has changed.
+        // BOLT makes all variants of a finished program. A run that has examined the program no longer needs it, but reports first if the
+        // program has changed.
         let is_looked_at = self.folder.join("steps/build-baseline.json").is_file();
         if let (Form::Elf { binary }, false) = (&self.target().form, is_looked_at) {
             Input::look(&self.there("binary", binary)?)?;
@@ -313,7 +318,7 @@ impl<'a> Job<'a> {
         if !profiles.is_empty() && *compiler == kinds::Kind::Counts {
             builder.can(&Guide::Generate)?;
         }
-        // Who goes on after the training, or only judges, may do without the tool.
+        // A job after the training, or one that only judges, may lack the tool.
         let is_trained = self.folder.join("steps/train.json").is_file();
         if !profiles.is_empty() && matches!(compiler, kinds::Kind::Perf(_)) && !is_trained {
             builder.converter()?;
@@ -324,19 +329,19 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// The check must be one that the plain program passes, in each of its builds.
+    /// The plain program must pass the check, in each of its builds.
     fn check_plain(&self, built: &Built) -> Result<Told<SmokeTest>> {
         match self.check(&built.variant, &built.executable)? {
             Ok(checked) => Ok(Told { note: checked.what.clone(), command: None, result: checked }),
             Err(trouble) => bail!(
-                "the {} does not pass the check: {trouble}\n  next: make the check, or the target's arguments, right; no \
-                 variant can be told from a broken one before",
+                "the {} fails the check: {trouble}\n  next: correct the check or the target's arguments; a \
+                 check that the plain program fails says nothing about a variant",
                 built.variant
             ),
         }
     }
 
-    /// The profiles that the variants need. A first round of counting serves all mixes; the second one needs the first.
+    /// The profiles that the variants need. The first round of counts serves all mixes. The second round needs the first.
     fn profiles(
         &self,
         steps: &mut Steps<'_>,
@@ -350,11 +355,11 @@ impl<'a> Job<'a> {
         if wanted.is_empty() {
             return Ok(profiles);
         }
-        // Who asks for this phase wants it tried again.
+        // The user asked for this phase, so it is repeated.
         let again = self.only == Some(Phase::Train);
         let first = or_noted(self.folder, "training", again, || match compiler {
             kinds::Kind::Pprof => self.first_of_go(steps, baseline),
-            // An emulator's trace is for BOLT alone.
+            // An emulator's trace serves only BOLT.
             kinds::Kind::Counts | kinds::Kind::Emulated => self.first_round(steps, builder, baseline),
             kinds::Kind::Perf(event) => self.first_of_perf(steps, builder, *event),
             kinds::Kind::Given { file, form } => self.first_of_file(steps, builder, baseline, file, *form),
@@ -373,7 +378,7 @@ impl<'a> Job<'a> {
                     Profile::Second => match profiles.get(&Profile::First(Mix::All)) {
                         Some(Ok(first)) => self.second_round(steps, builder, baseline, (&first.merged, &raw)),
                         Some(Err(why)) => Err(Left(why.clone()).into()),
-                        None => bail!("the second round of counting stands before the first"),
+                        None => bail!("the second training round comes before the first"),
                     },
                 })?;
             match &taken {
@@ -420,9 +425,12 @@ impl<'a> Job<'a> {
         let (name, parts) = match mix {
             Mix::All => ("prove-profile".to_owned(), (0..all.len()).collect::<Vec<_>>()),
             Mix::Only(index) => {
-                let workload =
-                    self.experiment.training.get(index).context("a mix names a training workload")?;
-                // `@` is in no name of a workload: one that is called `cs` is no second round.
+                let workload = self
+                    .experiment
+                    .training
+                    .get(index)
+                    .context("a mix names a workload that does not train")?;
+                // No workload name contains `@`, so a workload called `cs` can't collide with the second round.
                 (format!("prove-profile@{}", workload.workload.name), vec![index])
             }
         };
@@ -434,7 +442,7 @@ impl<'a> Job<'a> {
         };
         steps.run(Phase::Train, &name, || {
             let told = told_profile(builder, &raw, counting)?;
-            // Of a file it is not known; its own lock may say it.
+            // Unknown for an existing file; its own lock may name it.
             let known = if raw_is_given { &[][..] } else { &parts[..] };
             let parts: Vec<provenance::Part<'_>> = known
                 .iter()
@@ -453,7 +461,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// A program that the first profile has shaped counts once more.
+    /// An instrumented build of a program that already uses the first profile.
     fn second_round(
         &self,
         steps: &mut Steps<'_>,
@@ -479,7 +487,7 @@ impl<'a> Job<'a> {
                 trainings.map(|(index, ((raw, load), weight))| provenance::Part { index, raw, weight, load })
             });
             let parts: Vec<provenance::Part<'_>> = parts.collect();
-            // One that was given has trainings of its own, which its lock may tell.
+            // An existing profile has its own trainings, which its lock may list.
             let went_in = provenance::WentIn { parts: &parts, given: of_first.is_given };
             self.lock_profile(&told.result.merged.path, &counting, &builder.receipts(), went_in);
             self.keep_profile(&told.result.merged)?;
@@ -487,7 +495,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Makes one variant, or finds out why it can't be had; the others go on.
+    /// Makes one variant, or finds out why that fails; the others continue.
     fn make(
         &self,
         steps: &mut Steps<'_>,
@@ -513,7 +521,7 @@ impl<'a> Job<'a> {
                 outcomes.layouts.insert(index, more);
             }
             Err(why) => {
-                // Why a profile is not there has been told in full.
+                // A message has already explained the missing profile.
                 let is_told =
                     profiles.values().any(|profile| profile.as_ref().is_err_and(|told| why.contains(told)));
                 let told = if is_told { why.lines().next().unwrap_or_default() } else { &why };
@@ -548,7 +556,7 @@ impl<'a> Job<'a> {
                 steps.run(Phase::Build, &name, || self.build(makers.builder, &order))
             }
         };
-        // What BOLT makes is checked on its way.
+        // Hone has checked BOLT's variants while it made them.
         made.and_then(|built| {
             if !outcomes.checked.contains_key(&index) && variant.judged {
                 let name = if variants.len() == 2 {
@@ -572,7 +580,7 @@ impl<'a> Job<'a> {
         profile: Option<&Result<Taken, String>>,
         outcomes: &mut Outcomes,
     ) -> Result<Built> {
-        let taken = match profile.context("the profile of a variant was not thought of")? {
+        let taken = match profile.context("the variant's profile was not planned")? {
             Ok(taken) => taken,
             Err(why) => return Err(Left(why.clone()).into()),
         };
@@ -626,7 +634,7 @@ impl<'a> Job<'a> {
         Ok(built)
     }
 
-    /// Produces and reads back under every judging workload, or does their operations, and the target's own check.
+    /// Writes records and reads them back under every judging workload, or performs its operations, and runs the target's own check.
     fn smoke(&self, built: &Built) -> Result<Told<SmokeTest>> {
         match self.check(&built.variant, &built.executable)? {
             Ok(checked) => {
@@ -644,7 +652,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether a variant is left. Where none is, `forget` has the next attempt try again.
+    /// Fails when no variant is left. `forget` then lets the next attempt try again.
     fn is_worth_judging(
         &self,
         variants: &[Variant],
@@ -656,15 +664,15 @@ impl<'a> Job<'a> {
             return Ok(());
         }
         forget()?;
-        // The first one is the reason of most others.
-        let (index, why) = outcomes.left_out.iter().next().context("no variant was thought of")?;
+        // The first failure usually causes the others.
+        let (index, why) = outcomes.left_out.iter().next().context("no variant was planned")?;
         match outcomes.left_out.len() {
             1 => bail!("{}: {why}", variants[*index].name),
-            left => bail!("none of the {left} variants is left; the first, {}: {why}", variants[*index].name),
+            left => bail!("all {left} variants are left out; the first, {}: {why}", variants[*index].name),
         }
     }
 
-    /// Everything that is measured beside the comparisons, in one step: the variants take turns.
+    /// All measurements besides the comparisons, in one step: the variants take turns.
     fn watch_harm(&self, steps: &mut Steps<'_>, outcomes: &mut Outcomes) -> Result<()> {
         let built: Vec<&Built> = outcomes.made.values().collect();
         let harms = steps.run(Phase::Build, "harm", || self.watch(&built))?;
@@ -747,8 +755,8 @@ fn told_profile(builder: &dyn Builder, raw: &[(PathBuf, f64)], counting: &Built)
     Ok(Told { note, command: Some(merged.command.clone()), result: Taken { merged, proven } })
 }
 
-/// A program's work may lie in its dependencies; a load that missed it looks alike, so the evidence is shown. Empty when there is no
-/// reason to.
+/// A program's work may be in its dependencies. A load that misses the program looks the same, so the note shows the functions. Empty
+/// without a reason.
 fn warning_of_owners(kind: TargetKind, proof: &ProfileProof) -> String {
     const SHOWN: usize = 5;
     if kind != TargetKind::Cargo || proof.hot_functions_of_target > 0 {
@@ -759,14 +767,15 @@ fn warning_of_owners(kind: TargetKind, proof: &ProfileProof) -> String {
     let more = owners.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!("; {more} more") } else { String::new() };
     format!(
-        "; warning: none of the {} hot functions belongs to the target's own crates; they belong to {}{more}: check address and success \
-         of the training load if the work of this program should not lie there",
+        "; warning: none of the {} hot functions belongs to the target's own crates; they belong to \
+         {}{more}: if the target's own code should be hot, check the address and the success of the training \
+         load",
         proof.hot_functions.len(),
         shown.collect::<Vec<_>>().join(", ")
     )
 }
 
-/// What is told of the variants.
+/// Reports about the variants.
 struct Account<'a> {
     variants: &'a [Variant],
     edges: &'a [Edge],

@@ -1,4 +1,4 @@
-//! Training mixes held against each other: what a profile of one workload does for the others. Pure.
+//! Training mixes compared with each other: the effect of one workload's profile on the other workloads. Pure.
 
 use hone_record::{Comparison, MatrixCell, MatrixRow, Workload};
 
@@ -6,7 +6,7 @@ use hone_experiment::spec::{Compare, is_same_load};
 
 use hone_experiment::variants::{BASELINE, Made, Mix, Profile, Variant};
 
-/// One row for each profile of the first kind, the mix of all first.
+/// One row for each profile of the first kind; the mix of all comes first.
 pub(super) fn rows(
     variants: &[Variant],
     training: &[&Workload],
@@ -34,7 +34,7 @@ fn row(
         Mix::All => training.to_vec(),
         Mix::Only(index) => vec![*training.get(index)?],
     };
-    // A load of another name may be the same load.
+    // A load with another name may be the same load.
     let is_own = |load: &Workload| trained.iter().any(|training| is_same_load(training, load, settings));
     let own =
         comparisons.iter().filter(|comparison| comparison.a == BASELINE && comparison.b == variant.name);
@@ -56,7 +56,7 @@ fn row(
     })
 }
 
-/// Whether no other row is at least as good everywhere and better somewhere, by the estimates.
+/// Whether no other row is at least as good everywhere and better somewhere, according to the estimates.
 fn is_on_front(row: &MatrixRow, rows: &[MatrixRow], less_is_better: bool) -> bool {
     let Some(own) = ratios(row) else { return false };
     let is_better = |one: f64, other: f64| if less_is_better { one < other } else { one > other };

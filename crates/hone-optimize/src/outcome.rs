@@ -1,4 +1,4 @@
-//! What came of the variants so far, and what became of those that failed.
+//! The results of the variants, and the failures.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +10,31 @@ use serde::{Deserialize, Serialize};
 
 use hone_experiment::variants::Profile;
 
-/// A profile that may be used.
+/// A usable profile.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Taken {
     pub(crate) merged: Merged,
     pub(crate) proven: Proven,
 }
 
-/// What came of the variants so far, by their places in the tree.
+/// The results of the variants, by their places in the tree.
 #[derive(Default)]
 pub(crate) struct Outcomes {
     pub(crate) made: BTreeMap<usize, Built>,
-    /// Their further builds, where several were asked for.
+    /// Their further builds, if the user asked for several.
     pub(crate) layouts: BTreeMap<usize, Vec<Built>>,
     pub(crate) left_out: BTreeMap<usize, String>,
-    /// The profiles that shaped them.
+    /// The profiles that the builds used.
     pub(crate) shaped: BTreeMap<usize, (Proven, ProfileApplied)>,
     pub(crate) rewritten: BTreeMap<usize, Rewriting>,
     pub(crate) checked: BTreeMap<usize, SmokeTest>,
-    /// What was said of their layouts before they were measured.
+    /// The predictions for their layouts, before the measurement.
     pub(crate) foretold: BTreeMap<usize, Foretelling>,
     pub(crate) harms: BTreeMap<usize, Harm>,
 }
 
 impl Outcomes {
-    /// Of a variant that failed after it was made.
+    /// Records a variant that failed after it was made.
     pub(crate) fn leave_out(&mut self, index: usize, why: String) {
         self.made.remove(&index);
         self.layouts.remove(&index);
@@ -50,10 +50,10 @@ pub(crate) fn refused(error: &anyhow::Error) -> Option<&Refusal> {
     error.downcast_ref::<Refusal>()
 }
 
-/// Why a variant is left out; an error that says nothing of the variant goes on as one.
+/// Why a variant is left out. An error that says nothing about the variant stays an error.
 ///
 /// # Errors
-/// With what ends the run: an interrupt, a full disk, a phase that is not the wanted one.
+/// Returns errors that end the run: an interrupt, a full disk, another phase than the requested one.
 pub(crate) fn left_out(error: anyhow::Error) -> Result<String> {
     let failed = matches!(
         error.downcast_ref::<ToolError>(),
@@ -67,7 +67,7 @@ pub(crate) fn left_out(error: anyhow::Error) -> Result<String> {
     if interrupt::requested() {
         return Err(error);
     }
-    // Both tell all that there is to tell; the step's name would stand in front.
+    // Both texts are complete, so the step's name need not precede them.
     if let Some(refusal) = refused(&error) {
         return Ok(refusal.to_string());
     }
@@ -78,10 +78,10 @@ pub(crate) fn left_out(error: anyhow::Error) -> Result<String> {
     }
 }
 
-/// Begins the notes of what failed.
+/// Begins the names of failure notes.
 pub(crate) const FAILED: &str = "steps/failed-";
 
-/// A variant that can't be had, in words.
+/// A variant that can't be made, in words.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Left(pub(crate) String);
@@ -92,7 +92,7 @@ pub(crate) fn in_a_line(error: &anyhow::Error) -> String {
     text.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
-/// A load long enough to touch what it needs, and no longer.
+/// A load just long enough to exercise what it needs.
 pub(crate) fn short(workload: &Workload) -> Workload {
     /// Seconds.
     pub(crate) const SHORT_S: f64 = 1.0;

@@ -1,5 +1,5 @@
-//! Sources of a target that lie outside of its tree: what manifests name by a path. They are read here and asked of no tool, which might
-//! fetch things, or write a lock file. One that can't be read names nothing: the build tells of it, and better.
+//! Sources outside a target's tree that manifests name by a path. Hone parses the files itself, because a tool might fetch packages or
+//! write a lock file. Hone ignores an unreadable manifest: the build reports it better.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use hone_binary::recipe::is_no_source;
 
 use super::asked::workspace;
 
-/// Packages, and files, that manifests of a workspace lead to, and what those lead to in turn.
+/// Packages and files that the manifests of a workspace name, directly or indirectly.
 pub(super) fn of_cargo(root: &Path) -> BTreeSet<PathBuf> {
     let Ok(root) = root.canonicalize() else { return BTreeSet::new() };
     let mut found = Found { root: root.clone(), all: BTreeSet::new() };
@@ -19,7 +19,7 @@ pub(super) fn of_cargo(root: &Path) -> BTreeSet<PathBuf> {
     while let Some(folder) = waiting.pop() {
         let mut manifests = Vec::new();
         manifests_in(&folder, &mut manifests);
-        // From there a package inherits what it depends on.
+        // A package inherits its dependencies from there.
         manifests.push(workspace(&folder).join("Cargo.toml"));
         for manifest in manifests {
             let text = fs::read_to_string(&manifest).unwrap_or_default();
@@ -33,10 +33,10 @@ pub(super) fn of_cargo(root: &Path) -> BTreeSet<PathBuf> {
     found.all
 }
 
-/// What Cargo's settings of the tree and of what it lies in put in the place of packages: `paths`, and patches.
+/// Replacements of packages by the Cargo settings of the tree and its parent folders: `paths`, and patches.
 fn by_settings(root: &Path) -> Vec<PathBuf> {
     let of = |folder: &Path| {
-        // Cargo reads the one without an ending where both are there.
+        // If both files exist, Cargo reads the one without an extension.
         let text = ["config", "config.toml"]
             .iter()
             .find_map(|name| fs::read_to_string(folder.join(".cargo").join(name)).ok())?;
@@ -50,7 +50,7 @@ fn by_settings(root: &Path) -> Vec<PathBuf> {
     root.ancestors().filter_map(of).flatten().collect()
 }
 
-/// Members of a workspace. Of a pattern the folder in front of it.
+/// Members of a workspace. For a pattern, the folder before it.
 fn members(manifest: &toml::Table) -> Vec<PathBuf> {
     let named = strings(manifest.get("workspace").and_then(|workspace| workspace.get("members")));
     let plain = |path: PathBuf| {
@@ -65,7 +65,7 @@ fn strings(value: Option<&toml::Value>) -> Vec<PathBuf> {
     values.filter_map(toml::Value::as_str).map(PathBuf::from).collect()
 }
 
-/// Modules that `replace` and `go.work` lead to.
+/// Modules that `replace` and `go.work` name.
 pub(super) fn of_go(module: &Path, go_work: Option<&OsStr>) -> BTreeSet<PathBuf> {
     let Ok(root) = module.canonicalize() else { return BTreeSet::new() };
     let work = match go_work.filter(|named| !named.is_empty()) {
@@ -80,7 +80,7 @@ pub(super) fn of_go(module: &Path, go_work: Option<&OsStr>) -> BTreeSet<PathBuf>
     let mut found = Found { root, all: BTreeSet::new() };
     for file in &files {
         let beside = file.parent().unwrap_or(file);
-        // Beside the workspace's own file may lie anything.
+        // Unrelated files may be next to the workspace's own file.
         found.add(if Some(file) == work.as_ref() { file } else { beside });
         for line in behind(file, "replace") {
             let by = line.split_once("=>").and_then(|(_, by)| first_word(by));
@@ -103,7 +103,7 @@ fn first_word(text: &str) -> Option<&str> {
     text.split_whitespace().next().map(|word| word.trim_matches(['"', '`']))
 }
 
-/// What lines have behind a verb, each alone or in a block of it.
+/// The arguments of a verb's lines, each alone or in a block.
 fn behind(file: &Path, verb: &str) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let (mut found, mut is_inside) = (Vec::new(), false);
@@ -126,14 +126,14 @@ fn behind(file: &Path, verb: &str) -> Vec<String> {
     found
 }
 
-/// What lies outside of a tree, each once.
+/// Paths outside of a tree, each once.
 struct Found {
     root: PathBuf,
     all: BTreeSet<PathBuf>,
 }
 
 impl Found {
-    /// What is there and not inside of anything that is known; the folder, when it is one and new.
+    /// Adds what exists and is not inside a known path; returns the folder if it is a new one.
     fn add(&mut self, path: &Path) -> Option<PathBuf> {
         let path = path.canonicalize().ok()?;
         let is_known = path.starts_with(&self.root) || self.all.iter().any(|known| path.starts_with(known));
@@ -159,7 +159,7 @@ fn manifests_in(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every `path` of a manifest: of dependencies wherever they stand, of patches, of targets.
+/// Every `path` of a manifest: of dependencies in any table, of patches, of targets.
 fn paths_in(table: &toml::Table, found: &mut Vec<PathBuf>) {
     found.extend(table.get("path").and_then(toml::Value::as_str).map(PathBuf::from));
     for value in table.values() {

@@ -1,4 +1,4 @@
-//! What a merged profile is made of, written beside it: a lock that goes with it wherever it is kept.
+//! The inputs of a merged profile, written next to it. The lock file stays with the profile wherever it is kept.
 
 use std::path::{Path, PathBuf};
 
@@ -12,28 +12,28 @@ use super::kinds::Kind;
 use crate::job::Job;
 use hone_experiment::spec::target::Form;
 
-/// A training that went into a profile.
+/// A training of a profile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part<'a> {
     /// Its place in the experiment.
     pub(super) index: usize,
-    /// What it left.
+    /// The files that it left.
     pub(super) raw: &'a Path,
     pub(super) weight: f64,
-    /// The load as it was, and what of it was counted.
+    /// The load as it ran, and the part of it that was counted.
     pub(super) load: &'a str,
 }
 
-/// What a merged profile was made of.
+/// The inputs of a merged profile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WentIn<'a> {
-    /// What was trained here.
+    /// The trainings of this run.
     pub(super) parts: &'a [Part<'a>],
-    /// Whether the profile that the experiment names is in it, too.
+    /// Whether it includes the profile that the experiment names.
     pub(super) given: bool,
 }
 
-/// What somebody else trained is known when it has a lock.
+/// The trainings of an existing profile are known if it has a lock.
 fn of_given(lock: Option<Lock>, bytes: u64) -> (Vec<LockedProgram>, Vec<LockedTraining>) {
     match lock {
         Some(lock) => (lock.programs, lock.trainings),
@@ -45,7 +45,8 @@ fn of_given(lock: Option<Lock>, bytes: u64) -> (Vec<LockedProgram>, Vec<LockedTr
 }
 
 impl Job<'_> {
-    /// Writes the lock of a merged profile. A profile that can't have one is told of, and used all the same: it is proven.
+    /// Writes the lock of a merged profile. Hone reports a profile that can't have one and uses it anyway, because the profile itself is
+    /// verified.
     pub(super) fn lock_profile(
         &self,
         profile: &Path,
@@ -54,14 +55,14 @@ impl Job<'_> {
         went_in: WentIn<'_>,
     ) {
         if profile.is_dir() {
-            // gcc's is a folder of counts beside objects, which nobody keeps.
+            // gcc's profile is a folder of counts next to objects, which nothing else uses.
             return;
         }
         match self.locked(profile, counting, tools, went_in) {
             Ok(lock) => self.progress.line(&format!("  provenance: {}", lock.display())),
             Err(error) => {
                 self.progress.line(&format!(
-                    "  {} gets no lock: {}",
+                    "  {} has no lock: {}",
                     profile.display(),
                     crate::outcome::in_a_line(&error)
                 ));
@@ -87,7 +88,7 @@ impl Job<'_> {
             Some(Kind::Given { file, .. }) if went_in.given => {
                 let mut known = Lock::read(&file)?;
                 if known.is_none() && trainings.is_empty() {
-                    // The same contents may have been merged here before, of trainings that are known.
+                    // An earlier merge of known trainings may have had the same contents.
                     known = Lock::read(profile)?;
                 }
                 of_given(known, file.metadata().map_or(0, |facts| facts.len()))

@@ -1,6 +1,6 @@
-//! What no load asks for: a program that BOLT rewrote may have lost the way of an error that is taken once a day. So what is to be delivered
-//! is provoked while it is loaded: by the target's own command, or for a Kafka-API broker by Hone itself. The baseline does it first, and
-//! is the yardstick.
+//! Covers rare paths that no load exercises: BOLT may have broken an error path that runs once a day. So Hone provokes each candidate under
+//! load, with the target's own command, or for a Kafka-API broker with its own requests. It does the same with the baseline first, as the
+//! reference.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,41 +20,41 @@ use crate::job::Job;
 use hone_experiment::arm::Arm;
 use hone_experiment::variants::BASELINE;
 
-/// What the baseline did under it.
+/// The baseline's result.
 const NOTE: &str = "provoked-baseline.json";
 
-/// How often everything else was provoked.
+/// The number of provocations of all other programs.
 const OTHERS_NOTE: &str = "provoked-others.json";
 
-/// Before anything is blamed, the baseline has been provoked so many times as often as all the others together. A command that fails of
-/// itself now and then, whoever is asked, has by then failed the baseline first in three cases of four; and each further failure asks
-/// for more of the baseline.
+/// Before Hone blames a program, it has provoked the baseline this many times as often as all other programs together. A command that
+/// sometimes fails by itself has then failed with the baseline first in three of four cases. Each further failure requires more runs of the
+/// baseline.
 const AS_OFTEN: u64 = 3;
 
-/// A load may end sooner than the first answer to a provocation.
+/// A load may end before the first answer to a provocation.
 const LEAST_TIMES: u64 = 3;
 
-/// One provocation may take so long.
+/// Time limit of one provocation.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// How a target is provoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way<'a> {
     Command(&'a [String]),
-    /// Requests that are none, topics of nobody, connections that are cut.
+    /// Malformed requests, unknown topics, cut connections.
     Kafka,
 }
 
-/// What came of one load with provocations beside it.
+/// The result of provocations during one load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Provoked {
-    /// Commands carried out, or connections made.
+    /// Commands executed, or connections made.
     pub(super) times: u64,
-    /// Commands that did not end with 0.
+    /// Commands that exited with another code than 0.
     pub(super) failed: u64,
 }
 
-/// The yardstick: what the baseline makes of it, or why it does not stand it.
+/// The reference: the baseline's result, or why the baseline failed.
 pub(super) type Yardstick = Result<Provoked, String>;
 
 impl Job<'_> {
@@ -66,17 +66,17 @@ impl Job<'_> {
         }
     }
 
-    /// The load that goes on beside it.
+    /// The load that runs meanwhile.
     fn load_beside(&self) -> Option<&Workload> {
         self.experiment.judging.iter().find(|workload| !matches!(workload.engine, Engine::Exits { .. }))
     }
 
-    /// How it is provoked, in words; nothing where it is not.
+    /// The provocation, in words; nothing if there is none.
     pub(super) fn provoked_by(&self) -> Option<String> {
         self.load_beside()?;
         Some(match self.way()? {
             Way::Command(words) => words.join(" "),
-            Way::Kafka => "requests that are none, topics of nobody, connections that are cut".to_owned(),
+            Way::Kafka => "malformed requests, unknown topics, cut connections".to_owned(),
         })
     }
 
@@ -84,8 +84,8 @@ impl Job<'_> {
         self.provoked_by().is_some()
     }
 
-    /// The baseline is provoked once. One that does not stand the target's own command is a reason to end; one that does not stand what Hone
-    /// does by itself is only told, and nobody else is provoked then.
+    /// Provokes the baseline once. If it fails under the target's own command, the run ends. If it fails under Hone's own requests, Hone
+    /// reports that and provokes no other program.
     pub(super) fn provoke_baseline(&self, program: &Path) -> Result<Told<Yardstick>> {
         let yardstick = match self.provoked_once(BASELINE, program) {
             Ok(provoked) => Ok(provoked),
@@ -94,22 +94,23 @@ impl Job<'_> {
         let note = match (&yardstick, self.way()) {
             (Ok(provoked), _) => words(provoked),
             (Err(trouble), Some(Way::Command(_))) => bail!(
-                "the baseline does not stand its `provoke`: {trouble}\n  next: make the command one that the plain program stands, or \
-                 leave it out; no variant can be blamed for what the plain program does"
+                "the baseline fails under its `provoke` command: {trouble}\n  next: use a command that the \
+                 plain program survives, or remove it; Hone can't blame a variant for a failure of the plain \
+                 program"
             ),
             (Err(trouble), _) => {
-                format!("nothing is provoked: the baseline itself does not stand it: {trouble}")
+                format!("Hone provokes no variant, because the baseline itself fails: {trouble}")
             }
         };
         self.folder.write_note(NOTE, &yardstick)?;
         Ok(Told { note, command: None, result: yardstick })
     }
 
-    /// Loads a program with provocations beside the load. The inner error is its trouble, in words; the inner `None` means that there is
-    /// nothing to provoke it with.
+    /// Loads a program and provokes it meanwhile. The inner error is its failure, in words. The inner `None` means that there is no way to
+    /// provoke it.
     ///
     /// # Errors
-    /// With what says nothing of the program.
+    /// Returns errors that say nothing about the program.
     pub(super) fn provoked(&self, name: &str, program: &Path) -> Result<Result<Option<Provoked>, String>> {
         if !self.can_be_provoked() {
             return Ok(Ok(None));
@@ -117,7 +118,7 @@ impl Job<'_> {
         let Some(Ok(plain)) = self.folder.read_note::<Yardstick>(NOTE)? else { return Ok(Ok(None)) };
         let found = match self.provoked_once(name, program) {
             Ok(found) => found,
-            Err(error) => return Ok(Err(format!("provoked beside its load: {}", trouble_of(error)?))),
+            Err(error) => return Ok(Err(format!("provoked under load: {}", trouble_of(error)?))),
         };
         let others = self.folder.read_note::<u64>(OTHERS_NOTE)?.unwrap_or_default() + found.times;
         self.folder.write_note(OTHERS_NOTE, &others)?;
@@ -128,7 +129,7 @@ impl Job<'_> {
         Ok(compared(of_all, found).map(Some))
     }
 
-    /// One that it does not stand this time is one that fails now and then.
+    /// A program that fails this time fails intermittently.
     fn baseline_once_more(&self) -> Result<Provoked> {
         let program = self.kept_program(BASELINE);
         self.provoked_once(BASELINE, &program).or_else(|error| {
@@ -147,10 +148,10 @@ impl Job<'_> {
         Ok(provoked)
     }
 
-    /// From the start over one load, and what the target's own check says then, to the stop.
+    /// From the start over one load and the target's own check to the stop.
     fn provoked_to_the_end(&self, arm: &Arm, program: &Path) -> Result<(Provoked, Option<Stopped>)> {
-        let workload = crate::outcome::short(self.load_beside().context("nothing loads a server here")?);
-        let way = self.way().context("nothing provokes this target")?;
+        let workload = crate::outcome::short(self.load_beside().context("no load for a server")?);
+        let way = self.way().context("no way to provoke this target")?;
         let bench = self.bench();
         let mut subject = bench.subject(arm, &workload)?;
         let running = subject.running()?;
@@ -163,16 +164,16 @@ impl Job<'_> {
         };
         let provokes = |is_over: &AtomicBool| provoker.until(self.runner, is_over);
         let (window, provoked) = beside(provokes, || bench.window(&mut subject, &workload));
-        let provoked = provoked.unwrap_or_else(|_| Err(anyhow::anyhow!("the thread that provokes panicked")));
-        // One that has ended is the reason of everything else.
-        subject.running()?.check_alive().context("while it was provoked")?;
+        let provoked = provoked.unwrap_or_else(|_| Err(anyhow::anyhow!("the provoking thread panicked")));
+        // If the program has ended, that explains every other failure.
+        subject.running()?.check_alive().context("while Hone provoked it")?;
         let provoked = provoked?;
         hone_experiment::bench::of_use(window?)?;
         if let Some(check) = &self.target().check {
             let call = subject.running()?.call("check", &with_program(check, program), &[])?;
             let checked = self.runner.run(&call.limit(super::check::CHECK_LIMIT));
             subject.running()?.check_alive().context("at the target's own check")?;
-            checked.context("the target's own check, after it was provoked")?;
+            checked.context("the target's own check, after Hone provoked it")?;
         }
         Ok((provoked, bench.end(subject)?))
     }
@@ -189,7 +190,7 @@ enum Provoker {
 }
 
 impl Provoker {
-    /// Again and again until it is over, and [`LEAST_TIMES`] at least.
+    /// Repeats until the load is over, and [`LEAST_TIMES`] at least.
     fn until(&self, runner: &dyn Runner, is_over: &AtomicBool) -> Result<Provoked> {
         let goes_on = || !is_over.load(Ordering::Relaxed);
         let call = match self {
@@ -204,7 +205,7 @@ impl Provoker {
             provoked.times += 1;
             match runner.run(call) {
                 Ok(_) => {}
-                // What provokes an error may well be told one.
+                // The command provokes an error, so it may well report one.
                 Err(ToolError::Failed { .. }) => provoked.failed += 1,
                 Err(error) => return Err(error.into()),
             }
@@ -213,7 +214,7 @@ impl Provoker {
     }
 }
 
-/// The yardstick, taken so often that something may be blamed by it: `others` is how often all else was provoked so far.
+/// The reference, repeated until it can prove a fault. `others` is the number of all other provocations so far.
 fn known_better(
     mut plain: Provoked,
     others: u64,
@@ -228,11 +229,12 @@ fn known_better(
     Ok(plain)
 }
 
-/// A command that always ended well with the plain program must do so with every other.
+/// A command that always succeeded with the plain program must do so with every other program.
 fn compared(plain: Provoked, found: Provoked) -> Result<Provoked, String> {
     if plain.failed == 0 && found.failed > 0 {
         return Err(format!(
-            "its `provoke` failed {} of {} times, and none of {} with the baseline: it is answered otherwise",
+            "its `provoke` command failed {} of {} times, but 0 of {} times with the baseline: the program \
+             answers differently",
             found.failed, found.times, plain.times
         ));
     }
@@ -242,9 +244,9 @@ fn compared(plain: Provoked, found: Provoked) -> Result<Provoked, String> {
 pub(super) fn words(provoked: &Provoked) -> String {
     let failed = match provoked.failed {
         0 => String::new(),
-        failed => format!(", {failed} of them not ending well"),
+        failed => format!(", {failed} of them failed"),
     };
-    format!("provoked {} times beside its load{failed}", provoked.times)
+    format!("provoked {} times under load{failed}", provoked.times)
 }
 
 #[cfg(test)]
@@ -258,10 +260,10 @@ mod tests {
         assert_eq!(compared(of(5, 0), of(9, 0)), Ok(of(9, 0)));
         assert_eq!(compared(of(5, 2), of(9, 9)), Ok(of(9, 9)), "the command says nothing");
         assert!(compared(of(5, 0), of(9, 1)).unwrap_err().contains("failed 1 of 9 times"));
-        assert_eq!(words(&of(5, 2)), "provoked 5 times beside its load, 2 of them not ending well");
+        assert_eq!(words(&of(5, 2)), "provoked 5 times under load, 2 of them failed");
     }
 
-    /// A command that fails in one case of so many, whoever is asked.
+    /// A command that fails at the same rate with both variants.
     #[test]
     fn what_the_baseline_does_as_well_when_it_is_asked_as_often_is_no_fault() {
         let of = |times, failed| Provoked { times, failed };
@@ -278,7 +280,7 @@ mod tests {
         assert_eq!(compared(seldom, of(8, 1)), Ok(of(8, 1)));
         let never = with_luck_of(u32::MAX).unwrap();
         assert_eq!(never, of(125, 0), "three times as often as all others");
-        assert!(compared(never, of(8, 1)).unwrap_err().contains("none of 125 with the baseline"));
+        assert!(compared(never, of(8, 1)).unwrap_err().contains("0 of 125 times with the baseline"));
 
         let nobody = || panic!("there is nothing to know");
         assert_eq!(known_better(of(5, 0), 40, of(8, 0), nobody).unwrap(), of(5, 0));

@@ -1,4 +1,4 @@
-//! The rules by which the workloads of an experiment judge: for each by what sends it, and made before anything is built.
+//! The rules by which the workloads of an experiment judge. The rule depends on the load's sender, and is fixed before anything is built.
 
 use anyhow::{Context as _, Result};
 use hone_compare::{BASELINE, DesignError, Plan, TWIN};
@@ -11,7 +11,7 @@ use hone_experiment::spec::{Compare, Experiment};
 /// The pairs of an edge under a load that Hone sends.
 ///
 /// # Errors
-/// When it can give no interval, or the windows can't tell what the verdict hangs on.
+/// Fails when the settings can give no confidence interval, or when the windows can't show the deciding metric.
 pub(super) fn of_pairs(settings: &Compare, builds: u32, workload: &Workload) -> Result<Design, DesignError> {
     let pairs = [settings.pairs, settings.control_pairs];
     hone_compare::plan(&Plan {
@@ -31,13 +31,14 @@ pub(super) fn of_pairs(settings: &Compare, builds: u32, workload: &Workload) -> 
     })
 }
 
-/// Whether every judging workload can judge as it is asked to. What can't is no work of hours away then.
+/// Checks that every judging workload can judge as requested, before hours of work.
 ///
 /// # Errors
-/// With the workload, and what it can't do.
+/// Names the workload and the reason.
 pub fn check(experiment: &Experiment) -> Result<()> {
     for workload in &experiment.judging {
-        of(experiment, workload).with_context(|| format!("workload `{}` can't judge so", workload.name))?;
+        of(experiment, workload)
+            .with_context(|| format!("workload `{}` can't judge with these settings", workload.name))?;
     }
     Ok(())
 }
@@ -47,7 +48,7 @@ fn of(experiment: &Experiment, workload: &Workload) -> Result<Design, DesignErro
     let (settings, builds) = (&experiment.compare, experiment.builds);
     match workload.engine.operations() {
         None => of_pairs(settings, builds, workload),
-        // How many variants there are changes orders, and no rule.
+        // The number of variants changes the order of windows, but no rule.
         Some(_) => rounds::plan(settings, builds, workload, TWIN + 2).design([BASELINE, TWIN + 1]),
     }
 }
@@ -73,13 +74,13 @@ mod tests {
     const COUNTED: &str = "command = \"true {port}\"\noperations = 5";
     const EXITS: &str = "run = [\"{operations}\"]\noperations = 5";
 
-    /// Each workload by what sends it: what one kind can tell, the other can't.
+    /// Each kind of workload measures some metrics only.
     #[test]
     fn a_rule_that_a_workload_can_not_judge_by_is_refused_before_anything_is_built() {
         let refused = |load: &str, more: &str, told: &str| {
             let message = checked(load, more).unwrap_err();
             assert!(
-                message.starts_with("workload `b` can't judge so") && message.contains(told),
+                message.starts_with("workload `b` can't judge with these settings") && message.contains(told),
                 "{more}\n{message}"
             );
         };
@@ -87,10 +88,10 @@ mod tests {
             checked(load, "").unwrap();
         }
         let guard = |name: &str| format!("[compare]\nguards = [\"{name}\"]");
-        refused(SENT, &guard("throughput"), "the rate that was asked for");
+        refused(SENT, &guard("throughput"), "has the requested rate");
         checked(COUNTED, &guard("throughput")).unwrap();
         checked(SENT, &guard("latency-p50")).unwrap();
-        refused(COUNTED, &guard("latency-p50"), "the latency of none of them");
+        refused(COUNTED, &guard("latency-p50"), "reports no latency for them");
         // 4,787 requests nearly always: enough for a p99, and not for a p99.9.
         checked(SENT, &guard("latency-p99")).unwrap();
         refused(SENT, &guard("latency-p999"), "needs 10000 requests in every window");
@@ -106,8 +107,8 @@ mod tests {
         refused(SENT, "[compare]\npairs = 3", "3 A/B pairs are too few");
         checked(COUNTED, "builds = 5").unwrap();
         checked(SENT, "builds = 14").unwrap();
-        refused(SENT, "builds = 15", "15 builds need 15 A/B pairs at least, and there are 14");
-        refused(COUNTED, "builds = 16", "16 builds need 16 blocks of rounds, and there are 15");
+        refused(SENT, "builds = 15", "15 builds need at least 15 A/B pairs, but there are 14");
+        refused(COUNTED, "builds = 16", "16 builds need 16 blocks of rounds, but there are 15");
     }
 
     #[test]

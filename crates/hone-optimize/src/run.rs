@@ -1,4 +1,4 @@
-//! A run of `hone optimize` from its experiment file to its record: a new one, or one that goes on.
+//! A new or continued run of `hone optimize`, from its experiment file to its record.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,54 +20,54 @@ use hone_experiment::spec::{self, Experiment, VariantChoice};
 use hone_experiment::takes::{self, MAKING, Takes};
 use hone_experiment::variants::BASELINE;
 
-/// What is asked for.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
     /// The experiment file.
     pub file: PathBuf,
     /// Folder for runs, builds and the ledger.
     pub output: PathBuf,
-    /// Go on with a run: the named one, or the newest of this experiment.
+    /// Continues a run: the named one, or the newest of this experiment.
     pub resume: Option<Option<PathBuf>>,
-    /// Go through one phase and end.
+    /// Runs only this phase.
     pub only: Option<Phase>,
-    /// The variants, where they are not those of the experiment.
+    /// The variants, if they are not those of the experiment.
     pub variants: VariantChoice,
 }
 
-/// A run that can begin.
+/// A run whose options and experiment are valid.
 pub struct OptimizeRun {
     request: RunRequest,
     experiment: Experiment,
-    /// What the run keeps of it: all that makes it this one.
+    /// The text that the run keeps: the experiment and the command line's choice of variants. It identifies the run.
     text: String,
 }
 
 impl OptimizeRun {
-    /// Reads the experiment, and what the run that goes on was asked for.
+    /// Reads the experiment, and the options of the run to continue.
     pub fn read(request: RunRequest) -> Result<Self> {
         let text = experiment_text(&request.file)?;
         let request = request.of_its_run(&text);
         let experiment = spec::parse_asked(&text, &request.file, &request.variants)?;
-        // What is kept says all that makes a run this one.
+        // A run is continued only for the same experiment and the same variants, so the kept text has both.
         let text = text + &mark(&request.variants);
         check_rule_and_loads(&experiment)?;
         Ok(Self { request, experiment, text })
     }
 
-    /// The plan, in a folder that goes: looking at a target writes logs.
+    /// The plan of the run. It works in a temporary folder, because examining a target writes logs.
     pub fn dry_run(&self, progress: &Progress) -> Result<String> {
         let parent =
-            tempfile::tempdir().context("there is no room for a folder in the system's temporary one")?;
+            tempfile::tempdir().context("can't create a folder for temporary files (check TMPDIR)")?;
         let folder = RunFolder::create(parent.path(), &self.experiment.name)?;
-        // Its builds would lie in there, too.
+        // The builds of the plan are in the temporary folder, too. `in_runs` replaces its path below.
         let text = self.with_job(parent.path(), &folder, progress, dry::plan)?;
         let temporary = parent.path().canonicalize()?;
         let runs = whole(&self.request.output)?;
         Ok(dry::in_runs(&text, &temporary.display().to_string(), &runs.display().to_string()))
     }
 
-    /// Carries out every step that is not done yet, or those of one phase: then there is no record.
+    /// Carries out every step that is not done yet. With a phase, it carries out only that phase and returns no record.
     pub fn carry_out(&self, progress: &Progress) -> Result<Option<(Optimization, PathBuf)>> {
         let Self { request, experiment, text } = self;
         let folder = folder(request, experiment, text)?;
@@ -82,7 +82,7 @@ impl OptimizeRun {
         Ok(Some((found, folder.join("optimization.json"))))
     }
 
-    /// Whether nothing is kept and a variant is worse, or one that was asked for is.
+    /// Whether a requested variant is worse, or any variant is worse and the run keeps none.
     pub fn is_worse(&self, found: &Optimization) -> bool {
         let asked = self.experiment.variants_are_asked;
         is_worse(&found.comparisons, &found.variants, found.best.is_some(), asked)
@@ -96,7 +96,7 @@ impl OptimizeRun {
         work: impl FnOnce(&Job<'_>) -> Result<T>,
     ) -> Result<T> {
         let runner = shown_runner(folder, progress)?;
-        // Held against paths inside of the sources, which may be around it.
+        // Compared with paths inside the sources, and the sources can contain this folder. So links must be resolved.
         let home = std::path::absolute(output)?;
         let home = home.canonicalize().unwrap_or(home);
         work(&Job {
@@ -112,7 +112,7 @@ impl OptimizeRun {
 }
 
 impl RunRequest {
-    /// A run that is gone on with knows by itself what was asked for, and one that is named, where it lies.
+    /// Takes the variants from the run to continue. A named run also gives the folder of runs.
     fn of_its_run(mut self, text: &str) -> Self {
         let newest = || newest(&self.output, &spec::name_in(text)?).ok();
         let run = match &self.resume {
@@ -130,24 +130,24 @@ impl RunRequest {
             return self;
         }
         let home = run.canonicalize().ok().and_then(|run| run.parent().map(Path::to_owned));
-        // Only a folder that runs are made in.
+        // A folder of runs has a folder of builds.
         if let Some(home) = home.filter(|home| home.join("builds").is_dir()) {
             self.output = home;
         }
         self
     }
 
-    /// Every phase but the first goes on in a run that was begun.
+    /// Every phase but the first continues an existing run.
     fn goes_on(&self) -> bool {
         self.only.is_some_and(|phase| phase > Phase::Baseline)
     }
 
-    /// The command that goes on with a run, ready to paste.
+    /// The command that continues a run, ready to paste.
     pub fn way_on(&self, run: &Path) -> String {
         let mut words = vec!["hone".to_owned(), "optimize".to_owned(), self.file.display().to_string()];
         words.extend(options(&self.variants).split_whitespace().map(str::to_owned));
         if let Some(phase) = self.only {
-            words.extend(["--only".to_owned(), phase.name().to_owned()]);
+            words.extend(["--phase".to_owned(), phase.name().to_owned()]);
         }
         words.extend(["--output".to_owned(), self.output.display().to_string()]);
         words.extend(["--resume".to_owned(), run.display().to_string()]);
@@ -163,25 +163,25 @@ fn check_rule_and_loads(experiment: &Experiment) -> Result<()> {
     rule::check(experiment)
 }
 
-/// How a run is begun where another one was to be gone on with.
-const ANEW: &str = "without --resume or by --only baseline";
+/// How to begin a new run instead of continuing one.
+const ANEW: &str = "without --resume, or with --phase baseline";
 
-/// Stands before what the command line asked for, behind the experiment's text in a run's folder.
+/// Separates the experiment's text from the command line's choice of variants in a run's folder.
 const MARK: &str = "\n# as asked:";
 
-/// The end of the text that a run keeps: what the command line asked for beyond the experiment.
+/// The end of the text that a run keeps: the command line's choice of variants.
 fn mark(asked: &VariantChoice) -> String {
     if *asked == VariantChoice::default() { String::new() } else { format!("{MARK}{}\n", options(asked)) }
 }
 
-/// As options of a command line, each behind a space.
+/// The choice as options of a command line, each after a space.
 fn options(asked: &VariantChoice) -> String {
     let matrix = if asked.matrix { " --matrix" } else { "" };
     let variants = asked.variants.as_ref().map(|names| format!(" --variants {}", names.join(",")));
     format!("{matrix}{}", variants.unwrap_or_default())
 }
 
-/// A run's text without its mark, and what the mark says.
+/// Splits a run's text into the experiment and the choice of variants.
 fn unmarked(kept: &str) -> (&str, VariantChoice) {
     let Some((text, options)) = kept.rsplit_once(MARK) else { return (kept, VariantChoice::default()) };
     let mut asked = VariantChoice::default();
@@ -198,7 +198,7 @@ fn unmarked(kept: &str) -> (&str, VariantChoice) {
     (text, asked)
 }
 
-/// A new folder, or the one to go on with. The experiment's text is kept in it: a run is of one experiment.
+/// A new folder, or the folder of the run to continue. It keeps the experiment's text, because a run has exactly one experiment.
 fn folder(request: &RunRequest, experiment: &Experiment, text: &str) -> Result<RunFolder> {
     let newest_of_phase = request.goes_on().then_some(&None);
     let Some(resume) = request.resume.as_ref().or(newest_of_phase) else {
@@ -213,7 +213,7 @@ fn folder(request: &RunRequest, experiment: &Experiment, text: &str) -> Result<R
     let folder = RunFolder::open(&path)?;
     let kept = folder.join("experiment.toml");
     let kept = fs::read_to_string(&kept).with_context(|| {
-        format!("{} can't be read; is {} a run of optimize?", kept.display(), path.display())
+        format!("can't read {} (is {} a run of hone optimize?)", kept.display(), path.display())
     })?;
     if kept != text {
         let ((begun, asked_then), (now, _)) = (unmarked(&kept), unmarked(text));
@@ -223,12 +223,14 @@ fn folder(request: &RunRequest, experiment: &Experiment, text: &str) -> Result<R
                 options => options.to_owned(),
             };
             bail!(
-                "{} was begun with{said}; a run is of one experiment. Say the same, or begin a new one, {ANEW}",
+                "{} began with{said}, and a run has exactly one experiment\n  next: use the same options, \
+                 or begin a new run {ANEW}",
                 path.display()
             );
         }
         bail!(
-            "{} has changed since {} was begun; a run is of one experiment. Begin a new one, {ANEW}",
+            "{} has changed since {} began, and a run has exactly one experiment\n  next: begin a new run \
+             {ANEW}",
             request.file.display(),
             path.display()
         );
@@ -236,7 +238,7 @@ fn folder(request: &RunRequest, experiment: &Experiment, text: &str) -> Result<R
     Ok(folder)
 }
 
-/// An error keeps what was done; say how to go on.
+/// Adds the command that continues the run to an error. The finished steps stay.
 fn with_way_on(
     error: anyhow::Error,
     request: &RunRequest,
@@ -244,26 +246,27 @@ fn with_way_on(
     is_new: bool,
 ) -> anyhow::Error {
     if !folder.join("steps").exists() {
-        // Nothing was done that could be gone on with; but what a tool says of its failure may lie there.
+        // No step is finished, so there is nothing to continue. But the folder can hold the log of a failed tool.
         let is_of_a_tool = error.downcast_ref::<ToolError>().is_some();
         if is_new && !(is_of_a_tool && has_logs(folder)) {
             let _ = fs::remove_dir_all(folder.path());
         }
         return error;
     }
-    // It says itself why this run can't be gone on with.
+    // A usage error explains itself why this run can't continue.
     if error.downcast_ref::<Usage>().is_some() {
         return error;
     }
     let more = format!(
-        "\nAfter a change of {} itself: the same without --resume; what is built and still fits is taken from the cache",
+        "\nAfter a change of {} itself: use the same command without --resume; Hone takes unchanged builds \
+         from the cache",
         request.file.display()
     );
-    // A run is of one experiment: one that was mended begins a new run, and takes what is built already from the last.
+    // A run has exactly one experiment. A corrected experiment needs a new run, which reuses the builds of the last one.
     steps::with_way_on(&error, &request.way_on(folder.path()), &more)
 }
 
-/// A path that is the same from every folder, without links as far as it is there.
+/// The absolute path, with links resolved in the part that exists.
 fn whole(path: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let real = |path: &Path| path.canonicalize().ok();
@@ -280,57 +283,54 @@ fn newest(output: &Path, name: &str) -> Result<PathBuf> {
     let runs = entries.map(|entry| entry.path()).filter_map(|path| Some((number(&path)?, path)));
     let newest = runs.max().map(|(_, path)| path);
     newest.with_context(|| {
-        format!(
-            "there is no run of `{name}` in {} to go on with\n  next: begin one, {ANEW}",
-            output.display()
-        )
+        format!("there is no run of `{name}` in {} to continue\n  next: begin one {ANEW}", output.display())
     })
 }
 
-/// Whether a tool has said something that is kept.
+/// Whether a tool has written a log.
 fn has_logs(folder: &RunFolder) -> bool {
     let files = fs::read_dir(folder.join("logs")).into_iter().flatten().flatten();
     files.filter_map(|entry| entry.metadata().ok()).any(|facts| facts.is_file() && facts.len() > 0)
 }
 
-/// Whether an experiment can be read, and its loads and its rule be had.
+/// Checks that an experiment can be read, and that its loads and its rule are valid.
 ///
 /// # Errors
-/// With what is wrong.
+/// When the experiment is invalid.
 pub fn check(file: &Path) -> Result<()> {
     let text = experiment_text(file)?;
     let experiment = spec::parse(&text, file)?;
     check_rule_and_loads(&experiment)
 }
 
-/// What the builds of an experiment take, as far as its file says it.
+/// The time that the builds of an experiment take, as far as its file defines it.
 ///
 /// # Errors
-/// With what is wrong with it.
+/// When the experiment is invalid.
 pub fn takes(file: &Path) -> Result<Takes> {
     let text = experiment_text(file)?;
     Ok(takes::takes(&spec::parse(&text, file)?))
 }
 
-/// What a run up to the judging has made and found.
+/// Programs and findings of a run before its comparisons.
 pub struct Programs {
-    /// The program as it is built without a profile.
+    /// The program that was built without a profile.
     pub plain: PathBuf,
-    /// Those that are worth a comparison, each behind the one that it builds on.
+    /// The variants to compare, each after the variant that it builds on.
     pub variants: Vec<(String, PathBuf)>,
     /// The loads that trained them.
     pub trained_by: Vec<String>,
-    /// What is known of the plain one.
+    /// Findings about the plain program.
     pub findings: Findings,
-    /// What replays foretell of the layouts of variants, by name.
+    /// Predictions of replays for the layouts of variants, by variant name.
     pub foretold: BTreeMap<String, Foretold>,
-    /// Why the variants were not made.
+    /// The reason if the variants were not made.
     pub stopped: Option<String>,
 }
 
-/// The plain program of an experiment and its variants, and what is known of the plain one: everything up to the judging, by a run in `output`.
-/// One that was broken off there goes on. Before each phase behind the first `stops` is asked, with the seconds that all the rest takes at least, whether the time is over; then the
-/// plain program is all that there is.
+/// Makes the plain program of an experiment and its variants in a run in `output`, without the comparisons. An interrupted run there continues.
+/// Before each phase after the first, `stops` gets the least number of seconds that the rest takes. If it returns a reason, only the plain
+/// program is made.
 ///
 /// # Errors
 /// As for the phases.
@@ -359,7 +359,7 @@ pub fn programs(
         let mut files = fs::read_dir(made.join(variant)).ok()?.flatten().map(|entry| entry.path());
         files.find(|path| path.is_file())
     };
-    let plain = program(BASELINE).with_context(|| format!("{} holds no plain build", made.display()))?;
+    let plain = program(BASELINE).with_context(|| format!("{} has no plain build", made.display()))?;
     let tried = takes.tried.into_iter().filter(|_| stopped.is_none());
     let variants: Vec<(String, PathBuf)> =
         tried.filter_map(|name| Some((name.clone(), program(&name)?))).collect();
@@ -372,15 +372,15 @@ pub fn programs(
     Ok(Programs { plain, variants, trained_by: takes.trained_by, findings, foretold, stopped })
 }
 
-/// Seconds that are left at least behind so many phases, when these steps are done.
+/// The least number of seconds that remain after this number of phases, with these steps done.
 fn rest_s(takes: &Takes, phases: usize, done: &[DoneStep]) -> f64 {
     let compile_s = done.iter().find(|step| step.name == BUILD_BASELINE).map_or(0.0, |step| step.took_s);
     let of = |phase: Phase| done.iter().filter(move |step| step.phase == Some(phase)).map(|step| step.took_s);
     takes.rest_s(phases, compile_s, MAKING.map(|phase| of(phase).sum()))
 }
 
-/// Seconds that the steps took which are done of the builds in `output`, whoever did them and was broken off. A step that was not finished is made anew,
-/// and nobody has written down how long it took.
+/// Seconds that the finished build steps in `output` took, including those of interrupted runs. An unfinished step has no recorded time. The
+/// run repeats it.
 ///
 /// # Errors
 /// When the experiment can't be read.
@@ -390,7 +390,7 @@ pub fn made_s(file: &Path, output: &Path) -> Result<f64> {
     Ok(run.map_or(0.0, |run| steps::done(&run).iter().map(|step| step.took_s).sum()))
 }
 
-/// A phase of the only run in a folder: the one that is there goes on, whatever its phase.
+/// A phase of the only run in a folder. If the run exists, it continues, regardless of its phase.
 fn phase_of(file: &Path, output: &Path, name: &str, phase: Phase) -> RunRequest {
     RunRequest {
         file: file.to_owned(),
@@ -401,21 +401,21 @@ fn phase_of(file: &Path, output: &Path, name: &str, phase: Phase) -> RunRequest 
     }
 }
 
-/// The step that says how long a compiler takes for one program.
+/// The step whose time is that of compiling one program.
 const BUILD_BASELINE: &str = "build-baseline";
 
-/// What a run has found out about its plain build, before another one was made.
+/// Findings about the plain build, made before the other builds.
 pub struct Findings {
     /// The share of user code under each load.
     pub ceilings: Vec<Ceiling>,
-    /// Why the CPU stalls, where that was looked at.
+    /// Why the CPU stalls, if the run diagnosed it.
     pub diagnosis: Option<Diagnosis>,
 }
 
-/// The same of a run that was ended behind its builds, and so has no record of its own.
+/// The findings of a run that ended after its builds, and therefore has no record.
 ///
 /// # Errors
-/// When a note of it can't be read.
+/// When a note of the run can't be read.
 fn findings(folder: &RunFolder) -> Result<Findings> {
     let diagnosis = steps::result_of::<Result<Diagnosis, String>>(folder, "diagnose")?;
     Ok(Findings {
@@ -424,7 +424,7 @@ fn findings(folder: &RunFolder) -> Result<Findings> {
     })
 }
 
-/// What a replay foretells of a variant's layout; `None` where nothing was replayed.
+/// The prediction of a replay for a variant's layout. `None` without a replay.
 ///
 /// # Errors
 /// When its file can't be read.
@@ -437,7 +437,7 @@ fn foretold_of(folder: &RunFolder, variant: &str) -> Result<Option<Foretold>> {
 mod tests {
     use super::*;
 
-    /// As the command line has it, with the options that these tests take.
+    /// Reads a command line with the options that these tests use.
     fn read(line: &str) -> RunRequest {
         let words = shlex::split(line).unwrap();
         let mut words = words.into_iter().skip(2).peekable();
@@ -451,7 +451,7 @@ mod tests {
         while let Some(word) = words.next() {
             match &*word {
                 "-o" => request.output = words.next().unwrap().into(),
-                "--only" => {
+                "--phase" => {
                     request.only = <Phase as clap::ValueEnum>::from_str(&words.next().unwrap(), false).ok()
                 }
                 "--resume" => {
@@ -498,7 +498,7 @@ mod tests {
         assert_eq!(unmarked(&kept), ("name = \"x\"", asked.clone()));
         let found = read(&format!("hone optimize x.toml --resume {}", run.display())).of_its_run("");
         assert_eq!((&found.output, found.variants.clone()), (&home, asked.clone()));
-        for line in ["--resume", "--only train"] {
+        for line in ["--resume", "--phase train"] {
             let line = format!("hone optimize x.toml -o {} {line}", home.display());
             assert_eq!(read(&line).of_its_run("name = \"x\"\n").variants, asked, "{line}");
             assert_eq!(read(&line).of_its_run("name = \"y\"\n").variants, VariantChoice::default(), "{line}");
@@ -525,15 +525,15 @@ mod tests {
         folder_of("--variants pgo,bolt").unwrap();
         folder_of("--variants pgo,bolt --resume").unwrap();
         folder_of("--resume").unwrap();
-        folder_of("--only build").unwrap();
+        folder_of("--phase build").unwrap();
         let error = folder_of("--variants pgo --resume").unwrap_err().to_string();
-        assert!(error.contains("was begun with --variants pgo,bolt;"), "{error}");
+        assert!(error.contains("began with --variants pgo,bolt,"), "{error}");
         let wrong = VariantChoice { variants: Some(vec!["pgi".into()]), ..VariantChoice::default() };
         let error = spec::parse_asked(text, &file, &wrong).unwrap_err().to_string();
         assert!(error.contains("--variants: unknown variant `pgi`; did you mean `pgo`?"), "{error}");
     }
 
-    /// It is counted among what earlier attempts took, and would be counted twice.
+    /// The time of earlier attempts already includes it.
     #[test]
     fn what_an_earlier_attempt_built_is_not_left_to_be_built() {
         let takes = Takes { compiled: [1, 1, 2], loads_s: [0.0, 10.0, 0.0], ..Takes::default() };
@@ -544,10 +544,10 @@ mod tests {
         done.push(step("build-pgo", Some(Phase::Build), 60.0));
         assert_eq!(rest_s(&takes, 1, &done), 60.0);
         done.push(step("of an older Hone", None, 60.0));
-        assert_eq!(rest_s(&takes, 1, &done), 60.0, "nobody knows where it belongs");
+        assert_eq!(rest_s(&takes, 1, &done), 60.0, "its phase is unknown");
     }
 
-    /// Builds of an hour are not made twice because the second of them was interrupted.
+    /// An interruption of the second build must not repeat the first one.
     #[test]
     fn builds_that_were_broken_off_go_on() {
         let home = tempfile::tempdir().unwrap();

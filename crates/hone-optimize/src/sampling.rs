@@ -1,4 +1,4 @@
-//! Profiles of programs as they are: sampled by perf while they are loaded, or brought by the user.
+//! Profiles of unchanged programs: sampled by perf under load, or supplied by the user.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,17 +21,17 @@ use hone_experiment::arm::{Place, Running};
 use hone_experiment::phase::Phase;
 use hone_experiment::spec::Training;
 
-/// perf writes what it holds as it ends.
+/// Time for perf to write its data at its end.
 const PERF_ENDS: Duration = Duration::from_secs(30);
 
-/// Loads of operations, which do not say how long they take, are repeated for so long: some ten thousand samples of a busy core.
+/// Loads of operations have no known duration, so Hone repeats them for this long: some ten thousand samples of a busy core.
 const SAMPLED: Duration = Duration::from_secs(5);
 
-/// As many of the functions that lost most are told in a line.
+/// The number of functions with the largest losses in a line.
 const TOLD_FUNCTIONS: usize = 3;
 
 impl Job<'_> {
-    /// A profile for the compiler out of branch records of a build that can be traced back to its lines.
+    /// A compiler profile from branch records of a build with line information.
     pub(super) fn first_of_perf(
         &self,
         steps: &mut Steps<'_>,
@@ -63,8 +63,8 @@ impl Job<'_> {
         })
     }
 
-    /// The profile that the user named, kept in the run. Counts are held against a build that counts; everything else against the
-    /// plain one.
+    /// The profile that the user named, kept in the run. Hone matches counts with an instrumented build, and everything else with the plain
+    /// one.
     pub(super) fn first_of_file(
         &self,
         steps: &mut Steps<'_>,
@@ -88,7 +88,7 @@ impl Job<'_> {
                 ProfileForm::Counts => format!("; {}", self.fits_the_source(file, &counting)?),
                 _ => String::new(),
             };
-            let note = format!("{form} out of {}, and no training{fits}", file.display());
+            let note = format!("{form} from {}, without training{fits}", file.display());
             Ok(Told {
                 note,
                 command: None,
@@ -98,11 +98,11 @@ impl Job<'_> {
         Ok((counting, raw))
     }
 
-    /// Counts that somebody has kept, held against a build of the present source: how much of them fits, in words. The names of
-    /// functions, which the proof of every profile goes by, are the same while their code changes.
+    /// Matches existing counts with a build of the present source, and returns the matching share in words. The names of functions, which
+    /// verify every profile, can stay the same while their code changes.
     ///
     /// # Errors
-    /// [`Left`] when hardly anything fits; else when profile or program can't be read.
+    /// [`Left`] when hardly anything matches; other errors when the profile or the program can't be read.
     fn fits_the_source(&self, file: &Path, counting: &Built) -> Result<String> {
         let scratch = self.folder.scratch();
         fs::create_dir_all(&scratch).with_context(|| format!("{} can't be made", scratch.display()))?;
@@ -114,11 +114,14 @@ impl Job<'_> {
             .map(|lost| format!("{} {:.1} %", hone_record::demangled(&lost.name), 100.0 * lost.share))
             .collect();
         let of_them = if heaviest.is_empty() { String::new() } else { format!(" ({})", heaviest.join(", ")) };
-        let lost = format!("{:.2} % of its weight is lost in this source{of_them}", 100.0 * check.lost_share);
+        let lost = format!(
+            "the present source does not match {:.2} % of its weight{of_them}",
+            100.0 * check.lost_share
+        );
         if check.lost_share > MOST_DISCARDED {
             return Err(Left(format!(
-                "{} hardly fits: {lost}\n  next: take the profile again from the present source (without `profile` in [optimize]), \
-                 and commit it with its lock",
+                "{} does not fit: {lost}\n  next: train a new profile from the present source (without \
+                 `profile` in [optimize]), and commit it with its lock",
                 file.display()
             ))
             .into());
@@ -126,10 +129,10 @@ impl Job<'_> {
         Ok(lost)
     }
 
-    /// Loads a program while perf looks at it, from the end of its filling and its warm-up on. What was done, in words.
+    /// Loads a program while perf samples it, from the end of its filling and its warm-up on. Returns the load, in words.
     ///
     /// # Errors
-    /// A refusal when perf brought nothing, or next to nothing; [`Left`] when the load failed.
+    /// A refusal when perf gave no or hardly any samples; [`Left`] when the load failed.
     pub(super) fn sampled(
         &self,
         built: &Built,
@@ -148,13 +151,13 @@ impl Job<'_> {
             let words = words.map(|word| word.to_string_lossy().into_owned());
             program.args = words.chain(program.args.drain(..)).collect();
             program.path = path;
-            // Each time would be a profile of its own.
+            // Several perf runs would give several profiles.
             let window = self.bench().alone(&arm, workload);
             window.map(|window| (window.facts.acked_requests, Duration::from_secs_f64(window.duration_s)))
         } else {
             let least = if workload.engine.operations().is_some() { SAMPLED } else { Duration::ZERO };
             let begin = |running: &Running| {
-                let pid = running.child().context("only a program that Hone starts can be watched")?;
+                let pid = running.child().context("Hone can only sample a program that it started")?;
                 perf.watch(self.runner, event, || Ok(hone_host::cpu::tree(pid)?), data)
             };
             let watched =
@@ -178,27 +181,25 @@ impl Job<'_> {
     }
 }
 
-/// Loads of operations do not say how long they take: a minute is assumed.
+/// Loads of operations have no known duration; Hone assumes a minute.
 const ASSUMED_S: f64 = 60.0;
 
-/// As many samples as a profile needs, whatever the machine's size and the load's length.
+/// As many samples as a profile needs, whatever the size of the machine and the length of the load.
 pub(super) fn over(perf: Perf, workload: &Workload) -> Perf {
     let duration_s = if workload.engine.operations().is_some() { ASSUMED_S } else { workload.duration_s };
     perf.over(std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32), duration_s)
 }
 
-/// Ends perf, which then writes what it holds. It ends by the signal that it gets, so only a kill says something.
+/// Stops perf, which then writes its data. Only a kill is a failure, because perf ends by the signal that it gets.
 fn ended(mut session: Session, data: &Path) -> Result<()> {
     let broke = |said| Refusal::from(PerfRefusal::Broke { data: data.to_path_buf(), said });
     if let Some(status) = session.try_exit()? {
         let said = session.scene().stderr.join(" ");
-        return Err(broke(format!("it ended before the load did ({status}): {said}")).into());
+        return Err(broke(format!("it ended before the load ({status}): {said}")).into());
     }
     let stopped = session.stop(PERF_ENDS)?;
     if stopped.signal == StopSignal::Kill {
-        return Err(
-            broke(format!("it did not end within {} s when it was asked to", PERF_ENDS.as_secs())).into()
-        );
+        return Err(broke(format!("it did not end within {} s of its signal", PERF_ENDS.as_secs())).into());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The builder of a target, and what comes out of it into the run's folder.
+//! The builder of a target, and its results in the run's folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ use hone_experiment::spec::target::{Build, Cargo, Form, Go};
 use hone_experiment::variants;
 
 impl<'a> Job<'a> {
-    /// Who builds this target; everything cheap is checked.
+    /// The builder of this target, after all cheap checks.
     pub(super) fn builder(&self) -> Result<Box<dyn Builder + 'a>> {
         let work = self.work();
         match &self.experiment.target.form {
@@ -46,13 +46,13 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// A variable that names a tool has a say in which compiler is taken, which nobody would think of.
+    /// A variable that names a tool affects the choice of the compiler, which surprises users.
     fn tells_compiler(&self, is_unnamed: bool, toolchain: &CToolchain) {
         let variables = c_toolchain::tools_named();
         if let (true, false, Some(compiler)) = (is_unnamed, variables.is_empty(), toolchain.receipts.first())
         {
             self.progress.line(&format!(
-                "compiler: {} ({}), the newest that goes with {}",
+                "compiler: {} ({}), the newest one that matches {}",
                 compiler.version,
                 compiler.path,
                 variables.join(" and ")
@@ -60,11 +60,11 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// A path of the experiment, which must be there.
+    /// An existing path of the experiment.
     pub(super) fn there(&self, key: &str, path: &Path) -> Result<PathBuf> {
         let path = self.beside(path);
         path.canonicalize().with_context(|| {
-            format!("{}: target.{key} names {}, which is not there", self.file.display(), path.display())
+            format!("{}: target.{key} names {}, which does not exist", self.file.display(), path.display())
         })
     }
 
@@ -88,9 +88,9 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// BOLT takes every function for the split-off part of another whose name has `.cold` or `.warm` in it, and stops when that other one
-    /// is not there. rustc's older names have (`..cold..`) wherever a module of this name holds an `impl`. All builds of a run have the
-    /// same names, since profiles go by them; a profile of somebody's has the names that it was taken with.
+    /// BOLT takes every function with `.cold` or `.warm` in its name for the split-off part of another function, and stops if that one is
+    /// missing. rustc's older names contain `..cold..` wherever a module called `cold` has an `impl`. All builds of a run use the same
+    /// mangling, because profiles refer to names. An existing profile defines it.
     fn mangling(&self) -> Result<Vec<String>> {
         let is_newer = match self.given_profile()? {
             None => variants::needs_bolt(&self.experiment.variants),
@@ -107,7 +107,7 @@ impl<'a> Job<'a> {
         Ok(GoTarget::new(self.there("source", &go.module)?, &go.package))
     }
 
-    /// A build, with the program copied into the run's folder: what was measured stays what it was.
+    /// A build, with a copy of its program in the run's folder. A later build can't change a measured program.
     pub(super) fn build(&self, builder: &dyn Builder, order: &BuildRequest) -> Result<Told<Built>> {
         let cache = Cache::of(self, builder, order)?;
         let (mut built, is_cached) = match cache.as_ref().and_then(Cache::find) {
@@ -119,12 +119,12 @@ impl<'a> Job<'a> {
         }
         let times = BuildTimes::open(self.work().join("build-times.json"));
         let note = if is_cached {
-            format!("nothing has changed since it was built in {:.1} s", built.build_s)
+            format!("unchanged since the build that took {:.1} s", built.build_s)
         } else if built.fresh {
             if let Some(earlier_s) = times.of(&built.facts.sha256) {
                 built.build_s = earlier_s;
             }
-            format!("up to date; built in {:.1} s before", built.build_s)
+            format!("up to date; the earlier build took {:.1} s", built.build_s)
         } else {
             times.remember(&built.facts.sha256, built.build_s)?;
             format!("built in {:.1} s", built.build_s)
@@ -138,7 +138,7 @@ impl<'a> Job<'a> {
         Ok(Told { note, command: Some(built.command()), result: built })
     }
 
-    /// Where the program of a variant lies in the run's folder.
+    /// The path of a variant's program in the run's folder.
     pub(super) fn kept_program(&self, variant: &str) -> PathBuf {
         self.folder.join("bin").join(variant).join(self.target().name())
     }
@@ -154,7 +154,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Old profiles' builds are of no use to anybody and large.
+    /// Builds of old profiles are large and useless.
     pub(super) fn forget_other_builds(&self, profiles: &[String]) -> Result<()> {
         let keep: Vec<&str> = profiles.iter().map(|hash| hash.get(..16).unwrap_or(hash)).collect();
         for entry in fs::read_dir(self.work())? {
@@ -168,16 +168,16 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// What Hone itself writes or reads, which is no source, also where it lies among them.
+    /// Files that Hone itself writes or reads are not sources, even inside the source tree.
     pub(super) fn ours(&self) -> Vec<PathBuf> {
         let home = self.home;
         let runs =
             [home.to_owned(), home.join("builds"), home.join("ledger.jsonl"), self.folder.path().to_owned()];
-        // What of the experiment a build goes by is in its commands, which count by themselves.
+        // The build's commands include the settings of the experiment, and count by themselves.
         runs.into_iter().chain([self.file.to_owned()]).chain(said_to()).collect()
     }
 
-    /// What the sources of a target are, in a word; `None` where its own build knows what is up to date.
+    /// The identity of a target's sources; `None` if its own build system knows what is up to date.
     pub(super) fn source_hash(&self) -> Result<Option<String>> {
         match &self.experiment.target.form {
             Form::Recipe(recipe) => {
@@ -190,18 +190,18 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The files that standard output and standard error go to: they grow with the run, and are often begun among the sources.
+/// The files of standard output and standard error. They grow during the run, and are often inside the source tree.
 fn said_to() -> impl Iterator<Item = PathBuf> {
     let file = |stream: u32| std::fs::read_link(format!("/proc/self/fd/{stream}")).ok();
     [1, 2].into_iter().filter_map(file).filter(|path| path.is_file())
 }
 
-/// Whether a profile was taken of functions with rustc's newer names (v0), which stand in it as they are.
+/// Whether a profile's functions have rustc's newer names (v0), which it contains unchanged.
 fn has_newer_names(profile: &[u8]) -> bool {
     ["_RNv", "_RINv"].iter().any(|begin| profile.windows(begin.len()).any(|bytes| bytes == begin.as_bytes()))
 }
 
-/// Sizes of a program, for people.
+/// Sizes of a program, in words.
 pub(super) fn sizes(built: &Built) -> String {
     format!(
         "file {}, .text {}",
@@ -227,14 +227,14 @@ fn commands(build: &Build) -> Vec<Vec<String>> {
     }
 }
 
-/// How long the builds that are still there took, by the hash of their program.
+/// Build times of the programs that still exist, by hash.
 struct BuildTimes {
     path: PathBuf,
     times: BTreeMap<String, f64>,
 }
 
 impl BuildTimes {
-    /// A file that is not there or not readable knows no times.
+    /// A missing or unreadable file gives no times.
     fn open(path: PathBuf) -> Self {
         let times = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str(&text).ok());
         Self { path, times: times.unwrap_or_default() }

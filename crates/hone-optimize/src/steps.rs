@@ -1,5 +1,5 @@
-//! The steps of an optimisation: each ends in a file, so that a run that was broken off, or was asked for one phase only, goes on
-//! behind the last one.
+//! The steps of an optimisation. Each ends in a file, so a run that was interrupted, or that ran one phase only, continues after the last
+//! one.
 
 use std::path::Path;
 use std::time::Instant;
@@ -14,36 +14,38 @@ use hone_experiment::folder::RunFolder;
 use hone_experiment::phase::Phase;
 use hone_experiment::progress::Progress;
 
-/// Why a run with `--only` ends before its last step.
+/// Why a run with `--phase` ends before its last step.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PhaseEnd {
     /// All of the phase is done.
     #[error("the phase {} is done", .0.name())]
     Done(Phase),
-    /// Something before it is not.
+    /// An earlier step is not done.
     #[error(
-        "the phase {} needs {step}, which is not done in this run\n  next: go through --only {} first",
+        "the phase {} needs {step}, which this run has not done\n  next: run the earlier phase with --phase \
+         {} first",
         .wanted.name(),
         .missing.name()
     )]
     Missing {
-        /// The phase that was asked for.
+        /// The requested phase.
         wanted: Phase,
-        /// The one before it that is not done.
+        /// The earlier phase that is not done.
         missing: Phase,
         /// Its step.
         step: String,
     },
 }
 
-/// An error of a run whose finished steps stay, with the command that goes on; `more` is said of what the user did not end.
+/// An error of a run, with the command that continues it. Finished steps stay. `more` is for failures that the user did not cause.
 pub(crate) fn with_way_on(error: &anyhow::Error, way_on: &str, more: &str) -> anyhow::Error {
-    // Of an interrupt the user knows the reason.
+    // The user knows the reason of an interrupt.
     if hone_tool::interrupt::requested() {
-        return anyhow::anyhow!("interrupted; finished steps are kept. To go on: {way_on}");
+        return anyhow::anyhow!("interrupted; Hone keeps the finished steps\n  next: {way_on}");
     }
     anyhow::anyhow!(
-        "{error:#}\nbroken off; finished steps are kept. To go on once the reason is gone: {way_on}{more}"
+        "{error:#}\nthe run stopped; Hone keeps the finished steps. To continue it after you have fixed the \
+         cause: {way_on}{more}"
     )
 }
 
@@ -52,12 +54,12 @@ pub(crate) fn with_way_on(error: &anyhow::Error, way_on: &str, more: &str) -> an
 struct Finished<T> {
     receipt: StepReceipt,
     result: T,
-    /// Unknown of runs from before it was written down.
+    /// `None` for runs of older versions.
     #[serde(default)]
     phase: Option<Phase>,
 }
 
-/// What a step brings: its result, and what is told of it.
+/// The output of a step: its result, and its note for the user.
 pub struct Told<T> {
     pub(super) result: T,
     pub(super) note: String,
@@ -78,15 +80,15 @@ impl<'a> Steps<'a> {
         Self { folder, progress, only, underway: None, receipts: Vec::new() }
     }
 
-    /// What is being done is written down, too.
+    /// Also notes the current step.
     pub(super) fn of(self, underway: Underway<'a>) -> Self {
         Self { underway: Some(underway), ..self }
     }
 
-    /// Runs a step, or takes its result from the file that an earlier attempt left.
+    /// Runs a step, or takes its result from the file of an earlier attempt.
     ///
     /// # Errors
-    /// Those of the step, and [`PhaseEnd`] when it is not of the phase that was asked for.
+    /// Returns the errors of the step, and [`PhaseEnd`] if it does not belong to the requested phase.
     pub fn run<T: Serialize + DeserializeOwned>(
         &mut self,
         phase: Phase,
@@ -95,7 +97,7 @@ impl<'a> Steps<'a> {
     ) -> Result<T> {
         let file = file_of(name);
         if let Some(Finished { receipt, result, .. }) = self.folder.read_note::<Finished<T>>(&file)? {
-            self.progress.line(&format!("{name:<19} done before: {}", receipt.note));
+            self.progress.line(&format!("{name:<19} already done: {}", receipt.note));
             self.receipts.push(receipt);
             return Ok(result);
         }
@@ -126,7 +128,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// A value that is found once and needs no receipt.
+    /// A value that is computed once and needs no receipt.
     pub(super) fn quiet<T: Serialize + DeserializeOwned>(
         &mut self,
         name: &str,
@@ -147,7 +149,7 @@ impl<'a> Steps<'a> {
 pub struct DoneStep {
     /// The step.
     pub name: String,
-    /// Unknown of runs from before it was written down.
+    /// `None` for runs of older versions.
     pub phase: Option<Phase>,
     /// Seconds that it took.
     pub took_s: f64,
@@ -157,22 +159,22 @@ pub struct DoneStep {
 pub fn done(folder: &Path) -> Vec<DoneStep> {
     let entries = std::fs::read_dir(folder.join("steps")).into_iter().flatten().flatten();
     let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
-    // Others of the folder are no steps with a receipt.
+    // Other files of the folder are no steps with a receipt.
     let done = texts.filter_map(|text| serde_json::from_str::<Finished<serde::de::IgnoredAny>>(&text).ok());
     done.map(|Finished { receipt, phase, .. }| DoneStep { name: receipt.step, phase, took_s: receipt.took_s })
         .collect()
 }
 
-/// What a step has found, where it is done.
+/// The result of a step that is done.
 ///
 /// # Errors
-/// When its file can't be read.
+/// Fails when its file can't be read.
 pub(super) fn result_of<T: DeserializeOwned>(folder: &RunFolder, name: &str) -> Result<Option<T>> {
     let finished = folder.read_note::<Finished<T>>(&file_of(name))?;
     Ok(finished.map(|finished| finished.result))
 }
 
-/// Names of variants have a `+` and an `@`, which are letters of file names.
+/// Names of variants contain `+` and `@`, which are valid in file names.
 fn file_of(name: &str) -> String {
     format!("steps/{name}.json")
 }
@@ -194,7 +196,10 @@ mod tests {
         let end = |result: Result<u32>| result.unwrap_err().downcast::<PhaseEnd>().unwrap();
 
         let missing = end(only(Phase::Train).run(Phase::Baseline, "build-baseline", || told(1)));
-        assert!(missing.to_string().contains("go through --only baseline first"), "{missing}");
+        assert!(
+            missing.to_string().contains("run the earlier phase with --phase baseline first"),
+            "{missing}"
+        );
         let mut steps = only(Phase::Baseline);
         assert_eq!(steps.run(Phase::Baseline, "build-baseline", || told(1)).unwrap(), 1);
         assert_eq!(end(steps.run(Phase::Train, "train", || told(2))), PhaseEnd::Done(Phase::Baseline));
@@ -205,7 +210,7 @@ mod tests {
             "as it was found before"
         );
         assert_eq!(steps.run(Phase::Train, "train", || told(2)).unwrap(), 2);
-        // Of which phase each was is known to whoever goes on.
+        // A later run knows the phase of each step.
         folder.write_note("steps/quiet.json", &3).unwrap();
         let mut done = done(folder.path());
         done.sort_by_key(|step| step.phase);

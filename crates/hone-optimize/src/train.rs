@@ -1,4 +1,4 @@
-//! Training: a program that counts is loaded, and stopped so that its counts get onto disk.
+//! Training: Hone loads an instrumented program and stops it, so that it writes its counts to disk.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ use hone_experiment::bench;
 use hone_experiment::slow;
 use hone_experiment::spec::Training;
 
-/// A training that failed costs its profile; what says nothing of the program, a refusal too, stays as it is.
+/// A failed training costs its profile. An error that says nothing about the program stays unchanged, as does a refusal.
 pub(super) fn failed(error: anyhow::Error) -> anyhow::Error {
     match trouble_of(error) {
         Ok(why) => Left(format!("the training failed: {why}")).into(),
@@ -34,62 +34,62 @@ pub(super) fn failed(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// A program that counts.
+/// An instrumented program.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Counting {
     pub(super) variant: String,
     pub(super) program: PathBuf,
     pub(super) env: Vec<(OsString, OsString)>,
-    /// Where its counts will be.
+    /// The files of its counts.
     pub(super) files: ProfileFiles,
-    /// It writes by itself, every so many seconds.
+    /// Seconds between its periodic writes.
     pub(super) every_s: Option<u32>,
-    /// Makes a signal's death an orderly exit.
+    /// Turns death by a signal into an orderly exit.
     pub(super) preload: Option<PathBuf>,
-    /// It was linked with the dump object, which is switched on.
+    /// It contains the dump object, which is switched on.
     pub(super) dumps: bool,
-    /// How its counters are set to 0.
+    /// How to set its counters to 0.
     pub(super) reset: Reset,
-    /// What it counts without a load.
+    /// Its counts without a load.
     pub(super) idle: Option<Idle>,
-    /// What a request costs it, over what it costs the plain program.
+    /// The cost of a request, relative to the plain program.
     pub(super) slow: Option<SlowDown>,
 }
 
-/// Sums up what a counting program has left.
+/// Sums up the counts of an instrumented program.
 pub(super) type Sum<'a> = &'a dyn Fn() -> Result<Tally>;
 
 /// One training.
 #[derive(Debug, Clone)]
 pub(super) struct Trained {
-    /// What was done, and what is lost.
+    /// The load, and what was lost.
     pub(super) words: String,
-    /// The load as it was, and what of it was counted.
+    /// The load as it ran, and the part of it that was counted.
     pub(super) load: String,
 }
 
-/// Where the counts of each training workload are, in their order.
+/// The folders with the counts of the training workloads, in their order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Raw {
     pub(super) folders: Vec<PathBuf>,
-    /// Nothing was trained: it is a file of the user's.
+    /// Without training: the user supplied the file.
     pub(super) is_given: bool,
-    /// The load that each is of, in words.
+    /// The loads, in words.
     pub(super) loads: Vec<String>,
 }
 
-/// A rehearsal leaves the program alone for so long: what counts while it waits must be known from what the load brought, and timers
-/// of a second must have run.
+/// A rehearsal leaves the program idle for this long, to separate the counts of an idle program from those of the load. Timers of a second
+/// must have run.
 const IDLE: Duration = Duration::from_millis(1500);
 
-/// Where the start counts, a rehearsal of this length is before it: the difference is what idling counts.
+/// If the start counts too, a rehearsal of this length comes first: the difference is the idle rate.
 const SHORTER_IDLE: Duration = Duration::from_millis(500);
 
-/// Until it is known how much slower a counting program is, it gets this many times as long to be ready.
+/// Until its slowdown is known, an instrumented program gets this many times its start-up time.
 const TO_BE_READY: f64 = 4.0;
 
 impl Job<'_> {
-    /// Trains a counting build with each workload; each leaves its counts in a folder of its own.
+    /// Trains an instrumented build with each workload. Each workload leaves its counts in its own folder.
     pub(super) fn train(
         &self,
         builder: &dyn Builder,
@@ -135,7 +135,7 @@ impl Job<'_> {
         Ok(Told { note: words.join("; "), command: None, result: raw })
     }
 
-    /// All loads that train, in words.
+    /// All training loads, in words.
     pub(super) fn loads_in_words(&self) -> Vec<String> {
         let words = |training: &Training| hone_report::load::load_text(&training.workload);
         self.experiment.training.iter().map(words).collect()
@@ -151,7 +151,7 @@ impl Job<'_> {
         Ok(raw)
     }
 
-    /// A server that gives up root's rights writes its counts as the user that it has become.
+    /// A server that gives up root's rights writes its counts as another user.
     pub(super) fn open_to_its_user(&self, folder: &Path) -> Result<()> {
         let told = || format!("the rights of {} can't be set", folder.display());
         let folder = folder.canonicalize().with_context(told)?;
@@ -159,9 +159,9 @@ impl Job<'_> {
         let_all_write(&folder, &run).with_context(told)
     }
 
-    /// Starts a counting program, stops it and looks whether it writes: nobody should train for an hour to find out that it
-    /// does not. One that dies of its signal gets a preload, unless it has the dump object. The inner error is the refusal when that
-    /// does not help. What the rehearsal left is what the program counts without a load.
+    /// Starts an instrumented program, stops it, and checks that it writes its counts, so that no one trains for an hour in vain. A program
+    /// that dies of its signal gets a preload, unless it has the dump object. The inner error is the refusal if that does not help. The
+    /// counts of the rehearsal are those of an idle program.
     pub(super) fn rehearse(&self, counting: &mut Counting, sum: Sum<'_>) -> Result<Result<(), Refusal>> {
         if self.experiment.training.iter().all(|training| is_of_exits(&training.workload)) {
             counting.dumps = false;
@@ -174,14 +174,14 @@ impl Job<'_> {
                 Ok(Err(refusal)) => refusal.to_string().lines().next().unwrap_or_default().to_owned(),
                 Err(error) => crate::outcome::in_a_line(&error),
             };
-            self.progress.line(&format!("  {} goes without the dump object: {why}", counting.variant));
+            self.progress.line(&format!("  {} runs without the dump object: {why}", counting.variant));
             counting.dumps = false;
         }
         let refusal = match self.start_and_stop(counting, sum)? {
             Ok(()) => return Ok(Ok(())),
             Err(refusal) => refusal,
         };
-        // Only where the program is found that compiles it; there is no other help for a finished one.
+        // Only if there is a compiler for it; a finished program has no other remedy.
         let Some(compiler) =
             ["cc", "clang", "gcc"].iter().find_map(|name| Tool::new(name, "").locate(&[]).ok())
         else {
@@ -196,7 +196,7 @@ impl Job<'_> {
         match stopped {
             Ok(()) => {
                 self.progress.line(&format!(
-                    "  {} writes no profile when it is stopped; with the preload it does",
+                    "  {} writes no profile when Hone stops it; with the preload it does",
                     counting.variant
                 ));
                 Ok(Ok(()))
@@ -208,8 +208,8 @@ impl Job<'_> {
         }
     }
 
-    /// The preload makes a program run what it never ran: its destructors, beside its threads. One that has served nothing may well get
-    /// through that, and one that has may not; a short form of the load shows it before the whole one does.
+    /// The preload makes a program run new code: its destructors, while its threads run. An idle program may survive that where a busy one
+    /// does not. A short form of the load shows it before the whole load does.
     fn load_and_stop(&self, counting: &Counting) -> Result<Result<(), Refusal>> {
         let loads = self.experiment.training.iter().map(|training| &training.workload);
         let Some(load) = loads.filter_map(slow::sample).find(|load| !is_of_exits(load)) else {
@@ -222,7 +222,7 @@ impl Job<'_> {
         counting.clear()?;
         match trained {
             Err(error) if interrupt::requested() => Err(error),
-            // What is wrong with the load itself will show in the training.
+            // The training will show a failure of the load itself.
             Err(error) => Ok(unwritten(&error).map_or(Ok(()), Err)),
             Ok(_) => Ok(Ok(())),
         }
@@ -244,7 +244,7 @@ impl Job<'_> {
         }))
     }
 
-    /// What a counting program leaves that is left alone for so long, and how many seconds it counted.
+    /// The counts of an instrumented program that idles for this long, and the seconds that it counted.
     fn left_idle(
         &self,
         counting: &Counting,
@@ -292,8 +292,8 @@ impl Job<'_> {
         arm
     }
 
-    /// One training. What was counted before the load does not count, where the target can forget it. The load is made to fit a
-    /// program that is slower than the plain one.
+    /// One training. Excludes the counts before the load if the target can reset them. Hone adapts the load to a program that is slower
+    /// than the plain one.
     pub(super) fn train_with(
         &self,
         plain: &Built,
@@ -328,7 +328,7 @@ impl Job<'_> {
 }
 
 impl Counting {
-    /// What an earlier training left must not pass for what this one leaves.
+    /// Files of an earlier training must not pass for those of this one.
     fn clear(&self) -> Result<()> {
         for file in self.files.snapshot()?.into_keys() {
             fs::remove_file(&file).with_context(|| format!("{} can't be removed", file.display()))?;
@@ -344,7 +344,7 @@ impl Counting {
         }
     }
 
-    /// The target's own command knows the compiler's counters, and nothing of BOLT's.
+    /// The target's own command handles the compiler's counters, but not BOLT's.
     fn resets_by(&self, has_command: bool) -> Reset {
         match self.files.kind {
             ProfileKind::Llvm | ProfileKind::Gcov if has_command => Reset::Own,
@@ -358,7 +358,7 @@ fn is_of_exits(load: &Workload) -> bool {
     matches!(load.engine, Engine::Exits { .. })
 }
 
-/// What refuses a program whose counts do not get onto disk.
+/// Refuses a program whose counts do not reach the disk.
 fn unwritten(error: &anyhow::Error) -> Option<Refusal> {
     let refusal = error.downcast_ref::<Refusal>();
     let is_of_files = |refusal: &&Refusal| {
@@ -374,7 +374,7 @@ fn unwritten(error: &anyhow::Error) -> Option<Refusal> {
     refusal.filter(is_of_files).cloned()
 }
 
-/// What of a training is in the profile beside the load, as the beginning of a sentence that goes on.
+/// The other parts of a training in the profile, besides the load, as the beginning of a sentence.
 fn counted_words(load: &Workload, reset: Reset) -> String {
     let parts: &[&str] = match &load.engine {
         Engine::Exits { .. } => return String::new(),
@@ -404,8 +404,8 @@ fn trained_words(window: &Window) -> String {
         match window.outcome {
             Outcome::Steady => "",
             Outcome::GeneratorLate { .. } =>
-                " (the generator could not keep the rate, which a profile does not need)",
-            _ => " (the instrumented program could not keep the rate, which a profile does not need)",
+                " (the generator fell behind the rate, which does not affect the profile)",
+            _ => " (the instrumented program fell behind the rate, which does not affect the profile)",
         }
     )
 }

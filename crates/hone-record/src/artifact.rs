@@ -1,39 +1,39 @@
-//! A built program, and the proofs about the profile that shaped it.
+//! A built program, with the proofs about the profile that shaped it.
 
 use serde::{Deserialize, Serialize};
 
-/// Which tool made something: resolved path and the version it printed itself.
+/// A tool that made something: its resolved path and the version that it printed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolReceipt {
     /// The tool's plain name, for example `llvm-profdata`.
     pub name: String,
-    /// Absolute path that was started.
+    /// Absolute path of the started program.
     pub path: String,
     /// First line of its version output.
     pub version: String,
 }
 
-/// Compiled code inside the artefact and whether the profile covered it.
+/// Compiled code inside the artifact, and whether the profile covered it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeInside {
     /// Package or library, for example `zstd-sys (C)`.
     pub name: String,
     /// `true` when its objects were instrumented and optimised with the same profile.
     pub profiled: bool,
-    /// How that is known, in words.
+    /// The evidence for that, in words.
     pub how: String,
 }
 
 /// A function at the top of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HotFunction {
-    /// Demangled where possible.
+    /// The demangled name where possible.
     pub name: String,
     /// The largest counter of the function.
     pub max_count: u64,
 }
 
-/// What was read back from a merged profile before any build was allowed to use it.
+/// Facts read back from a merged profile before any build was allowed to use it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfileProof {
     /// Path of the merged profile.
@@ -42,7 +42,7 @@ pub struct ProfileProof {
     pub sha256: String,
     /// Size of the merged profile.
     pub bytes: u64,
-    /// Raw files that went in, and their total size.
+    /// Raw files that were merged.
     pub raw_files: u32,
     /// Total size of the raw files.
     pub raw_bytes: u64,
@@ -56,18 +56,18 @@ pub struct ProfileProof {
     pub total_count: u64,
     /// The hottest functions, hottest first.
     pub hot_functions: Vec<HotFunction>,
-    /// How many of the hot functions belong to the target's own program.
+    /// Number of hot functions that belong to the target's own program.
     pub hot_functions_of_target: u32,
 }
 
-/// What the compiler said while it used a profile.
+/// Messages of the compiler while it used a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileApplied {
-    /// Functions whose profile was thrown away because their code had changed.
+    /// Functions whose profile was discarded because their code had changed.
     pub discarded_functions: u64,
-    /// Sum of the counts thrown away, as the compiler states them.
+    /// Sum of the discarded counts, as the compiler states them.
     pub discarded_count: u64,
-    /// `discarded_count` as a share of the profile's total count, 0 to 1: the weight of what was lost.
+    /// `discarded_count` as a share of the profile's total count, 0 to 1: the lost weight.
     pub discarded_weight: f64,
     /// Functions for which the compiler found no profile.
     pub missing_functions: u64,
@@ -78,13 +78,13 @@ pub struct ProfileApplied {
 /// Proof that a rebuilt program still does its work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SmokeTest {
-    /// What was done, in words.
+    /// The check, in words.
     pub what: String,
-    /// Records written and read back.
+    /// Records written and read again.
     pub records: u64,
-    /// `true` when every byte came back.
+    /// `true` when every byte was read as written.
     pub passed: bool,
-    /// The first difference when not passed.
+    /// The first difference when the check failed.
     pub difference: Option<String>,
 }
 
@@ -103,7 +103,7 @@ pub struct Artifact {
     pub text_bytes: u64,
     /// Wall time of the build.
     pub build_s: f64,
-    /// The command, ready to paste.
+    /// The build command, ready to paste.
     pub command: String,
     /// Compiler, linker driver, profile tools.
     pub tools: Vec<ToolReceipt>,

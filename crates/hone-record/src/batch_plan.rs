@@ -1,122 +1,122 @@
-//! Whether one cluster holds a flow that grows.
+//! Whether one cluster can carry a growing flow of records.
 
 use serde::{Deserialize, Serialize};
 
 use crate::batch_watch::CostInterval;
 use crate::whatif::Foreseen;
 
-/// Whether one cluster holds the flow.
+/// Whether one cluster can carry the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlanAnswer {
-    /// All that has a ceiling stays below it, over the whole interval.
+    /// Every resource stays below its ceiling, over the whole confidence interval.
     Holds,
-    /// Something passes its ceiling, over the whole interval.
+    /// A resource passes its ceiling, over the whole confidence interval.
     DoesNotHold,
-    /// An interval spans its ceiling, or the CPU is not known.
+    /// A confidence interval spans its ceiling, or the CPU is unknown.
     Inconclusive,
 }
 
-/// A topic today and with the larger flow. Rates are each second.
+/// A topic today and with the larger flow. All rates are per second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedTopic {
-    /// Its name.
+    /// Name of the topic.
     pub topic: String,
-    /// Batches today, as they were written.
+    /// Batches as they are written today.
     pub batches_now: f64,
-    /// Batches where the same producers send more.
+    /// Batches if the same producers send more.
     pub batches_same_producers: Foreseen,
-    /// Batches where new producers like today's send more.
+    /// Batches if new producers, like today's, send more.
     pub batches_new_producers: f64,
-    /// Records of a batch in the mean, today.
+    /// Mean number of records per batch today.
     pub records_per_batch_now: f64,
-    /// The same, where the same producers send more.
+    /// Mean number of records per batch if the same producers send more.
     pub records_per_batch_then: f64,
-    /// Why its records can't be replayed: then its batches grow as with new producers, which is the most.
+    /// Why the topic's records can't be replayed. Its batches then grow as with new producers, which is the upper bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
-/// A kind of work of the whole cluster, each second.
+/// A kind of work of the whole cluster, per second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedWork {
     /// `requests`, `batches`, `records` or `bytes`.
     pub unit: String,
-    /// Today: the mean of the history, or of the topics' windows where there is no history.
+    /// Rate today: the mean of the history, or of the topics' windows where the history is missing.
     pub now: f64,
-    /// With the larger flow.
+    /// Rate with the larger flow.
     pub then: Foreseen,
 }
 
-/// What the larger flow takes of something that can run out.
+/// How much of a limited resource the larger flow takes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedResource {
-    /// `cpu` (cores of all brokers), `network-in`, `network-out` or `disk` (bytes a second of a broker).
+    /// `cpu` (cores of all brokers), `network-in`, `network-out` or `disk` (bytes per second of a broker).
     pub resource: String,
-    /// Today.
+    /// Use today.
     pub now: f64,
-    /// At the mean flow.
+    /// Use at the mean flow.
     pub then: CostInterval,
-    /// At the busiest point of the history, with the larger flow.
+    /// Use at the busiest point of the history, with the larger flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busiest: Option<CostInterval>,
-    /// All that there is of it, where that is known.
+    /// The ceiling of the resource, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<f64>,
-    /// Share of the ceiling that the mean flow may take; the busiest point may take all of it.
+    /// Share of the ceiling that the mean flow may take. The busiest point may take all of it.
     pub most_share: f64,
-    /// Whether it holds; `None` without a ceiling.
+    /// Whether the resource suffices; `None` without a ceiling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<PlanAnswer>,
 }
 
-/// The same flow on several clusters: batches of each are today's.
+/// The same flow spread over several clusters. The batches of each cluster are today's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PlannedClusters {
-    /// How many.
+    /// Number of clusters.
     pub clusters: f64,
-    /// Cores of all of them.
+    /// Cores of all clusters.
     pub cores: CostInterval,
     /// Cores that one cluster saves.
     pub saved: CostInterval,
 }
 
-/// Something that is assumed, with what its ends make of the headline.
+/// An assumption, and the headline at each end of its range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanAssumption {
-    /// In words.
+    /// The assumption, in words.
     pub assumption: String,
-    /// The headline at one end, and at the other.
+    /// The headline at the two ends of the range.
     pub ends: [f64; 2],
-    /// Unit of the headline: `cores`, or `batches/s` where the CPU is not known.
+    /// Unit of the headline: `cores`, or `batches/s` where the CPU is unknown.
     pub unit: String,
 }
 
-/// Whether one cluster holds a flow that grows, and what that rests on.
+/// Whether one cluster can carry a growing flow, with the basis of the answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BatchPlan {
-    /// The cluster.
+    /// Name of the cluster.
     pub target: String,
-    /// So many times today's flow.
+    /// Factor on today's flow.
     pub grow: f64,
-    /// Whether new producers bring it; else the same producers send more.
+    /// Whether new producers bring the larger flow. If `false`, the same producers send more.
     pub new_producers: bool,
     /// The answer.
     pub answer: PlanAnswer,
-    /// Today and then.
+    /// Work today and with the larger flow.
     pub work: Vec<PlannedWork>,
-    /// What it takes.
+    /// Resources that the flow takes.
     pub resources: Vec<PlannedResource>,
-    /// The alternative; `None` where the CPU is not known.
+    /// The alternative with several clusters; `None` where the CPU is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusters: Option<PlannedClusters>,
-    /// What the answer rests on, that which moves the headline most first.
+    /// Assumptions of the answer, sorted by their effect on the headline.
     pub assumptions: Vec<PlanAssumption>,
     /// Topics that were read.
     pub topics: Vec<PlannedTopic>,
-    /// One thing to do that settles it, and how long that takes.
+    /// One step that settles the answer, and how long it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// What the answer leaves out or takes for granted.
+    /// Limits and simplifications of the answer.
     pub notes: Vec<String>,
 }

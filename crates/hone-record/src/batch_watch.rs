@@ -1,24 +1,24 @@
-//! What a cluster's own counters say of its batches over a stretch of time, and what work costs it.
+//! What a cluster's own metrics report about its batches over a period, and what work costs the cluster.
 
 use serde::{Deserialize, Serialize};
 
-/// A figure of somebody else's metrics. What is not exported is no 0.
+/// A figure from a broker's metrics. A missing metric is not 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// The source does not say it.
+    /// The source does not report it.
     #[default]
     NotExported,
-    /// Exported, but nothing happened in the time that was looked at: a ratio of nothing to nothing.
+    /// The metric exists, but nothing happened in the period, so a ratio has no value.
     Nothing,
-    /// It is no more than this.
+    /// Upper bound of the value.
     AtMost(f64),
-    /// It is this.
+    /// The value.
     Known(f64),
 }
 
 impl Figure {
-    /// The value, where it is known and no bound.
+    /// The value, if it is known and not a bound.
     pub fn known(self) -> Option<f64> {
         match self {
             Self::Known(value) => Some(value),
@@ -42,28 +42,28 @@ impl From<Option<f64>> for Figure {
     }
 }
 
-/// Batches of a topic, of a part of it, or of all.
+/// Batches of one topic, of a part of it, or of all topics.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchedTopic {
-    /// Its name.
+    /// Name of the topic.
     pub topic: String,
-    /// The broker, where these are the batches of one broker.
+    /// The broker, if these are the batches of one broker.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub instance: String,
-    /// The partition, where these are the batches of one partition.
+    /// The partition, if these are the batches of one partition.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub partition: String,
-    /// Bytes of a batch in the mean, header included: the effective batch size.
+    /// Effective batch size: mean bytes per batch, header included.
     pub batch_bytes: Figure,
-    /// Records of a batch in the mean.
+    /// Mean number of records per batch.
     pub records_per_batch: Figure,
-    /// Bytes of a record in the mean, its share of the header included.
+    /// Mean bytes per record, with its share of the batch header.
     pub record_bytes: Figure,
-    /// Batches a second.
+    /// Batches per second.
     pub batches_per_s: Figure,
-    /// Records a second.
+    /// Records per second.
     pub records_per_s: Figure,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: Figure,
     /// Share of the batches of all topics, 0 to 1.
     pub batch_share: Figure,
@@ -72,33 +72,33 @@ pub struct WatchedTopic {
 /// A broker.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchedInstance {
-    /// The endpoint, or Prometheus' name of it.
+    /// The endpoint, or the name that Prometheus gives it.
     pub instance: String,
-    /// Cores that serve; shards, where a shard is a core.
+    /// Cores that serve requests; shards, where a shard is a core.
     pub cores: Figure,
-    /// Batches of users' topics appended a second for each core, followers' included; those of internal logs are not (R4).
+    /// Batches of users' topics appended per second and core. Followers' batches count; internal logs do not (R4).
     pub batches_per_s_per_core: Figure,
-    /// CPU time a second: 1 is a whole core.
+    /// CPU seconds per second: 1 is a whole core.
     pub cpu_cores: Figure,
-    /// Produce requests a second.
+    /// Produce requests per second.
     pub requests_per_s: Figure,
-    /// Batches in a produce request.
+    /// Batches per produce request.
     pub batches_per_request: Figure,
-    /// Bytes received from clients a second.
+    /// Bytes received from clients per second.
     pub received_bytes_per_s: Figure,
-    /// Bytes sent to clients a second.
+    /// Bytes sent to clients per second.
     pub sent_bytes_per_s: Figure,
-    /// Bytes that went to the disk for a byte that was appended.
+    /// Write amplification: bytes written to the disk per appended byte.
     pub write_amplification: Figure,
-    /// Flushes to the disk for each batch that was appended.
+    /// Flushes to the disk per appended batch.
     pub fsyncs_per_batch: Figure,
-    /// Bytes of a batch in the mean, over all topics.
+    /// Mean bytes per batch, over all topics.
     #[serde(default)]
     pub batch_bytes: Figure,
-    /// Produce requests a second whose acknowledgement timed out (partitions of them on Kafka).
+    /// Produce requests per second whose acknowledgement timed out (on Kafka: their partitions).
     #[serde(default)]
     pub produce_timeouts_per_s: Figure,
-    /// Requests a second to followers that failed, those that timed out among them.
+    /// Failed requests to followers per second, timeouts included.
     #[serde(default)]
     pub replication_errors_per_s: Figure,
 }
@@ -108,99 +108,99 @@ pub struct WatchedInstance {
 pub struct WatchedPercentile {
     /// The percentile: 99.999 is the slowest of 100,000 requests.
     pub percentile: f64,
-    /// The time, milliseconds. A bound where fewer requests than the percentile needs were answered.
+    /// The time in milliseconds. It is a bound if fewer requests were answered than the percentile needs.
     pub ms: Figure,
 }
 
-/// How long Produce requests took, as a broker measures it: from the request to its finished answer.
+/// Duration of Produce requests as a broker measures it, from the request to its finished answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchedLatency {
-    /// The broker; empty for all of them.
+    /// The broker; empty for all brokers.
     pub instance: String,
-    /// The percentiles, in rising order.
+    /// The percentiles, in ascending order.
     pub percentiles: Vec<WatchedPercentile>,
 }
 
-/// How far a consumer group is behind.
+/// The lag of a consumer group.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchedGroup {
-    /// Its name.
+    /// Name of the group.
     pub group: String,
-    /// Records that it has still to read, over all partitions that it committed an offset of.
+    /// Records that the group still has to read, over all partitions with a committed offset.
     pub lag: Figure,
-    /// The same of the partition that has most.
+    /// The same for the partition with the largest lag.
     pub lag_max: Figure,
 }
 
-/// The CPU of one shard, which is one core.
+/// CPU use of one shard, which is one core.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WatchedShard {
-    /// Its broker.
+    /// The broker of the shard.
     pub instance: String,
-    /// Its number.
+    /// Number of the shard.
     pub shard: String,
-    /// Busy share of the time, 0 to 1.
+    /// Share of the time in which the shard was busy, 0 to 1.
     pub cpu_share: f64,
 }
 
-/// Work that waits in a broker.
+/// Queued work in a broker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WatchedQueue {
-    /// Its broker.
+    /// The broker.
     pub instance: String,
     /// The scheduling group, or the name of the queue.
     pub group: String,
-    /// Tasks that wait, over all shards, at the end of the stretch.
+    /// Tasks in the queue, over all shards, at the end of the period.
     pub waiting: f64,
 }
 
-/// A client by its own account to the broker.
+/// A client as it describes itself to the broker.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchedClient {
     /// `client.id`.
     pub client_id: String,
-    /// The library and its version, by its own account.
+    /// The library and its version, as the client states them.
     pub software: String,
-    /// Its transactional id, where it has one.
+    /// Its transactional id, if it has one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transactional_id: String,
-    /// Connections that are summed up here.
+    /// Number of connections in this row.
     pub connections: u64,
-    /// Bytes of its batches over the last minute.
+    /// Bytes of its batches in the last minute.
     pub produced_bytes: u64,
-    /// Its batches over the last minute.
+    /// Its batches in the last minute.
     pub batches: u64,
-    /// Its requests over the last minute, of every kind.
+    /// Its requests in the last minute, of every kind.
     pub requests: u64,
-    /// Bytes of a batch in the mean.
+    /// Mean bytes per batch.
     pub batch_bytes: Figure,
-    /// Batches for each request: below 1 where requests of other kinds are among them.
+    /// Batches per request. The value is below 1 if the requests include other kinds.
     pub batches_per_request: Figure,
 }
 
-/// What a source does not say, and why.
+/// A figure that a source does not provide, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotExported {
     /// The figure.
     pub what: String,
-    /// The metrics that it would need, and what to do.
+    /// The metrics that the figure needs, and what to do.
     pub why: String,
 }
 
-/// What the counters of a cluster say of its batches.
+/// What the metrics of a cluster report about its batches.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BatchWatch {
-    /// Whose metrics these are, as `redpanda-25.1`.
+    /// Name and version of the source, for example `redpanda-25.1`.
     pub source: String,
-    /// Where they were asked for.
+    /// Address of the source.
     pub endpoints: Vec<String>,
-    /// The end of the stretch, milliseconds since 1970.
+    /// End of the period, milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// Its length.
+    /// Length of the period.
     pub window_s: f64,
     /// All topics together.
     pub total: WatchedTopic,
-    /// The topics, those with most batches first.
+    /// The topics, sorted by number of batches.
     pub topics: Vec<WatchedTopic>,
     /// The brokers.
     pub instances: Vec<WatchedInstance>,
@@ -208,30 +208,30 @@ pub struct BatchWatch {
     pub shards: Vec<WatchedShard>,
     /// Backlog by scheduling group.
     pub backlog: Vec<WatchedQueue>,
-    /// Half of all batches are not larger, bytes; from a histogram, so between two of its bounds.
+    /// Median batch size in bytes. It comes from a histogram, so it lies between two bucket bounds.
     pub batch_bytes_p50: Figure,
-    /// 99 % of all batches are not larger, bytes.
+    /// 99th percentile of the batch size in bytes.
     pub batch_bytes_p99: Figure,
-    /// The topics by broker or by partition, where that was asked for; those with most batches first.
+    /// The topics by broker or by partition, if requested, sorted by number of batches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<WatchedTopic>,
-    /// How long Produce requests took: over all brokers first, then broker by broker.
+    /// Duration of Produce requests: first over all brokers, then broker by broker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub produce_latency: Vec<WatchedLatency>,
-    /// Consumer groups, those that are furthest behind first.
+    /// Consumer groups, sorted by lag.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<WatchedGroup>,
-    /// Clients, those with most batches first.
+    /// Clients, sorted by number of batches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<WatchedClient>,
-    /// What is not known here.
+    /// Figures that are missing.
     pub not_exported: Vec<NotExported>,
-    /// What else is to be known of these figures.
+    /// Remarks about the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// A coefficient with the interval that its data allow.
+/// A coefficient with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CostInterval {
     /// The estimate.
@@ -242,83 +242,84 @@ pub struct CostInterval {
     pub high: f64,
 }
 
-/// What one kind of work costs.
+/// The cost of one kind of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkCost {
-    /// `request`, `batch`, `record` or `byte`; `base` is what is spent whatever the load.
+    /// `request`, `batch`, `record` or `byte`; `base` is the CPU that is used at any load.
     pub unit: String,
-    /// Microseconds of CPU for each; for `base` microseconds a second. `None` where the history can't tell it from others: it is then in
-    /// those that include it.
+    /// Microseconds of CPU per unit of work; for `base` microseconds per second. `None` if the history can't separate it from other kinds:
+    /// the cost is then part of the kinds that include it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub us: Option<CostInterval>,
-    /// Kinds of work whose cost is in this one's, since they moved along with it.
+    /// Kinds of work whose cost is part of this one, since they rose and fell together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub includes: Vec<String>,
-    /// Mean of its rate over the history, each second; 1 for `base`.
+    /// Mean of its rate over the history, per second; 1 for `base`.
     pub mean_per_s: f64,
 }
 
-/// Kinds of work that always moved together, so that only their sum is known.
+/// Kinds of work that always rose and fell together, so that only their sum is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkTogether {
-    /// Their units.
+    /// Units of these kinds.
     pub units: Vec<String>,
-    /// Cores that they used together in the mean.
+    /// Mean number of cores that they used together.
     pub cores: CostInterval,
 }
 
 /// A forecast for another mix of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CostForecast {
-    /// What is changed, as `batches=0.2`.
+    /// The change, for example `batches=0.2`.
     pub asked: String,
-    /// Cores at the mean of the history, as the model has it.
+    /// Cores at the mean of the history, according to the model.
     pub cores_now: CostInterval,
     /// Cores after the change.
     pub cores_then: CostInterval,
-    /// What the forecast leaves out or takes for granted.
+    /// Limits and simplifications of the forecast.
     pub notes: Vec<String>,
 }
 
 /// A topic's share of the CPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TopicCost {
-    /// Its name.
+    /// Name of the topic.
     pub topic: String,
-    /// Cores.
+    /// Cores for the topic.
     pub cores: CostInterval,
-    /// Of that for the batches as such and the requests around them, which larger batches would save; `None` where the history can't tell it.
+    /// Cores for its batches as such and the requests around them, which larger batches would save. `None` if the history can't separate
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores_of_batches: Option<f64>,
 }
 
-/// What work costs a cluster: `CPU/s = base + a requests + b batches + c records + d bytes`, fitted on its own history.
+/// The cost of a cluster's work: `CPU/s = base + a requests + b batches + c records + d bytes`, fitted to its own history.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BatchCost {
-    /// What the history is of.
+    /// Source of the history.
     pub source: String,
-    /// Points of the history.
+    /// Number of points in the history.
     pub points: u64,
     /// Length of the history.
     pub span_s: f64,
-    /// Share of the scatter of the CPU that the model explains, 0 to 1.
+    /// Share of the CPU's variance that the model explains, 0 to 1.
     pub explained: f64,
-    /// Scatter of the CPU around the model, cores.
+    /// Standard deviation of the CPU around the model, in cores.
     pub residual_cores: f64,
-    /// Largest condition index of the scaled columns (Belsley, Kuh and Welsch, 1980); above 30 columns can't be told apart.
+    /// Largest condition index of the scaled columns (Belsley, Kuh and Welsch, 1980). Above 30, columns can't be separated.
     pub condition_index: f64,
-    /// Coverage that the intervals aim at, 0 to 1.
+    /// Nominal coverage of the confidence intervals, 0 to 1.
     pub confidence: f64,
     /// The kinds of work.
     pub costs: Vec<WorkCost>,
-    /// Those that can't be told apart.
+    /// Kinds of work that can't be separated.
     pub together: Vec<WorkTogether>,
-    /// Topics, the dearest first.
+    /// Topics, the most expensive first.
     pub topics: Vec<TopicCost>,
-    /// For another mix, where one was asked for.
+    /// Forecast for another mix, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast: Option<CostForecast>,
-    /// What else is to be known.
+    /// Remarks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

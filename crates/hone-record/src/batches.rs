@@ -1,18 +1,18 @@
-//! Batches of topics as they were written: how large, what closed them, by whom, and what follows from it.
+//! Batches of topics as they were written: their size, their triggers, their producers, and the advice that follows.
 
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::Body;
 use crate::whatif::BatchAdvice;
 
-/// Topics looked into, the one whose batches cost most first.
+/// The topics that were read, sorted by the cost of their batches.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BatchXray {
-    /// The broker that was asked, or the folder of segments.
+    /// The broker that was read, or the folder of segments.
     pub source: String,
     /// Topics.
     pub topics: Vec<TopicXray>,
-    /// What is to be known of all of it.
+    /// Remarks about the whole result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -21,121 +21,121 @@ impl Body for BatchXray {
     const KIND: &'static str = "batch-xray";
 }
 
-/// What was read of a topic. Markers of transactions and batches that compaction thinned out are in none of the sums.
+/// What was read of a topic. No sum includes transaction markers or batches that compaction thinned out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopicXray {
-    /// Its name.
+    /// Name of the topic.
     pub topic: String,
-    /// Partitions that it has.
+    /// Number of its partitions.
     pub partitions: usize,
-    /// How much of it was read.
+    /// The part of the topic that was read.
     pub read: XrayRead,
     /// Batches that were read.
     pub batches: u64,
-    /// Their records.
+    /// Records in these batches.
     pub records: u64,
-    /// Their bytes, headers included.
+    /// Bytes of these batches, headers included.
     pub bytes: u64,
-    /// Batches a second, over the times of the records.
+    /// Batches per second, over the timestamps of the records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batches_per_s: Option<f64>,
-    /// Records a second.
+    /// Records per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records_per_s: Option<f64>,
-    /// The effective batch size: bytes of a batch in the mean, with its interval where not all was read.
+    /// Effective batch size: mean bytes per batch, with its confidence interval if only a part was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_bytes: Option<Sampled>,
-    /// Records of a batch in the mean.
+    /// Mean number of records per batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_records: Option<Sampled>,
-    /// Bytes of batches, each batch once.
+    /// Sizes in bytes; each batch counts once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<Spread>,
-    /// Bytes of the batch that a byte of the topic lies in.
+    /// Sizes in bytes, weighted by bytes: the size of the batch that holds a byte of the topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes_by_bytes: Option<Spread>,
-    /// Records of batches.
+    /// Number of records per batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records_per_batch: Option<Spread>,
-    /// Milliseconds from the first to the last record, of batches of several.
+    /// Milliseconds from the first to the last record, of batches with several records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span_ms: Option<Spread>,
     /// Batches below 16 KiB.
     pub small_batches: u64,
-    /// Their bytes.
+    /// Bytes of the batches below 16 KiB.
     pub small_bytes: u64,
-    /// Of each batch what 16 KiB would not have needed, summed.
+    /// Number of batches that 16 KiB batches would avoid.
     pub needless_batches: f64,
-    /// Bytes in whole pages of 4 KiB for each byte, were each batch written alone.
+    /// Write amplification if each batch were written alone: bytes in whole pages of 4 KiB per byte.
     pub pages: f64,
-    /// Share of the bytes that are headers of batches, 0 to 1.
+    /// Share of the bytes that are batch headers, 0 to 1.
     pub header_share: f64,
-    /// Codecs, by bytes.
+    /// Codecs, sorted by bytes.
     pub codecs: Vec<CodecUse>,
-    /// Batches of transactions.
+    /// Batches that belong to transactions.
     pub transactional: u64,
-    /// Batches that the broker stamped.
+    /// Batches whose timestamp the broker has set.
     pub log_append: u64,
-    /// Markers of transactions.
+    /// Transaction markers.
     pub control: u64,
     /// Batches that compaction thinned out.
     pub compacted: u64,
-    /// Batches without a time, or with one that lies before that of the batch before it.
+    /// Batches without a timestamp, or with one before that of the preceding batch.
     pub timeless: u64,
-    /// What sampled records say; `None` where none was decoded.
+    /// Results from sampled records; `None` if no record was decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<KeyUse>,
-    /// Who wrote, most batches first.
+    /// The producers, sorted by number of batches.
     pub producers: Vec<ProducerXray>,
-    /// Producers beyond those that are told.
+    /// Number of producers that are not listed.
     pub more_producers: usize,
-    /// Producers without an id are so many at least.
+    /// Smallest possible number of producers without an id.
     pub nameless_at_least: usize,
-    /// Partitions, most batches first.
+    /// Partitions, sorted by number of batches.
     pub by_partition: Vec<PartitionXray>,
-    /// What follows, the most expensive first.
+    /// Findings, the most expensive first.
     pub findings: Vec<BatchFinding>,
-    /// What to set, by a replay of the topic's records. `None` where none was replayed.
+    /// Advised settings, by a replay of the topic's records. `None` if no record was replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<BatchAdvice>,
-    /// What could not be read or understood, and why.
+    /// Parts that could not be read or understood, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubles: Vec<String>,
 }
 
 impl TopicXray {
-    /// Batches a second that would not be there if all of them had 16 KiB: what a topic costs that it need not. `None` without a rate.
+    /// Batches per second that 16 KiB batches would avoid, which is the unnecessary cost of the topic. `None` without a rate.
     pub fn needless_batches_per_s(&self) -> Option<f64> {
         Some(self.batches_per_s? * self.needless_batches / self.batches.max(1) as f64)
     }
 }
 
-/// How much was read.
+/// The part of a topic that was read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct XrayRead {
-    /// Least and largest time of a record, milliseconds since 1970.
+    /// First and last timestamp of a record, milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_ms: Option<(i64, i64)>,
-    /// Bytes that were fetched.
+    /// Fetched bytes.
     pub bytes: u64,
-    /// Share of the offsets asked for that was read, 0 to 1.
+    /// Share of the requested offsets that was read, 0 to 1.
     pub share: f64,
-    /// Stretches of time that were read whole, over all partitions, where not everything was.
+    /// Number of sampled periods that were read completely, over all partitions, if only a part was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u64>,
 }
 
-/// A mean, with a 95 % interval where it is of a sample.
+/// A mean, with a 95 % confidence interval if it comes from a sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sampled {
-    /// Of what was read.
+    /// Mean of the data that was read.
     pub value: f64,
-    /// `None` where all was read, or too little to tell.
+    /// `None` if everything was read, or the sample is too small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<(f64, f64)>,
 }
 
-/// A distribution by its quantiles; those above 64 are within 1/32.
+/// A distribution by its quantiles. Values above 64 are exact to 1/32.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread {
     /// Smallest.
@@ -152,63 +152,63 @@ pub struct Spread {
     pub most: u64,
 }
 
-/// A codec and what it brings.
+/// A codec and its effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CodecUse {
     /// Its name in Kafka: none, gzip, snappy, lz4, zstd.
     pub codec: String,
     /// Share of the topic's bytes, 0 to 1.
     pub share: f64,
-    /// Bytes of records before and after, of batches that were unpacked; above 1 is a gain.
+    /// Compression ratio of the batches that were decompressed: bytes before over bytes after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
 }
 
-/// What keys say of how records find their partition.
+/// What the keys show about the partitioning.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeyUse {
     /// Records that were decoded.
     pub records: u64,
-    /// Share of them with a key, 0 to 1.
+    /// Share of these records with a key, 0 to 1.
     pub keyed_share: f64,
-    /// Different keys that were seen; a lower bound where `is_more`.
+    /// Number of different keys. It is a lower bound if `is_more`.
     pub distinct: u64,
-    /// Whether there were more than are counted.
+    /// Whether there were more keys than the counter holds.
     pub is_more: bool,
-    /// The rule by which the keyed records lie where they lie, where one explains them: murmur2 (Java, franz-go), crc32 (librdkafka),
-    /// fnv1a (Sarama).
+    /// The hash that explains the partitions of the keyed records: murmur2 (Java, franz-go), crc32 (librdkafka), fnv1a (Sarama). `None` if
+    /// no hash explains them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitioner: Option<String>,
-    /// Bytes of a record before compression, in the mean.
+    /// Mean bytes per record before compression.
     pub record_bytes: f64,
 }
 
-/// What closed a batch.
+/// The trigger that closed a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BatchTrigger {
-    /// It was full.
+    /// The batch reached its size limit.
     Size,
-    /// It had as many records as it may.
+    /// The batch reached its record limit.
     Count,
-    /// The linger was over.
+    /// The linger expired.
     Time,
     /// Another partition's batch for the same broker was ready.
     Drained,
-    /// The sender was free again, however long that took.
+    /// The sender became free again, after any time.
     SenderFree,
     /// The application flushed, or ended a transaction.
     Flush,
-    /// The sender waits for each record, or the application sends at a beat.
+    /// The sender waits for each record, or the application sends at regular times.
     OneByOne,
-    /// No second record came in time.
+    /// No second record arrived in time.
     Alone,
-    /// The headers don't tell.
+    /// The headers do not show the trigger.
     Unknown,
 }
 
 impl BatchTrigger {
-    /// As it is told.
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Size => "size",
@@ -224,98 +224,98 @@ impl BatchTrigger {
     }
 }
 
-/// A producer as its batches show it.
+/// A producer as its batches describe it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProducerXray {
-    /// Its id; `None` is all of those that have none.
+    /// Its id; `None` stands for all producers without an id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<i64>,
     /// Batches.
     pub batches: u64,
-    /// Their records.
+    /// Records in these batches.
     pub records: u64,
-    /// Their bytes.
+    /// Bytes of these batches.
     pub bytes: u64,
-    /// Partitions that it wrote to.
+    /// Number of partitions that it wrote to.
     pub partitions: usize,
-    /// What closed its batches, by share, 0 to 1.
+    /// Triggers of its batches, by share, 0 to 1.
     pub triggers: Vec<(BatchTrigger, f64)>,
-    /// The size or number of records at which its batches end, where they do.
+    /// The size or number of records at which its batches end, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<BatchCap>,
-    /// How long it waited at most for a batch that was not full: the effective linger.
+    /// Effective linger: the longest wait of a batch that was not full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger_ms: Option<u64>,
-    /// Records a second to a partition.
+    /// Records per second and partition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records_per_s_per_partition: Option<f64>,
     /// The evidence for the triggers, in words.
     pub evidence: Vec<String>,
 }
 
-/// Where batches end.
+/// The limit at which batches end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BatchCap {
-    /// At so many bytes.
+    /// A limit in bytes.
     Bytes(u64),
-    /// At so many records.
+    /// A limit in records.
     Records(u64),
 }
 
 /// A partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PartitionXray {
-    /// Partition.
+    /// Number of the partition.
     pub partition: i32,
     /// Batches that were read.
     pub batches: u64,
-    /// Their records.
+    /// Records in these batches.
     pub records: u64,
-    /// Their bytes.
+    /// Bytes of these batches.
     pub bytes: u64,
-    /// Producers of it that have an id.
+    /// Number of its producers with an id.
     pub producers: usize,
-    /// Producers of it without one, at least.
+    /// Smallest possible number of its producers without an id.
     pub nameless_at_least: usize,
 }
 
-/// What is the matter with batches.
+/// Diagnosis of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum BatchVerdict {
-    /// Large enough.
+    /// The batches are large enough.
     Healthy,
-    /// Small, and too few to matter.
+    /// The batches are small, but too few to matter.
     Quiet,
-    /// Between the least and the better size.
+    /// The size lies between the minimum and the better size.
     Fair,
-    /// Below the least size at a rate that costs.
+    /// The size lies below the minimum, at a rate that is expensive.
     Small,
-    /// They end where the producer's limit is.
+    /// The batches end at the producer's limit.
     SizeCapped,
-    /// They end when the linger is over.
+    /// The batches end when the linger expires.
     LingerBound,
-    /// No linger that can be borne would fill them.
+    /// No tolerable linger would fill the batches.
     RateStarved,
-    /// They are sent early, along with those of a hotter partition.
+    /// The batches are sent early, together with those of a hotter partition.
     CoDrained,
     /// The sender waits for each acknowledgement.
     SyncSender,
-    /// Records without keys are dealt to all partitions in turn.
+    /// The producer spreads records without keys over all partitions in turn.
     RoundRobin,
-    /// Many keys over many partitions.
+    /// Many keys are spread over many partitions.
     KeySpread,
     /// The application flushes, or commits, after a few records.
     Flusher,
     /// The sender waits for the broker.
     BackPressured,
-    /// The headers don't say enough.
+    /// The headers do not show enough.
     NoEvidence,
 }
 
 impl BatchVerdict {
-    /// As it is told.
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Healthy => "HEALTHY",
@@ -336,20 +336,20 @@ impl BatchVerdict {
     }
 }
 
-/// A verdict with what it rests on.
+/// A diagnosis with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BatchFinding {
-    /// What is the matter.
+    /// The diagnosis.
     pub verdict: BatchVerdict,
-    /// Share of the topic's batches that it is about, 0 to 1.
+    /// Share of the topic's batches that it applies to, 0 to 1.
     pub share: f64,
-    /// The producer; `None` is the whole topic, or producers without an id.
+    /// The producer; `None` stands for the whole topic, or producers without an id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub producer: Option<i64>,
-    /// What was seen.
+    /// The evidence, in words.
     pub evidence: String,
-    /// The cheapest thing to do.
+    /// The cheapest fix.
     pub action: String,
-    /// Where the rule comes from.
+    /// Source of the rule.
     pub rule: String,
 }

@@ -1,4 +1,4 @@
-//! Windows at several rates or batch sizes: the curve, and the rate at which a target stops keeping its promise.
+//! Windows at several rates or batch sizes: the curve, and the highest rate at which a target meets its SLO.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::workload::Workload;
 /// One window of a curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
-    /// Requests per second that were asked for.
+    /// Requested rate, in requests per second.
     pub requests_per_s: f64,
     /// Records in each batch.
     pub records_per_batch: u32,
@@ -20,103 +20,103 @@ pub struct CurvePoint {
     pub reached_requests_per_s: f64,
     /// Records acknowledged per second.
     pub reached_records_per_s: f64,
-    /// How the window ended.
+    /// Outcome of the window.
     pub outcome: Outcome,
-    /// Every metric that the window can tell.
+    /// Every metric that the window can provide.
     pub values: BTreeMap<Metric, f64>,
-    /// Whether the promise held; `None` where none was made, or the window can't tell.
+    /// Whether the SLO was met; `None` without an SLO, or if the window can't show it.
     pub held: Option<bool>,
-    /// Why it did not hold, or can't be told.
+    /// Why the SLO was missed, or why the window can't show it.
     pub why: Option<String>,
     /// The window's file, relative to the run's folder.
     pub window: String,
 }
 
-/// How a capacity is searched for; fixed before the first window.
+/// The design of a search for the capacity; fixed before the first window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CapacityDesign {
-    /// What has to hold, for example `p99 <= 10.0 ms`.
+    /// The SLO, for example `p99 <= 10.0 ms`.
     pub promise: Vec<String>,
     /// The first rate.
     pub start_requests_per_s: f64,
-    /// No lower rate is tried: it would have too few samples for the promise.
+    /// Lowest rate of the search. A lower rate would have too few samples for the SLO.
     pub least_requests_per_s: f64,
-    /// No higher rate is tried.
+    /// Highest rate of the search.
     pub most_requests_per_s: f64,
-    /// Each step up multiplies by this, until the promise breaks.
+    /// Factor of each step up, until the SLO is missed.
     pub growth: f64,
-    /// The ends of the interval come this near, as a ratio.
+    /// The search narrows the ends of the interval to this ratio.
     pub precision: f64,
-    /// Windows that an end of the interval has to hold, or to fail, all alike.
+    /// Windows at each end of the interval that must agree: all met, or all missed.
     pub confirmations: u32,
-    /// Windows at most.
+    /// Largest number of windows.
     pub most_windows: u32,
 }
 
-/// How a search ended.
+/// The end of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapacityEnd {
     /// Both ends of the interval are confirmed.
     Found,
-    /// Even the highest rate held.
+    /// The highest rate met the SLO.
     NotReached,
-    /// Not even the lowest rate held.
+    /// The lowest rate missed the SLO.
     NothingHeld,
-    /// Above the lower end the generator was late: it is the limit, not the target.
+    /// Above the lower end the generator fell behind: the generator is the limit, not the target.
     GeneratorLate,
-    /// The windows were used up before both ends were confirmed.
+    /// The search used all its windows before both ends were confirmed.
     OutOfWindows,
-    /// The user ended it, or the target broke off.
+    /// The user ended the search, or the target failed.
     BrokenOff {
-        /// What happened.
+        /// The reason.
         why: String,
     },
 }
 
-/// The highest rate at which a target keeps a promise.
+/// The highest rate at which a target meets an SLO.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
     /// Name of the target.
     pub variant: String,
-    /// Where the load went.
+    /// Address of the load's target.
     pub address: String,
-    /// The load; its rate and seed are those of the first window.
+    /// The load. Its rate and seed are those of the first window.
     pub workload: Workload,
     /// The design.
     pub design: CapacityDesign,
     /// Every window in the order it was measured.
     pub points: Vec<CurvePoint>,
-    /// Highest rate that held in all of its windows.
+    /// Highest rate that met the SLO in all of its windows.
     pub held_requests_per_s: Option<f64>,
-    /// Lowest rate above it that failed in all of its windows.
+    /// Lowest rate above it that missed the SLO in all of its windows.
     pub failed_requests_per_s: Option<f64>,
-    /// How the search ended.
+    /// The end of the search.
     pub end: CapacityEnd,
     /// The machine of the generator.
     pub machine: Machine,
 }
 
-/// What varies along a curve.
+/// The quantity that varies along a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CurveOver {
     /// Requests per second.
     Rate,
-    /// Records in a batch, at the same records per second.
+    /// Records per batch, at the same records per second.
     RecordsPerBatch,
 }
 
-/// Windows along a line of rates or batch sizes.
+/// Windows at a series of rates or batch sizes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Name of the target.
     pub variant: String,
-    /// Where the load went.
+    /// Address of the load's target.
     pub address: String,
-    /// The load; what varies is in the points.
+    /// The load; the points hold the quantity that varies.
     pub workload: Workload,
-    /// What varies.
+    /// The quantity that varies.
     pub over: CurveOver,
     /// Every window in the order it was measured.
     pub points: Vec<CurvePoint>,
@@ -125,7 +125,7 @@ pub struct Curve {
 }
 
 impl CurvePoint {
-    /// Where the point lies on the axis.
+    /// Position of the point on the axis.
     pub fn position(&self, over: CurveOver) -> f64 {
         match over {
             CurveOver::Rate => self.requests_per_s,

@@ -1,4 +1,4 @@
-//! A commit held against the one that it builds on.
+//! A commit compared with its base commit.
 
 use std::collections::BTreeMap;
 
@@ -8,128 +8,128 @@ use crate::artifact::ToolReceipt;
 use crate::comparison::{Comparison, Verdict};
 use crate::metric::Metric;
 
-/// Two commits of one program, built alike and loaded alike, and what follows for who wants to merge the second one.
+/// Two commits of one program, with equal builds and equal load, and the decision about merging the second one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommitGate {
     /// The experiment's name.
     pub name: String,
     /// The experiment file, by its path in the repository.
     pub file: String,
-    /// Whose file it is, in words.
+    /// Origin of the experiment file, in words.
     pub file_of: String,
-    /// The state before.
+    /// The base commit.
     pub base: CommitBuild,
-    /// The state that is to be merged.
+    /// The head commit, which is to be merged.
     pub head: CommitBuild,
-    /// When it fails, in words; written down before the first window.
+    /// The rule by which the gate fails, in words. It is written before the first window.
     pub rule: String,
-    /// The growth from which each metric that decides counts as worse (0.03 = 3 %).
+    /// Limit of the regression for each metric that decides (0.03 = 3 %).
     pub worse_by: BTreeMap<Metric, f64>,
-    /// Whether a session that could not have shown such a growth fails, too.
+    /// Whether the gate also fails if the session could not have detected such a regression.
     pub require_power: bool,
-    /// One for each workload that judged; none where both programs are the same.
+    /// One comparison for each judging workload; empty if both programs are identical.
     pub comparisons: Vec<Comparison>,
-    /// What decides, the first workload first.
+    /// Findings of the metrics that decide, the first workload first.
     pub findings: Vec<GateFinding>,
-    /// What follows.
+    /// The outcome of the gate.
     pub outcome: GateOutcome,
-    /// What somebody should know who reads the result.
+    /// Remarks for the reader of the result.
     pub notes: Vec<String>,
     /// The run's folder.
     pub run: String,
 }
 
-/// A commit and the program that was built of it.
+/// A commit and the program built from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommitBuild {
-    /// What was asked for, in words: `origin/main`, `the working tree`.
+    /// The requested version, in words: `origin/main`, `the working tree`.
     pub asked: String,
     /// The commit's hash.
     pub commit: String,
     /// The first line of its message.
     pub subject: String,
-    /// SHA-256 of each build's program, hex; several where layouts are a level of the interval.
+    /// SHA-256 of each build's program, hex. There are several if layouts are a level of the confidence interval.
     pub programs_sha256: Vec<String>,
     /// Size of the first program's file.
     pub file_bytes: u64,
-    /// Size of its code.
+    /// Size of its code in bytes.
     pub text_bytes: u64,
     /// Wall time of its build.
     pub build_s: f64,
-    /// Whether the builds were kept of an earlier run.
+    /// Whether the builds come from an earlier run.
     pub kept: bool,
-    /// Who built it.
+    /// Origin of the builds.
     pub tools: Vec<ToolReceipt>,
 }
 
 impl CommitBuild {
-    /// Enough of the hash to name the commit.
+    /// A prefix of the hash, long enough to identify the commit.
     pub fn short(&self) -> &str {
         self.commit.get(..10).unwrap_or(&self.commit)
     }
 }
 
-/// What is said of one metric under one workload.
+/// The finding about one metric under one workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GateFinding {
     /// The load.
     pub workload: String,
     /// The metric.
     pub metric: Metric,
-    /// Whether it is the one named before the run; the others are guard rails.
+    /// Whether it is the primary metric; the others are guard metrics.
     pub primary: bool,
-    /// The growth from which it counts as worse (0.03 = 3 %); of what is better when it is more, the fall.
+    /// The regression from which the metric counts as worse (0.03 = 3 %). For metrics where more is better it is the loss.
     pub worse_by: f64,
-    /// Ratio of head to base with its interval; `None` where there is no estimate.
+    /// Ratio of head to base with its confidence interval; `None` without an estimate.
     pub ratio: Option<[f64; 3]>,
-    /// Base and head, in the metric's own unit.
+    /// Values of base and head, in the metric's own unit.
     pub values: Option<[f64; 2]>,
-    /// Smallest effect that the pairs would have shown, as a ratio above 1.
+    /// Smallest effect that the pairs could detect, as a ratio above 1.
     pub detectable_ratio: Option<f64>,
-    /// The comparator's verdict; `None` where there is no estimate.
+    /// The comparator's verdict; `None` without an estimate.
     pub verdict: Option<Verdict>,
-    /// What follows from it.
+    /// The state that follows for the gate.
     pub state: GateState,
     /// Why, in words.
     pub why: String,
-    /// Whether troubles of one side decide, and not the figures of the pairs that are left.
+    /// Whether the failures of one side decide, and not the figures of the remaining pairs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_troubles: bool,
-    /// Line of the experiment file that asks for it.
+    /// Line of the experiment file that requests the metric.
     pub line: Option<u32>,
 }
 
-/// What follows from a metric.
+/// The state of a metric in the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateState {
-    /// Shown to be worse, by the limit or more.
+    /// The metric is worse by the limit or more.
     Worse,
-    /// Shown to be worse, by less than the limit.
+    /// The metric is worse, but by less than the limit.
     Tolerated,
-    /// Better, equivalent, or with an interval that holds no growth up to the limit.
+    /// The metric is better or equivalent, or its confidence interval excludes a regression up to the limit.
     Held,
-    /// Nothing was shown.
+    /// The comparison is inconclusive.
     NotShown,
-    /// It could not be looked at: there is no estimate of it, or no A/A control to hold one against.
+    /// The metric can't be judged: its estimate or its A/A control is missing.
     NotSeen,
 }
 
 impl GateState {
-    /// The word for people.
+    /// The name for people.
     pub fn label(self) -> &'static str {
         match self {
             Self::Worse => "WORSE",
             Self::Tolerated => "worse, within the limit",
             Self::Held => "held",
-            Self::NotShown => "not shown",
-            Self::NotSeen => "not seen",
+            Self::NotShown => "inconclusive",
+            Self::NotSeen => "not judged",
         }
     }
 }
 
 impl GateFinding {
-    /// The smallest loss that the pairs would have shown, as a share ([`Metric::loss`]).
+    /// The smallest loss that the pairs could detect, as a share ([`Metric::loss`]).
     pub fn detectable_loss(&self) -> Option<f64> {
         self.detectable_ratio.map(|ratio| self.metric.loss(self.for_the_worse(ratio)))
     }
@@ -139,7 +139,7 @@ impl GateFinding {
         if self.metric.lower_is_better() { ratio } else { 1.0 / ratio }
     }
 
-    /// Whether an effect that the pairs would have shown is no more than the limit.
+    /// Whether the smallest detectable effect is within the limit.
     fn would_show_the_limit(&self, ratio: f64) -> bool {
         let ratio = self.for_the_worse(ratio);
         if self.metric.lower_is_better() {
@@ -149,7 +149,7 @@ impl GateFinding {
         }
     }
 
-    /// Whether a loss by the limit would have been seen, or has been ruled out.
+    /// Whether a loss by the limit would have been detected, or is excluded.
     pub fn has_power(&self) -> bool {
         match self.state {
             GateState::Worse | GateState::Tolerated | GateState::Held => true,
@@ -161,30 +161,30 @@ impl GateFinding {
     }
 }
 
-/// What follows from all of it.
+/// The outcome of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateOutcome {
-    /// Nothing that decides was shown to be worse.
+    /// No deciding metric is worse.
     Passed,
     /// Both commits build the same program, byte for byte.
     SameProgram,
-    /// Something that decides is worse.
+    /// A deciding metric is worse.
     Worse,
-    /// Nothing was shown to be worse, and a growth by the limit would not have been seen either.
+    /// No metric is worse, but the pairs could not have detected a regression by the limit.
     TooLittlePower,
-    /// Nothing was shown to be worse, and under some load the primary metric could not be looked at.
+    /// No metric is worse, but under some load the primary metric could not be judged.
     NotSeen,
 }
 
 impl GateOutcome {
-    /// What follows from all findings.
+    /// The outcome that follows from all findings.
     pub fn from_findings(findings: &[GateFinding], require_power: bool) -> Self {
         if findings.iter().any(|finding| finding.state == GateState::Worse) {
             return Self::Worse;
         }
         let primary = || findings.iter().filter(|finding| finding.primary);
-        // A gate that saw nothing must not be green, whatever was asked for.
+        // A gate that judged nothing must not pass, whatever the user requested.
         if primary().next().is_none() || primary().any(|finding| finding.state == GateState::NotSeen) {
             return Self::NotSeen;
         }
@@ -196,7 +196,7 @@ impl GateOutcome {
 }
 
 impl CommitGate {
-    /// The findings that make it fail.
+    /// The findings that make the gate fail.
     pub fn failures(&self) -> impl Iterator<Item = &GateFinding> {
         let fails = |finding: &&GateFinding| match self.outcome {
             GateOutcome::Worse => finding.state == GateState::Worse,

@@ -1,4 +1,4 @@
-//! Two variants, pair by pair, and what may be said of them.
+//! Two variants, compared pair by pair, and the verdicts that the pairs support.
 
 use std::collections::BTreeMap;
 
@@ -9,110 +9,113 @@ use crate::metric::Metric;
 use crate::resources::Throttling;
 use crate::workload::Workload;
 
-/// How the two windows of a pair are laid in time.
+/// Timing of the two windows of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Both at the same time: neighbours hit both alike, but the arms share the machine, so latency differences shrink.
+    /// Both windows run at the same time (concurrent pairs). Other processes disturb both alike, but the arms share the machine, so latency
+    /// differences shrink.
     Duet,
-    /// One after the other in random order: true magnitudes, more noise.
+    /// One window after the other in random order (sequential pairs): true magnitudes, more noise.
     Solo,
 }
 
-/// What a pair compares.
+/// The two sides that a pair compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PairKind {
-    /// A against A: the control, which must stay silent.
+    /// A compared with A: the control, which must show no difference.
     Control,
-    /// A against B.
+    /// A compared with B.
     Test,
 }
 
-/// The rule by which the verdict is found. Written to disk before the first window.
+/// The rule that gives the verdict. It is written to disk before the first window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// The one metric that was named before the run.
+    /// The primary metric, named before the run.
     pub primary: Metric,
-    /// Metrics that are told beside it; their intervals are widened for their number.
+    /// Secondary metrics. Their confidence intervals are widened for the number of metrics.
     pub secondary: Vec<Metric>,
-    /// The secondary metrics that must not get worse: one that does makes the whole result worse.
+    /// Guard metrics. If one of them gets worse, the whole result is worse.
     pub guards: Vec<Metric>,
-    /// Whether nobody named the guards: they are Hone's own choice, and withhold no verdict where they can't be told.
+    /// Whether Hone chose the guard metrics. Such guard metrics do not withhold a verdict if they can't be judged.
     #[serde(default)]
     pub default_guards: bool,
-    /// Two-sided error of the primary interval (0.05 means a 95 % interval).
+    /// Two-sided error of the primary confidence interval (0.05 means a 95 % interval).
     pub alpha: f64,
-    /// A ratio inside 1/(1+d) to 1+d is as good as equal.
+    /// Margin of equivalence d: ratios from 1/(1+d) to 1+d count as equivalent.
     pub equivalence: f64,
     /// Resamples of the bootstrap.
     pub resamples: u32,
     /// Seed of order and bootstrap.
     pub seed: u64,
-    /// The rule in words, as it is shown.
+    /// The rule in words, as Hone shows it.
     pub words: String,
 }
 
-/// The plan of a comparison.
+/// The design of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Design {
     /// Duet or solo.
     pub mode: Mode,
-    /// Whether the arms of a duet, each with its generator, are bound to two halves of the cores, and change places
-    /// all the time. Only where Hone starts both arms, and there are two cores or more.
+    /// Whether the arms of concurrent pairs, each with its generator, are pinned to two halves of the cores and swap halves all the time.
+    /// It needs two cores or more, and both arms must be started by Hone.
     pub places: bool,
     /// A/B pairs.
     pub pairs: u32,
-    /// A/A pairs of the control.
+    /// A/A control pairs.
     pub control_pairs: u32,
-    /// The order of all pairs, those of the reserve last; `true` in `swapped` means that the second arm is started or sent to first.
+    /// The order of all pairs, reserve pairs last. `true` in `swapped` means that the second arm is started first, or gets its requests
+    /// first.
     pub order: Vec<PairKind>,
-    /// See `order`; same length.
+    /// See `order`; it has the same length.
     pub swapped: Vec<bool>,
-    /// How the verdict is found.
+    /// The rule that gives the verdict.
     pub rule: Rule,
-    /// Block of each pair: which build of each arm it measures, block modulo the arm's number of builds; or which start of the
-    /// processes (`starts`). With both, it is the build of a test pair and the start of a control pair. Empty when each arm is one
-    /// build and every pair has processes of its own.
+    /// Block of each pair: the build of each arm that it measures (block modulo the arm's number of builds), or the start of the processes
+    /// (`starts`). With both, it is the build for a test pair and the start for a control pair. It is empty if each arm is one build and
+    /// every pair starts its own processes.
     #[serde(default)]
     pub blocks: Vec<u32>,
-    /// Builds of A and of B.
+    /// Number of builds of A and of B.
     #[serde(default = "one_build_each")]
     pub builds: [u32; 2],
-    /// Metrics that windows of this length can't tell, with the reason; known before the first one, and not counted in
-    /// the correction for many metrics.
+    /// Metrics that windows of this length can't provide, with the reason. They are known before the first window and do not count in the
+    /// correction for many metrics.
     #[serde(default)]
     pub refused: BTreeMap<Metric, String>,
-    /// When neighbours make a pair not count; `None` when nothing is dropped for them.
+    /// The rule that excludes pairs with disturbance by other processes; `None` if no pair is excluded for that.
     #[serde(default)]
     pub disturbance: Option<Disturbance>,
-    /// The time that the run may take; `None` when only the number of pairs was asked for.
+    /// Time budget of the run; `None` if the user gave only a number of pairs.
     #[serde(default)]
     pub budget: Option<Budget>,
-    /// Whether control pairs hold A against A and B against B in turn: where the arms are two targets that go on living between
-    /// their windows, both are measured, and warmed, alike.
+    /// Whether control pairs alternate between A/A and B/B. This applies if the arms are two targets that keep running between their
+    /// windows: Hone then measures and warms both alike.
     #[serde(default)]
     pub both_controls: bool,
-    /// Blocks for each of which the processes of all arms were started once: pairs of a block share them, and with them the luck of
-    /// their layout, in control pairs too. 0 where every pair has processes of its own.
+    /// Number of blocks for which the processes of all arms were started once. Pairs of a block share these processes and their memory
+    /// layout, control pairs too. 0 if every pair starts its own processes.
     #[serde(default)]
     pub starts: u32,
-    /// Pairs at the end of `order` that are measured only in place of excluded pairs of their kind, or for `effect`. 0 in older designs.
+    /// Number of reserve pairs at the end of `order`. Hone measures them only in place of excluded pairs of their kind, or for `effect`. 0
+    /// in older designs.
     #[serde(default)]
     pub reserve: u32,
-    /// What the pairs have to be able to show; `None` where their number is fixed, and in older designs.
+    /// The effect that the pairs must be able to detect; `None` if their number is fixed, and in older designs.
     #[serde(default)]
     pub effect: Option<Effect>,
 }
 
-/// The effect for which more pairs than planned are measured where the A/A pairs scatter too much.
+/// The effect that the run must be able to detect. If the A/A pairs scatter too much for it, Hone measures more pairs than planned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// As a ratio above 1.
+    /// The effect as a ratio above 1.
     pub ratio: f64,
-    /// The most A/B and A/A pairs that come on top of the planned ones, out of the reserve.
+    /// The largest number of extra A/B and A/A pairs, taken from the reserve.
     pub more: [u32; 2],
-    /// The most A/A pairs that are measured behind all others where these themselves differ from 1.
+    /// The largest number of A/A pairs that Hone adds at the end if the A/A pairs differ from 1.
     #[serde(default)]
     pub again: u32,
 }
@@ -122,22 +125,22 @@ fn one_build_each() -> [u32; 2] {
 }
 
 impl Design {
-    /// Whether the A/B pairs carry the luck of several builds: their intervals then rest on builds, and not on starts.
+    /// Whether the A/B pairs compare several builds. Their confidence intervals then rest on builds, and not on starts.
     pub fn has_several_builds(&self) -> bool {
         self.builds != [1, 1]
     }
 
-    /// Pairs that are measured in any case: all of the order but the reserve.
+    /// Number of pairs that are always measured: the whole order without the reserve.
     pub fn planned(&self) -> usize {
         self.order.len().saturating_sub(self.reserve as usize)
     }
 
-    /// The block of a pair; 0 where there are none.
+    /// The block of a pair; 0 without blocks.
     pub fn block(&self, index: usize) -> u32 {
         self.blocks.get(index).copied().unwrap_or(0)
     }
 
-    /// The arms that stand in a pair: 0 for A, 1 for B.
+    /// The arms of a pair: 0 for A, 1 for B.
     pub fn arms(&self, index: usize) -> [usize; 2] {
         match self.order.get(index) {
             Some(PairKind::Control) => [control_arm(&self.order, index, self.both_controls); 2],
@@ -154,13 +157,14 @@ impl Design {
         }
     }
 
-    /// What control pairs of two living targets do not see; `None` where each window has a target of its own.
+    /// What control pairs of two running targets can't detect; `None` if each window starts its own target.
     pub fn control_limits(&self) -> Option<&'static str> {
         self.both_controls.then_some(
-            "The control pairs hold A against A and B against B, in turn. They see what the session and the order do. They do not \
-             see what lies between the two targets beside their software: another disk, an older log, a larger heap, another \
-             machine. Whatever of that differs is part of the answer; to take it out, start both as commands, or swap their \
-             places and repeat.",
+            "The control pairs compare A with A and B with B in turn. They detect effects of the session \
+             and of the order. They do not detect differences between the two targets other than their \
+             software: another disk, an older log, a larger heap, another machine. Such differences are \
+             part of the result. To exclude them, start both targets as commands, or swap their places and \
+             repeat the run.",
         )
     }
 }
@@ -171,145 +175,146 @@ pub fn control_arm(order: &[PairKind], index: usize, both: bool) -> usize {
     if both { before % 2 } else { 0 }
 }
 
-/// When neighbours make a pair not count. Looks at nothing that the arms themselves do: no latency, no CPU of theirs.
+/// The rule that excludes pairs with disturbance by other processes. It uses nothing that the arms cause: neither their latency nor their
+/// CPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
-    /// Largest difference of the stolen share of all cores between the two windows of a pair.
+    /// Largest difference between the two windows of a pair in the stolen share of all cores.
     pub steal_difference: f64,
-    /// Largest stolen share in any one of them.
+    /// Largest stolen share in either window.
     pub steal_most: f64,
-    /// Largest difference of the share of all cores that everybody else used.
+    /// Largest difference in the share of all cores that other processes used.
     pub others_difference: f64,
-    /// Largest memory pressure (share of the window in which some task waited for memory) in any one of them.
+    /// Largest memory pressure (share of the window in which some task waited for memory) in either window.
     pub memory_pressure_most: f64,
     /// The rule in words, with its reasons.
     pub words: String,
-    /// So late, in milliseconds, may an arm begin after its agreed start; `None` where none is agreed, and in older designs.
+    /// Largest delay of an arm after its agreed start, in milliseconds; `None` if no start is agreed, and in older designs.
     #[serde(default)]
     pub start_slip_most_ms: Option<f64>,
 }
 
-/// A limit on the time of a run.
+/// A time budget of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// All that the run may take, starts and warm-ups included, in seconds.
+    /// Total time of the run, starts and warm-ups included, in seconds.
     pub total_s: f64,
-    /// The pairs of the pilot: the first ones of the order. They count as control pairs.
+    /// Number of pairs of the pilot: the first ones of the order. They count as control pairs.
     pub pilot_pairs: u32,
-    /// What one pair was expected to take, from the pilot, in seconds.
+    /// Expected time per pair, from the pilot, in seconds.
     pub pair_s: f64,
     /// The rule in words.
     pub words: String,
 }
 
-/// What the A/A pairs at the beginning of a run say about what the rest of it can show.
+/// Forecast from the A/A pairs at the beginning of a run: the effects that the rest of the run can detect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pilot {
-    /// A/A pairs of the pilot that count.
+    /// Valid A/A pairs of the pilot.
     pub pairs: u32,
-    /// How long the pilot took, in seconds.
+    /// Duration of the pilot, in seconds.
     pub took_s: f64,
-    /// A/B pairs that are planned.
+    /// Planned A/B pairs.
     pub planned_pairs: u32,
-    /// A/A pairs that are planned, those of the pilot included.
+    /// Planned A/A pairs, the pilot included.
     pub planned_control_pairs: u32,
-    /// What the rest is expected to take, in seconds.
+    /// Expected duration of the rest, in seconds.
     pub rest_s: f64,
-    /// The effect that was asked for, as a ratio above 1.
+    /// The requested effect, as a ratio above 1.
     pub effect_ratio: Option<f64>,
-    /// Probability at which an effect counts as detectable.
+    /// Probability from which an effect counts as detectable.
     pub power: f64,
-    /// One for each metric of the rule, the primary first.
+    /// One forecast for each metric of the rule, the primary first.
     pub metrics: Vec<Promise>,
-    /// Metrics of which nothing can be promised, with the reason.
+    /// Metrics without a forecast, with the reason.
     pub not_planned: BTreeMap<Metric, String>,
-    /// Why nothing is promised of any metric; `None` when something is.
+    /// Why no metric has a forecast; `None` if one has.
     #[serde(default)]
     pub no_promise: Option<String>,
 }
 
-/// What the planned pairs can show of one metric.
+/// The effect that the planned pairs can detect in one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Promise {
-    /// What is compared.
+    /// The metric.
     pub metric: Metric,
-    /// Spread of the log ratio in the pilot.
+    /// Standard deviation of the log ratio in the pilot.
     pub log_ratio_sd: f64,
-    /// Smallest effect that will be found with the pilot's power, as a ratio above 1; `None` above a factor of 1000.
+    /// Smallest effect that the planned pairs detect with the pilot's power, as a ratio above 1; `None` above a factor of 1000.
     pub detectable_ratio: Option<f64>,
-    /// Pairs that the effect asked for needs; `None` when none was asked for, or 10,000 would not do.
+    /// Number of pairs that the requested effect needs; `None` without such a request, or if 10,000 pairs are not enough.
     pub pairs_needed: Option<u32>,
-    /// Probability that the effect asked for will be found with the planned pairs.
+    /// Probability that the planned pairs detect the requested effect.
     pub power_for_effect: Option<f64>,
-    /// The same, should one pair in ten scatter five times as far as the others, which a short pilot may not have met.
+    /// The same probability if one pair in ten scatters five times as far as the others. A short pilot may miss such pairs.
     #[serde(default)]
     pub power_with_tail: Option<f64>,
 }
 
-/// The one thing in which B differs from A, where both are the same target.
+/// The one setting in which B differs from A, if both are the same target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// `client`, `load`, `topic`, `broker`, `host`, `env` or `arg`.
     pub kind: String,
-    /// Which setting.
+    /// Name of the setting.
     pub name: String,
-    /// Its value in A; `None` when A is left as it is.
+    /// Its value in A; `None` if A keeps its existing value.
     pub from: Option<String>,
     /// Its value in B.
     pub to: String,
-    /// What was in force in A, where A was left as it is and the value could be read.
+    /// The existing value in A, if A keeps it and the value could be read.
     #[serde(default)]
     pub was: Option<String>,
 }
 
 impl Change {
-    /// The change for people: `topic.flush.messages: as it is -> 1`.
+    /// The change for people: `topic.flush.messages: existing value -> 1`.
     pub fn label(&self) -> String {
-        let from = self.from.as_deref().or(self.was.as_deref()).unwrap_or("as it is");
+        let from = self.from.as_deref().or(self.was.as_deref()).unwrap_or("existing value");
         format!("{}.{}: {from} -> {}", self.kind, self.name, self.to)
     }
 }
 
-/// One pair as measured. A pair with a window that can't be used is kept with its reason and left out of the estimate.
+/// One measured pair. A pair with an unusable window stays in the record with its reason, but the estimate leaves it out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairOutcome {
-    /// Number in the design's order.
+    /// Position in the design's order.
     pub index: u32,
     /// Control or test.
     pub kind: PairKind,
-    /// Window file of the first arm (A; B where a control holds B against itself), relative to the comparison's file.
+    /// Window file of the first arm (A; B in a B/B control), relative to the comparison's file.
     pub window_a: String,
-    /// Window file of the second arm (B, or the first one's twin in a control).
+    /// Window file of the second arm (B; in a control the repetition of the first arm).
     pub window_b: String,
     /// Value of each metric in the first arm.
     pub values_a: BTreeMap<Metric, f64>,
     /// Value of each metric in the second arm.
     pub values_b: BTreeMap<Metric, f64>,
-    /// Why the pair does not count, if it does not.
+    /// Why the pair is excluded, if it is.
     pub dropped: Option<String>,
     /// Its block, see [`Design::blocks`].
     #[serde(default)]
     pub block: u32,
-    /// How long it took, starts and warm-ups included, in seconds.
+    /// Duration, starts and warm-ups included, in seconds.
     #[serde(default)]
     pub took_s: f64,
-    /// What the first and the second arm did by themselves, in words: saturated, failed, lost a connection. Empty where
-    /// nothing happened. Neighbours and a late generator are no trouble of an arm.
+    /// Troubles of the first and of the second arm, in words: saturated, failed, lost a connection. Empty without trouble. Disturbance by
+    /// other processes and a generator that fell behind are no troubles of an arm.
     #[serde(default)]
     pub troubles: [Vec<String>; 2],
-    /// Whether the load's generator was late for the first and for the second arm.
+    /// Whether the load generator fell behind for the first and for the second arm.
     #[serde(default)]
     pub late: [bool; 2],
-    /// Whether the first and the second arm got ready, or were not asked to.
+    /// Whether the first and the second arm became ready. It is `true` without a ready check.
     #[serde(default = "both_started")]
     pub started: [bool; 2],
-    /// Share of the requests of the first and of the second arm that failed, 0 to 1.
+    /// Share of failed requests of the first and of the second arm, 0 to 1.
     #[serde(default)]
     pub failed_share: [f64; 2],
-    /// Whether the capacity of the first and of the second arm is a lower bound: the promise held at every rate of the climb.
+    /// Whether the capacity of the first and of the second arm is a lower bound: the SLO was met at every rate of the ramp search.
     #[serde(default)]
     pub at_least: [bool; 2],
-    /// What a CPU limit took from the first and from the second arm; `None` without one, and in older records.
+    /// How much a CPU limit throttled the first and the second arm; `None` without a limit, and in older records.
     #[serde(default, skip_serializing_if = "no_limit")]
     pub throttling: [Option<Throttling>; 2],
 }
@@ -318,7 +323,7 @@ fn no_limit(throttling: &[Option<Throttling>; 2]) -> bool {
     throttling.iter().all(Option::is_none)
 }
 
-/// An A/B pair without a window.
+/// An A/B pair without windows.
 impl Default for PairOutcome {
     fn default() -> Self {
         Self {
@@ -346,18 +351,18 @@ fn both_started() -> [bool; 2] {
 }
 
 impl PairOutcome {
-    /// Its number for people, who count from 1.
+    /// Its number for people, counted from 1.
     pub fn number(&self) -> u32 {
         self.index.saturating_add(1)
     }
 }
 
-/// A ratio with its interval over pairs.
+/// A ratio with its confidence interval over pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// What was compared.
+    /// The metric.
     pub metric: Metric,
-    /// Pairs that count.
+    /// Number of valid pairs.
     pub pairs: u32,
     /// Geometric mean of A's values.
     pub value_a: f64,
@@ -365,40 +370,41 @@ pub struct Estimate {
     pub value_b: f64,
     /// Geometric mean of B/A.
     pub ratio: f64,
-    /// Lower end of the interval of the ratio.
+    /// Lower end of the confidence interval of the ratio.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Confidence of that interval, after the correction for the number of metrics (0.95 = 95 %).
+    /// Confidence level of that interval, after the correction for the number of metrics (0.95 = 95 %).
     pub confidence: f64,
     /// Standard deviation of the log ratio.
     pub log_ratio_sd: f64,
-    /// Smallest effect these pairs would have shown with 80 % power, as a ratio above 1 (1.08 = 8 %).
+    /// Smallest effect that these pairs detect with 80 % power, as a ratio above 1 (1.08 = 8 %).
     pub detectable_ratio: f64,
-    /// What the blocks contribute (builds, or starts of the processes); `None` where there are none.
+    /// The spread between and within blocks (builds, or starts of the processes); `None` without blocks.
     #[serde(default)]
     pub builds: Option<BuildSpread>,
 }
 
 impl Estimate {
-    /// The ratio, turned where more is better: below 1 B costs less, or does more at the same cost.
+    /// The ratio as a cost, inverted for metrics where more is better. Below 1, B costs less, or does more at the same cost.
     pub fn cost_ratio(&self) -> f64 {
         if self.metric.lower_is_better() { self.ratio } else { 1.0 / self.ratio }
     }
 }
 
-/// Spread between blocks (builds, or starts of the processes) and within them. The interval rests on the blocks, not on the pairs.
+/// Spread between blocks (builds, or starts of the processes) and within them. The confidence interval rests on the blocks, not on the
+/// pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BuildSpread {
-    /// Blocks: a build of A and a build of B, or one start of both.
+    /// Number of blocks: a build of A and a build of B, or one start of both.
     pub blocks: u32,
-    /// Standard deviation of the log ratio between blocks, without what the spread within them explains.
+    /// Standard deviation of the log ratio between blocks, without the part that the spread within them explains.
     pub between_log_sd: f64,
     /// Standard deviation of the log ratio of pairs within a block.
     pub within_log_sd: f64,
 }
 
-/// The four verdicts, about B against A.
+/// The four verdicts about B compared with A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -406,9 +412,9 @@ pub enum Verdict {
     Better,
     /// B is worse.
     Worse,
-    /// B is as good as A, within the rule's margin.
+    /// A and B are equivalent within the rule's margin.
     Equivalent,
-    /// These pairs do not show it.
+    /// The pairs do not show a difference, and they do not show equivalence.
     NotShown,
 }
 
@@ -419,7 +425,7 @@ impl Verdict {
             Self::Better => "better",
             Self::Worse => "worse",
             Self::Equivalent => "equivalent",
-            Self::NotShown => "not shown",
+            Self::NotShown => "inconclusive",
         }
     }
 }
@@ -429,13 +435,13 @@ impl Verdict {
 pub struct Judgement {
     /// A/B.
     pub estimate: Estimate,
-    /// A/A of the same session; `None` when no control pair counts.
+    /// A/A of the same session; `None` without a valid control pair.
     pub control: Option<Estimate>,
-    /// What may be said.
+    /// The verdict.
     pub verdict: Verdict,
     /// Why, in words.
     pub why: String,
-    /// Whether this is the metric named before the run.
+    /// Whether this is the primary metric, named before the run.
     pub primary: bool,
 }
 
@@ -446,75 +452,75 @@ pub struct Comparison {
     pub a: String,
     /// Name of B, for example `pgo`.
     pub b: String,
-    /// The load that judged.
+    /// The judging load.
     pub workload: Workload,
     /// Plan and rule.
     pub design: Design,
     /// All pairs in the order they were measured.
     pub pairs: Vec<PairOutcome>,
-    /// One for each metric that could be estimated, the primary first.
+    /// One judgement for each metric that could be estimated, the primary first.
     pub judgements: Vec<Judgement>,
     /// Metrics that could not be estimated, with the reason.
     pub not_estimated: BTreeMap<Metric, String>,
     /// Where it ran.
     pub machine: Machine,
-    /// The one thing in which B differs, where both arms are the same target; `None` when two targets were named.
+    /// The one setting in which B differs, if both arms are the same target; `None` if there are two named targets.
     #[serde(default)]
     pub change: Option<Change>,
-    /// B's load, where it is the load that differs.
+    /// B's load, if the loads differ.
     #[serde(default)]
     pub workload_b: Option<Workload>,
-    /// What was promised before the first A/B window.
+    /// Forecast made before the first A/B window.
     #[serde(default)]
     pub pilot: Option<Pilot>,
-    /// Planned pairs of the design that the budget's clock left out. Pairs of the reserve are none of them.
+    /// Planned pairs that the time budget did not allow, without the pairs of the reserve.
     #[serde(default)]
     pub unmeasured_pairs: u32,
-    /// Arms of several builds that are one layout all the same.
+    /// Arms with several builds whose layout is the same in each.
     #[serde(default)]
     pub one_layout: Vec<OneLayout>,
-    /// Settings that bear a promise and that the targets have otherwise, in words.
+    /// Durability settings that differ between the targets, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unlike_promises: Vec<String>,
-    /// Whose CPU was measured of A and of B, see [`crate::Environment::measured`]. Empty in older records.
+    /// Processes of A and of B whose CPU was measured, see [`crate::Environment::measured`]. Empty in older records.
     #[serde(default)]
     pub measured: [Vec<String>; 2],
-    /// Whom these processes of A and of B passed work on to without its CPU being measured, see [`crate::Environment::behind`].
+    /// Processes to which A and B passed work on without their CPU being measured, see [`crate::Environment::behind`].
     #[serde(default)]
     pub behind: [Vec<String>; 2],
 }
 
-/// An arm whose builds are not known to have their hot code at other places: the luck of its layout is in no interval.
+/// An arm whose builds may all have their hot code at the same addresses. No confidence interval includes the effect of its layout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OneLayout {
     /// The arm's name.
     pub variant: String,
-    /// By what that is known, in words.
+    /// The evidence, in words.
     pub why: String,
 }
 
-/// That one arm alone had trouble more often than the other.
+/// A finding that one arm alone had trouble more often than the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaningTroubles {
     /// Whether it is B.
     pub is_b: bool,
-    /// Whether that is shown at the level of the comparison's rule, and no mere doubt.
+    /// Whether the finding is significant at the level of the comparison's rule, and not only a suspicion.
     pub is_clear: bool,
-    /// In words, with what follows.
+    /// The finding in words, with its consequence.
     pub why: String,
 }
 
-/// From this probability of chance on (one-sided) troubles do not lean to an arm: two to none do, one to none does not.
+/// One-sided probability of chance from which troubles do not lean to an arm: 2 against 0 leans, 1 against 0 does not.
 const LEANING: f64 = 0.25;
-/// Share of the A/B pairs below which troubles that may be chance do not lean to an arm: so few pairs that are left out hardly flatter it.
+/// Share of the A/B pairs below which troubles that may be chance do not lean to an arm, since so few excluded pairs hardly flatter it.
 const LEANING_SHARE: f64 = 0.1;
 
-/// A larger share of failed requests than before that counts: less is what one lost connection makes.
+/// Smallest difference of the shares of failed requests that matters. A single lost connection causes less.
 pub const MORE_FAILURES: f64 = 0.001;
 
 /// Probability that a fair coin shows heads at least `heads` times in `tosses`.
 fn at_least(heads: u32, tosses: u32) -> f64 {
-    // By logarithms: 0.5 to the power of 1,075 is 0 as a number.
+    // The calculation uses logarithms, since 0.5 to the power of 1,075 is 0 as a number.
     let mut ln_term = -f64::from(tosses) * std::f64::consts::LN_2;
     let mut below = 0.0;
     for count in 0..heads {
@@ -525,11 +531,12 @@ fn at_least(heads: u32, tosses: u32) -> f64 {
 }
 
 impl Comparison {
-    /// What the intervals over builds do not know, if anything.
+    /// The source of variance that confidence intervals over builds leave out, if any.
     pub fn one_layout_words(&self) -> Option<String> {
         let arm = |one: &OneLayout| {
             format!(
-                "{} counts as one layout however many builds it has: {}. The luck of that layout is not in the interval.",
+                "{} counts as one layout however many builds it has: {}. The confidence interval does not \
+                 include the effect of that layout.",
                 one.variant, one.why
             )
         };
@@ -537,12 +544,12 @@ impl Comparison {
         (!arms.is_empty()).then(|| arms.join(" "))
     }
 
-    /// The judgement of the metric named before the run; `None` when it could not be estimated.
+    /// The judgement of the primary metric; `None` if it could not be estimated.
     pub fn primary(&self) -> Option<&Judgement> {
         self.judgements.iter().find(|judgement| judgement.primary)
     }
 
-    /// A metric's name for people, in the words of this load.
+    /// The name of a metric for people, in the words of this load.
     pub fn label(&self, metric: Metric) -> &'static str {
         match self.workload.engine.operations() {
             Some(_) => metric.label_in_operations(),
@@ -550,7 +557,7 @@ impl Comparison {
         }
     }
 
-    /// Whether a metric is by definition another one's figure again: an operation is a record and a request at once.
+    /// Whether a metric is by definition the same figure as another one: an operation is both a record and a request.
     pub fn is_same_again(&self, metric: Metric) -> bool {
         let primary = self.design.rule.primary;
         let twice =
@@ -558,7 +565,7 @@ impl Comparison {
         self.workload.engine.operations().is_some() && metric == twice
     }
 
-    /// The guard rails that were broken: metrics named as guards that came out worse.
+    /// The guard metrics that came out worse.
     pub fn broken_guards(&self) -> impl Iterator<Item = &Judgement> {
         self.judgements.iter().filter(|judgement| {
             judgement.verdict == Verdict::Worse
@@ -566,8 +573,8 @@ impl Comparison {
         })
     }
 
-    /// The metrics beside the primary one that came out worse, guard metrics first. Of the figures of one CPU time the first is named, and
-    /// none beside a primary metric that is one of them and worse, too.
+    /// The secondary metrics that came out worse, guard metrics first. Several figures come from one CPU time: the list names only the
+    /// first of them, and none if the primary metric is one of them and worse, too.
     pub fn regressions(&self) -> Vec<&Judgement> {
         let is_guard = |found: &&Judgement| self.design.rule.guards.contains(&found.estimate.metric);
         let worse = || self.judgements.iter().filter(|found| found.verdict == Verdict::Worse);
@@ -580,19 +587,21 @@ impl Comparison {
         ordered.filter(|found| !is_cost(found) || !std::mem::replace(&mut has_cpu, true)).collect()
     }
 
-    /// Whether anything was shown to be worse: the verdict on the whole, or any metric. A gain of the primary metric does not outweigh it.
+    /// Whether the comparison shows any regression: in the overall verdict or in any metric. A gain of the primary metric does not outweigh
+    /// it.
     pub fn has_regression(&self) -> bool {
         self.verdict() == Verdict::Worse
             || self.judgements.iter().any(|found| found.verdict == Verdict::Worse)
     }
 
-    /// What CPU limits took from an arm in the A/B pairs, excluded ones too: a limit can be why they are. `None` without a limit.
+    /// How much CPU limits throttled an arm in the A/B pairs. Excluded pairs count too, since a limit can be the reason for their
+    /// exclusion. `None` without a limit.
     pub fn throttling(&self, side: usize) -> Option<Throttling> {
         let tests = self.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
         tests.filter_map(|pair| *pair.throttling.get(side)?).reduce(Throttling::and)
     }
 
-    /// That a CPU limit stopped an arm, for people; `None` where none was stopped. Its latencies are the limit's then.
+    /// A remark that a CPU limit throttled an arm; `None` if none was throttled. The arm's latencies then contain the waits for the limit.
     fn throttled_words(&self) -> Option<String> {
         let [a, b] = [0, 1].map(|side| self.throttling(side));
         if ![a, b].into_iter().flatten().any(Throttling::is_felt) {
@@ -606,7 +615,7 @@ impl Comparison {
         Some(format!("Throttled: {}; {}. Latencies contain these waits.", arm("A", a), arm("B", b)))
     }
 
-    /// What measured processes passed on, for people; `None` where they kept it all, or nobody knows.
+    /// A remark about work that the measured processes passed on; `None` if they passed none on, or if it is unknown.
     fn uncounted_words(&self) -> Option<String> {
         let [a, b] = self.behind.each_ref().map(|servers| servers.join(", "));
         let told = [("A", a), ("B", b)].into_iter().filter(|(_, servers)| !servers.is_empty());
@@ -614,37 +623,36 @@ impl Comparison {
             told.map(|(arm, servers)| format!("{arm} passes work on to {servers}")).collect();
         (!told.is_empty()).then(|| {
             format!(
-                "Not counted: {}; the CPU and memory there are in no figure of this comparison.",
+                "Not counted: {}; no figure of this comparison includes its CPU and memory.",
                 told.join("; ")
             )
         })
     }
 
-    /// What has to be known of the figures besides the verdict, as sentences.
+    /// Reservations about the figures besides the verdict, as sentences.
     pub fn reservations(&self) -> Vec<String> {
         self.throttled_words().into_iter().chain(self.uncounted_words()).collect()
     }
 
-    /// Whether B is worse since it alone does not sustain the load, and A does. What metrics say of the rest is then no news.
+    /// Whether B is worse because only B does not sustain the load. The metrics of the other pairs then add nothing.
     pub fn b_does_not_sustain(&self) -> bool {
         let alone = self.pairs.iter().filter(|pair| {
             pair.kind == PairKind::Test && pair.troubles[0].is_empty() && !pair.troubles[1].is_empty()
         });
-        // A lost connection or a moved leader leaves a window that counts.
+        // A lost connection or a moved leader leaves a valid window.
         let (excluded, counted): (Vec<_>, Vec<_>) = alone.partition(|pair| pair.dropped.is_some());
         let is_clear = self.leaning_troubles().is_some_and(|leaning| leaning.is_b && leaning.is_clear);
         is_clear && excluded.len() > counted.len()
     }
 
-    /// What happened to B in the last A/B pair in which it alone had trouble.
+    /// The trouble of B in the last A/B pair in which only B had trouble.
     pub fn last_trouble_of_b(&self) -> Option<&str> {
         let tests = self.pairs.iter().rev().filter(|pair| pair.kind == PairKind::Test);
         let mut alone = tests.filter(|pair| pair.troubles[0].is_empty());
         alone.find_map(|pair| pair.troubles[1].first().map(String::as_str))
     }
 
-    /// The guard rails that could not be looked at: metrics named as guards without an estimate, or without a control that can
-    /// be read and is silent, where one was planned.
+    /// The guard metrics that could not be judged: their estimate is missing, or a planned control is unreadable or shows a difference.
     pub fn unseen_guards(&self) -> impl Iterator<Item = Metric> {
         let of = |guard: Metric| self.judgements.iter().find(move |found| found.estimate.metric == guard);
         let rule = &self.design.rule;
@@ -655,7 +663,7 @@ impl Comparison {
         })
     }
 
-    /// The guard rails that were looked at and neither broke nor held: what they may have lost is told with the verdict.
+    /// The guard metrics that were judged but are inconclusive. The verdict states the loss that they may have.
     pub fn undecided_guards(&self) -> impl Iterator<Item = &Judgement> {
         self.judgements.iter().filter(|judgement| {
             judgement.verdict == Verdict::NotShown
@@ -665,7 +673,7 @@ impl Comparison {
         })
     }
 
-    /// Whether a control was planned and can't be read, or differs itself: what the test shows then is told of nothing.
+    /// Whether a planned control is missing or shows a difference itself. The test then supports no verdict.
     pub fn lacks_control(&self, judgement: &Judgement) -> bool {
         let margin = 1.0 + self.design.rule.equivalence;
         match &judgement.control {
@@ -677,7 +685,7 @@ impl Comparison {
         }
     }
 
-    /// A/B pairs in which A alone had trouble, and those in which B alone had.
+    /// Number of A/B pairs in which only A had trouble, and in which only B had.
     pub fn lone_troubles(&self) -> [u32; 2] {
         let mut counts = [0, 0];
         for pair in self.pairs.iter().filter(|pair| pair.kind == PairKind::Test) {
@@ -688,8 +696,8 @@ impl Comparison {
         counts
     }
 
-    /// What is known of the slowest requests, and at which throughput: a target that does more in the same time is easily praised for
-    /// it while the wait at its tail grows.
+    /// The tail latency, with the throughput at which it was measured. A target that does more in the same time may look better while its
+    /// tail latency grows.
     pub fn tail_words(&self) -> String {
         let of = |metric: Metric| self.judgements.iter().find(move |found| found.estimate.metric == metric);
         let figures = |found: &Judgement| {
@@ -706,32 +714,32 @@ impl Comparison {
                 None => "throughput not estimated".to_owned(),
             };
             return format!(
-                "{throughput}; p99.9 not seen: {}; a load at a fixed rate would show it",
+                "{throughput}; p99.9 is not measured: {}; a load at a fixed rate would measure it",
                 reason()
             );
         }
         if let Some(climb) = self.workload.climb() {
             return format!(
-                "loaded up to where {} breaks; what lies beyond that quantile was not looked at",
+                "loaded up to the rate at which {} is missed; the tail beyond that quantile was not measured",
                 climb.slo.label()
             );
         }
         let at = format!("p99.9 at {} requests/s", self.workload.requests_per_s);
         match of(Metric::LatencyP999) {
-            None => format!("{at} not seen: {}", reason()),
+            None => format!("{at} is not measured: {}", reason()),
             Some(found) => match found.verdict {
                 Verdict::Worse => format!("{at} is worse: {}", figures(found)),
                 Verdict::Better => format!("{at} is better: {}", figures(found)),
                 Verdict::Equivalent => format!("{at} holds: {}", figures(found)),
-                Verdict::NotShown => format!("{at} is not decided: {}", figures(found)),
+                Verdict::NotShown => format!("{at} is inconclusive: {}", figures(found)),
             },
         }
     }
 
-    /// The arm that alone had trouble more often than the other, if that is hardly chance; whatever the metrics say.
+    /// The arm that alone had trouble more often than the other, if chance hardly explains it. The metrics play no role.
     ///
-    /// Pairs with a window that failed do not count, so what is left flatters the arm that failed. The rule is an exact sign
-    /// test over the A/B pairs in which one arm alone had trouble; below a tenth of all A/B pairs only a clear one counts.
+    /// Pairs with a failed window are excluded, so the remaining pairs flatter the arm that failed. The rule is an exact sign test over the
+    /// A/B pairs in which one arm alone had trouble. If these are less than a tenth of all A/B pairs, only a significant result counts.
     pub fn leaning_troubles(&self) -> Option<LeaningTroubles> {
         let [a, b] = self.lone_troubles();
         let (more, fewer, name) = if b > a { (b, a, &self.b) } else { (a, b, &self.a) };
@@ -743,23 +751,24 @@ impl Comparison {
             return None;
         }
         let what = match (is_clear, b > a) {
-            (true, true) => "by the sign test that is clearly more often, so B is worse",
-            (_, true) => "the pairs that are left flatter it, so no gain is shown",
-            (_, false) => "the pairs that are left flatter it, so no loss is shown",
+            (true, true) => "this is significant by the sign test, so B is worse",
+            (_, true) => "the remaining pairs flatter it, so no gain is claimed",
+            (_, false) => "the remaining pairs flatter it, so no loss is claimed",
         };
         let why =
             format!("{name} alone had trouble in {more} A/B pairs, the other arm alone in {fewer}: {what}");
         Some(LeaningTroubles { is_b: b > a, is_clear, why })
     }
 
-    /// Whether only a lower bound is known of the capacity of A, and of B, in an A/B pair that counts.
+    /// Whether the capacity of A, and of B, is only a lower bound in a valid A/B pair.
     pub fn at_least(&self) -> [bool; 2] {
         let counts = |pair: &&PairOutcome| pair.kind == PairKind::Test && pair.dropped.is_none();
         [0, 1].map(|side: usize| self.pairs.iter().filter(counts).any(|pair| pair.at_least[side]))
     }
 
-    /// That B fails more requests than A, below the share at which a window is excluded: in words, with the mean shares. `None` where it is
-    /// not shown. An exact sign test over the A/B pairs that count, in which the shares differ by more than [`MORE_FAILURES`].
+    /// Finding that B fails more requests than A, below the share at which a window is excluded: in words, with the mean shares. `None` if
+    /// the difference is not significant. The rule is an exact sign test over the valid A/B pairs in which the shares differ by more than
+    /// [`MORE_FAILURES`].
     pub fn more_failures(&self) -> Option<String> {
         let counts = |pair: &&PairOutcome| pair.kind == PairKind::Test && pair.dropped.is_none();
         let shares: Vec<[f64; 2]> = self.pairs.iter().filter(counts).map(|pair| pair.failed_share).collect();
@@ -781,7 +790,7 @@ impl Comparison {
         ))
     }
 
-    /// What troubles that lean to one arm make of a verdict, and why; `None` where they change nothing.
+    /// The verdict that follows if troubles lean to one arm, and the reason; `None` if they change nothing.
     fn leaning(&self, verdict: Verdict) -> Option<(Verdict, String)> {
         let LeaningTroubles { is_b, is_clear, why } = self.leaning_troubles()?;
         if is_b && is_clear {
@@ -791,14 +800,14 @@ impl Comparison {
         (verdict == flattered || verdict == Verdict::Equivalent).then_some((Verdict::NotShown, why))
     }
 
-    /// Why the whole verdict is not the one that the metrics gave, where an arm's troubles are the reason.
+    /// Why the overall verdict differs from the verdict of the metrics, if an arm's troubles are the reason.
     pub fn why_troubles_decide(&self) -> Option<String> {
         self.leaning(self.verdict_of_metrics()).map(|(_, why)| why)
     }
 
-    /// The verdict on the whole: worse when the primary metric or a guard rail is worse, otherwise the primary's;
-    /// not shown when the primary could not be estimated, or when it is better and a guard rail could not be looked at.
-    /// An arm that alone had trouble more often than the other can turn it into worse or not shown.
+    /// The overall verdict: worse if the primary metric or a guard metric is worse, otherwise the verdict of the primary metric. It is
+    /// inconclusive if the primary metric could not be estimated, or if it is better and a guard metric could not be judged. An arm that
+    /// alone had trouble more often than the other can turn it into worse or inconclusive.
     pub fn verdict(&self) -> Verdict {
         let verdict = self.verdict_of_metrics();
         self.leaning(verdict).map_or(verdict, |(verdict, _)| verdict)

@@ -1,4 +1,4 @@
-//! Why a CPU stalls, and whether a better layout of the code can help.
+//! Why a CPU stalls, and whether a better code layout can help.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,77 +7,78 @@ use serde::{Deserialize, Serialize};
 
 use crate::watched::Watched;
 
-/// Where a diagnosis comes from, best last. Diagnoses of two levels are never compared.
+/// Evidence of a diagnosis, the best last. Diagnoses with different evidence are never compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// What the kernel keeps of threads: how long they ran and waited, and nothing of where in the code.
+    /// Kernel statistics about threads: how long they ran and waited, without the place in the code.
     Threads,
-    /// Samples of the clock: where time goes, and nothing of why. No verdict comes from it.
+    /// Samples of the clock: where time goes, but not why. They support no verdict.
     Sampled,
     /// Exact counts without their order.
     Modelled,
     /// An exact trace, replayed on models of caches.
     Simulated,
-    /// Counters of misses, without slots.
+    /// Counters of misses, without pipeline slots.
     MeasuredPartial,
-    /// Slots of the pipeline, by counters.
+    /// Pipeline slots, from hardware counters.
     Measured,
 }
 
 impl Evidence {
-    /// In words.
+    /// The name for people.
     pub fn label(self) -> &'static str {
         match self {
-            Self::Threads => "what the kernel keeps of threads (nothing was sampled)",
+            Self::Threads => "kernel statistics about threads (nothing was sampled)",
             Self::Sampled => "sampled (where time goes, not why)",
             Self::Modelled => "modelled (exact counts, without their order)",
-            Self::Simulated => "simulated (an exact trace, on models of caches)",
-            Self::MeasuredPartial => "measured in part (misses by counters, no slots)",
+            Self::Simulated => "simulated (an exact trace on models of caches)",
+            Self::MeasuredPartial => "measured in part (counters of misses, no slots)",
             Self::Measured => "measured (slots by counters)",
         }
     }
 }
 
-/// Where the slots of a pipeline went, of level 1 and 2 (Yasin, "A Top-Down method", ISPASS 2014).
+/// Categories of pipeline slots, level 1 and 2 (Yasin, "A Top-Down method", ISPASS 2014).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Category {
-    /// No instruction was there to be carried out.
+    /// No instruction was available.
     FrontendBound,
-    /// What was done was thrown away.
+    /// The work was discarded.
     BadSpeculation,
-    /// Instructions waited for data or for a unit.
+    /// Instructions waited for data or for an execution unit.
     BackendBound,
     /// Useful work.
     Retiring,
     /// The other thread of the core had the slot (AMD).
     SmtContention,
-    /// Of the frontend: nothing came at all. Misses of the instruction cache and its TLB, mispredicted and late branches.
+    /// Part of the frontend: no instructions arrived. Reasons are misses of the instruction cache and its TLB, and mispredicted and late
+    /// branches.
     FetchLatency,
-    /// Of the frontend: less came than could have been taken.
+    /// Part of the frontend: fewer instructions arrived than the core could take.
     FetchBandwidth,
-    /// Of bad speculation: branches.
+    /// Part of bad speculation: branches.
     BranchMispredicts,
-    /// Of bad speculation: everything else.
+    /// Part of bad speculation: everything else.
     MachineClears,
-    /// Of the backend: data.
+    /// Part of the backend: data.
     MemoryBound,
-    /// Of the backend: units.
+    /// Part of the backend: execution units.
     CoreBound,
-    /// Of retiring: instructions that are many operations.
+    /// Part of retiring: instructions that are many operations.
     HeavyOperations,
-    /// Of retiring: the others.
+    /// Part of retiring: the others.
     LightOperations,
 }
 
 use Category::*;
 
 impl Category {
-    /// The four of level 1 that every vendor has.
+    /// The four categories of level 1 that every vendor has.
     pub const LEVEL_1: [Self; 4] = [FrontendBound, BadSpeculation, BackendBound, Retiring];
 
-    /// In words.
+    /// The name for people.
     pub fn label(self) -> &'static str {
         match self {
             FrontendBound => "frontend bound",
@@ -96,7 +97,7 @@ impl Category {
         }
     }
 
-    /// Whether it is a part of one of level 1.
+    /// The level 1 category that this one is a part of; `None` for level 1 itself.
     pub fn is_level_2(self) -> bool {
         !Self::LEVEL_1.contains(&self) && self != SmtContention
     }
@@ -108,57 +109,57 @@ impl fmt::Display for Category {
     }
 }
 
-/// Shares of the slots, of one core, thread or PMU, that passed all rules.
+/// Shares of the slots of one core, thread or PMU that passed all rules.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Slots {
-    /// The core or thread, in the tool's words.
+    /// The core or thread, as the tool names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// The PMU, where there are several.
+    /// The PMU, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pmu: Option<String>,
-    /// Shares in percent; means over intervals.
+    /// Shares in percent: means over intervals.
     pub percent: BTreeMap<Category, f64>,
-    /// The smallest share of the time for which any was counted.
+    /// Smallest share of the time in which any of the events was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_percent: Option<f64>,
-    /// How many intervals.
+    /// Number of intervals.
     pub intervals: usize,
-    /// What is to be known of them.
+    /// Remarks about them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl Slots {
-    /// A share in percent, where it is there.
+    /// A share in percent, if there is one.
     pub fn share(&self, category: Category) -> Option<f64> {
         self.percent.get(&category).copied()
     }
 }
 
-/// How the slots of one core, thread or PMU moved from one measurement to another.
+/// Change of the slots of one core, thread or PMU between two measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shift {
-    /// The part that was before, by its scope.
+    /// Scope of the part in the measurement before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// The part that was after.
+    /// Scope of the part in the measurement after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Shares before and after in percent, of categories that both have.
+    /// Shares before and after in percent, of the categories that both have.
     pub percent: BTreeMap<Category, [f64; 2]>,
 }
 
-/// A smaller move of a share, in points, is rounded away where it is told.
+/// Smallest change of a share, in points, that the text mentions.
 const LEAST_MOVE_POINTS: f64 = 0.5;
 
 impl Shift {
-    /// Categories of level 1 whose share became smaller, with the points, the largest move first.
+    /// Categories of level 1 whose share became smaller, with the points, the largest change first.
     pub fn left(&self) -> Vec<(Category, f64)> {
         self.moved(-1.0)
     }
 
-    /// Those whose share became larger.
+    /// Categories of level 1 whose share became larger, with the points, the largest change first.
     pub fn came(&self) -> Vec<(Category, f64)> {
         self.moved(1.0)
     }
@@ -173,7 +174,7 @@ impl Shift {
         moved
     }
 
-    /// What was behind the losses that became smaller: the largest of the others afterwards, where it grew.
+    /// The bottleneck behind the shrunk categories: the largest other category afterwards, if it grew.
     pub fn next_bottleneck(&self) -> Option<Category> {
         let is_loss = |category: &Category| !category.is_level_2() && *category != Category::Retiring;
         let after = |category: &Category| self.percent.get(category).map_or(0.0, |[_, after]| *after);
@@ -186,7 +187,7 @@ impl Shift {
         (lost_less && has(&came, &largest)).then_some(largest)
     }
 
-    /// Where the points went, in one sentence; `None` where nothing moved.
+    /// Where the points went, in one sentence; `None` if nothing changed.
     pub fn sentence(&self) -> Option<String> {
         let (left, came, next) = (self.left(), self.came(), self.next_bottleneck());
         if left.is_empty() || came.is_empty() {
@@ -216,17 +217,17 @@ impl Shift {
     }
 }
 
-/// How likely a better layout helps.
+/// Probability that a better layout helps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Likelihood {
-    /// It will not.
+    /// A better layout will not help.
     No,
-    /// It may.
+    /// A better layout may help.
     Possible,
-    /// More likely than not.
+    /// A better layout helps more likely than not.
     Likely,
-    /// This is what the service suffers from.
+    /// The layout is the main problem of this service.
     Strong,
 }
 
@@ -241,194 +242,196 @@ impl fmt::Display for Likelihood {
     }
 }
 
-/// What to turn to.
+/// The next thing to improve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Remedy {
-    /// Where the code lies: profile-guided optimisation, BOLT.
+    /// The code layout: profile-guided optimization, BOLT.
     Layout,
-    /// Branches that can't be foretold: the code itself.
+    /// Branches that can't be predicted: the code itself.
     Branches,
-    /// Where the data lies.
+    /// The data layout.
     Data,
-    /// Units of the core, or fewer instructions.
+    /// Execution units of the core, or fewer instructions.
     Core,
     /// The operating system: fewer and larger requests.
     Kernel,
-    /// Not where the code lies. What else it is, only counters of the core tell.
+    /// Not the code layout. Only hardware counters can show the cause.
     NotLayout,
 }
 
 impl Remedy {
-    /// What to do, in words.
+    /// The advice, in words.
     pub fn advice(self) -> &'static str {
         match self {
-            Self::Layout => "the layout of the code: hone optimize",
+            Self::Layout => "code layout: hone optimize",
             Self::Branches => {
-                "branches that can't be foretold: the code where they are; a profile helps where they lean to one side"
+                "unpredictable branches: change the code at these branches; a profile helps if they lean to \
+                 one side"
             }
             Self::Data => {
-                "data that is waited for: its layout, its size, prefetching, the allocator, huge pages for data"
+                "waiting for data: data layout, data size, prefetching, the allocator, huge pages for data"
             }
-            Self::Core => "the instructions themselves: fewer of them, or wider ones",
-            Self::Kernel => "the kernel: fewer and larger requests, batching, the host's settings",
+            Self::Core => "instruction count: use fewer or wider instructions",
+            Self::Kernel => "the kernel: use fewer and larger requests, batching, the host's settings",
             Self::NotLayout => {
-                "not the layout of the code; whether data, branches or the instructions themselves, only counters tell (hone \
-                 diagnose --read, on a machine that has them)"
+                "not the code layout; only counters can separate data, branches and instruction count (hone \
+                 diagnose --read, on a machine with counters)"
             }
         }
     }
 }
 
-/// An answer to "will a better layout help?".
+/// An answer to the question "will a better layout help?".
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LayoutVerdict {
-    /// How likely.
+    /// The probability.
     pub likelihood: Likelihood,
-    /// The rule that fired, with the values that it saw.
+    /// The rule that applied, with the values that it used.
     pub rule: String,
-    /// Where the rule's thresholds are from.
+    /// Source of the rule's thresholds.
     pub source: String,
-    /// The most that a layout can save of the CPU, in percent: the frontend's share times the share of CPU that is user code of this
-    /// program; where the frontend's share is not measured, all of that. `None` where it is not known.
+    /// The largest share of the CPU that a layout can save, in percent: the frontend's share times the share of CPU that is user code of
+    /// this program. If the frontend's share is not measured, it is the whole user share. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_percent: Option<f64>,
-    /// What to turn to next.
+    /// The next thing to improve.
     pub next: Remedy,
 }
 
 impl LayoutVerdict {
-    /// The ceiling as the bound that it is, rounded up: `13 %`, and `1 %` for anything below.
+    /// The ceiling, rounded up because it is a bound: `13 %`, and `1 %` for anything below.
     pub fn ceiling_words(&self) -> Option<String> {
         self.ceiling_percent.map(|percent| format!("{:.0} %", percent.ceil().max(1.0)))
     }
 }
 
-/// How many units of memory hold parts of the execution.
+/// Number of memory units that hold given shares of the execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
-    /// Size of a unit: a line, or a page.
+    /// Size of a unit in bytes: a line, or a page.
     pub unit_bytes: u64,
-    /// The least number of units that hold 50, 90, 99 and 99.9 % of the executed instructions.
+    /// The smallest number of units that hold 50, 90, 99 and 99.9 % of the executed instructions.
     pub units: [u64; 4],
 }
 
 /// Misses of a structure that was simulated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Missed {
-    /// The model, by its name: "L1i 32 KiB 8-way".
+    /// Name of the model: "L1i 32 KiB 8-way".
     pub structure: String,
-    /// Misses in 1,000 executed instructions.
+    /// Misses per 1,000 executed instructions.
     pub per_1000: f64,
 }
 
-/// How much of the execution is in a file.
+/// Share of the execution in one file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObjectShare {
-    /// Its path; `None` is code that no file holds.
+    /// Path of the file; `None` stands for code without a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Of the executed instructions, 0 to 1.
+    /// Share of the executed instructions, 0 to 1.
     pub share: f64,
 }
 
-/// How code that ran lies in memory.
+/// Layout in memory of the code that ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CodeLayout {
     /// Executed instructions.
     pub instructions: u64,
-    /// Of lines of 64 B, pages of 4 KiB and of 2 MiB.
+    /// For lines of 64 B and for pages of 4 KiB and 2 MiB.
     pub footprints: Vec<Footprint>,
-    /// Bytes that ran of each line that was touched, in the mean; of 64.
+    /// Mean number of bytes that ran per touched line of 64 bytes.
     pub bytes_used_of_a_line: f64,
-    /// Branches taken in 1,000 instructions; `None` where the source knows no order.
+    /// Taken branches per 1,000 instructions; `None` if the source does not know the order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_per_1000: Option<f64>,
     /// How well transitions fit the layout, 0 to 1.05 (LLVM's ext-TSP score over the number of transitions).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ext_tsp: Option<f64>,
-    /// Lines fetched in 1,000 instructions.
+    /// Lines fetched per 1,000 instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines_fetched_per_1000: Option<f64>,
-    /// Of each structure that was simulated; empty where none was.
+    /// Misses of each simulated structure; empty without a simulation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub misses: Vec<Missed>,
-    /// Of the 64 sets of a first level of 32 KiB, those with more lines than they hold among the lines of 99 % of the execution.
+    /// Number of overfull sets among the 64 sets of a 32 KiB L1 cache. A set is overfull if it has more lines of 99 % of the execution than
+    /// it holds.
     pub crowded_sets: u32,
     /// Share of the instructions that are repetitions of one string instruction (`rep movs`).
     pub repeated_share: f64,
-    /// By share, largest first.
+    /// Files by share, largest first.
     pub objects: Vec<ObjectShare>,
 }
 
 impl CodeLayout {
-    /// Misses of a structure in 1,000 instructions, where it was simulated.
+    /// Misses of a structure per 1,000 instructions, if it was simulated.
     pub fn missed(&self, structure: &str) -> Option<f64> {
         self.misses.iter().find(|missed| missed.structure == structure).map(|missed| missed.per_1000)
     }
 }
 
-/// Misses by counters of the machine's own structures, whatever they are.
+/// Misses by hardware counters, of the machine's own structures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Executed instructions, of the kernel, too, unless the events say otherwise.
+    /// Executed instructions. They include the kernel's unless the events exclude them.
     pub instructions: u64,
-    /// Of the L1i and the iTLB, as far as they were counted.
+    /// Misses of the L1i and the iTLB, if they were counted.
     pub misses: Vec<Missed>,
-    /// What is to be known of them.
+    /// Remarks about them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// Slots of one core, thread or PMU, or why there are none, and what follows from them.
+/// Slots of one core, thread or PMU, or the reason why they are missing, and the verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Diagnosed {
-    /// The core, thread or PMU, in the tool's words; `None` is all that was measured.
+    /// The core, thread or PMU, as the tool names it; `None` stands for everything that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// What passed the rules.
+    /// The slots that passed the rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<Slots>,
-    /// What counters of misses said, where there are no slots.
+    /// Counters of misses, if there are no slots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
-    /// How the code lies, where it was traced.
+    /// The code layout, if it was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<CodeLayout>,
-    /// What follows.
+    /// The verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<LayoutVerdict>,
-    /// Why nothing did.
+    /// Why there is no verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
 impl Diagnosed {
-    /// Of a scope of which nothing is known yet.
+    /// A scope without results.
     pub fn empty(scope: Option<String>) -> Self {
         Self { scope, slots: None, counted: None, layout: None, verdict: None, refused: None }
     }
 }
 
-/// An answer to "why does it stall?".
+/// An answer to the question "why does it stall?".
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Diagnosis {
-    /// Where it comes from.
+    /// The evidence.
     pub evidence: Evidence,
-    /// The file or program that it was read of.
+    /// The file or program that was read.
     pub source: String,
-    /// The share of the CPU that is user code of the program, of 1, where it is known.
+    /// The share of the CPU that is user code of the program, 0 to 1, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_share: Option<f64>,
-    /// For each core, thread or PMU.
+    /// One part for each core, thread or PMU.
     pub parts: Vec<Diagnosed>,
-    /// How slots moved, where it is of two measurements: the first half of the parts is before, the second after.
+    /// Changes of the slots if there are two measurements: the first half of the parts is before, the second half is after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shifts: Vec<Shift>,
-    /// What threads did meanwhile: of a running process, or of samples.
+    /// Activity of the threads in the same time, if a running process or samples were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Watched>,
-    /// What is to be known of how it came about.
+    /// Remarks about the measurement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -466,7 +469,7 @@ mod tests {
         assert_eq!(better.sentence().unwrap(), "5 points left frontend bound: 5 went to retiring");
         assert_eq!(better.next_bottleneck(), None);
         let worse = of(&[(FrontendBound, [25.0, 30.0]), (Retiring, [55.0, 50.0])]);
-        assert_eq!(worse.next_bottleneck(), None, "nothing stood in front of it");
+        assert_eq!(worse.next_bottleneck(), None, "no other loss preceded it");
         assert_eq!(of(&[(FrontendBound, [25.0, 25.2]), (Retiring, [55.2, 55.0])]).sentence(), None);
     }
 

@@ -1,5 +1,4 @@
-//! What the arms of a comparison do not do alike: what they promise before they acknowledge, and how much they are asked
-//! to do.
+//! Differences between the arms of a comparison: their durability guarantees, and the work that their loads ask for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +11,11 @@ const ACKNOWLEDGED: &str = "what must have happened before a record counts as ac
 const FLUSHED: &str = "when a record is safe from a power cut";
 const REPLICAS: &str = "how many replicas must have a record";
 const ELECTION: &str = "whether a leader that lacks acknowledged records may take over";
-const ONCE: &str = "whether what is sent again is stored once";
-const TOGETHER: &str = "whether readers see records of transactions that failed";
+const ONCE: &str = "whether a repeated send is stored only once";
+const TOGETHER: &str = "whether readers see records of failed transactions";
 
-/// Words of settings that bear a promise, and what is promised. A setting is one of them when it has these words in this
-/// order beside each other, however it writes them: `min.insync.replicas`, `KAFKA_MIN_INSYNC_REPLICAS`, `minInsyncReplicas`.
+/// Words in the names of durability settings, and the guarantee that each affects. A setting matches if its name has these words in this
+/// order side by side, in any spelling: `min.insync.replicas`, `KAFKA_MIN_INSYNC_REPLICAS`, `minInsyncReplicas`.
 const PROMISES: [(&str, &str); 29] = [
     ("acks", ACKNOWLEDGED),
     ("requiredacks", ACKNOWLEDGED),
@@ -49,13 +48,13 @@ const PROMISES: [(&str, &str); 29] = [
     ("isolation level", TOGETHER),
 ];
 
-/// What a setting promises; `None` for one that promises nothing.
+/// The durability guarantee that a setting affects; `None` if it affects none.
 fn promise_of(setting: &str) -> Option<&'static str> {
     let setting = format!(" {} ", lower_case_words(setting));
-    PROMISES.iter().find(|(key, _)| setting.contains(&format!(" {key} "))).map(|(_, promise)| *promise)
+    PROMISES.iter().find(|(key, _)| setting.contains(&format!(" {key} "))).map(|(_, guarantee)| *guarantee)
 }
 
-/// Lower-case words with a space between them; a capital behind a small letter begins a word.
+/// Lower-case words with a space between them. A capital after a small letter begins a word.
 fn lower_case_words(name: &str) -> String {
     let mut found = String::new();
     let mut before = ' ';
@@ -73,12 +72,12 @@ fn lower_case_words(name: &str) -> String {
 }
 
 impl Change {
-    /// What is promised otherwise in B, where the setting that differs bears a promise.
+    /// The guarantee that differs in B, if the changed setting affects one.
     pub fn promise(&self) -> Option<&'static str> {
         if self.kind == "arg" && self.name == "--memory" && self.to.is_empty() {
             return Some(FLUSHED);
         }
-        // `--set KEY=VALUE` has the setting's name behind the flag's.
+        // `--set KEY=VALUE` has the setting's name after the flag's name.
         let behind = if self.kind == "arg" { [Some(&self.to), self.from.as_ref()] } else { [None, None] };
         let names = std::iter::once(&self.name).chain(behind.into_iter().flatten());
         names.map(String::as_str).find_map(promise_of)
@@ -86,8 +85,8 @@ impl Change {
 }
 
 impl Workload {
-    /// Whether its latencies end when a request is sent, because nobody answers: acks=0 in the load or in its client's own
-    /// spelling.
+    /// Whether the latencies of the load end when a request is sent, since acks=0 brings no answer. The load or its client's own settings
+    /// can ask for acks=0.
     pub fn ends_at_the_send(&self) -> bool {
         let of_client = match &self.engine {
             Engine::Wire | Engine::Tool { .. } | Engine::Exits { .. } => None,
@@ -107,11 +106,11 @@ impl Workload {
     }
 }
 
-/// Why a load that climbs tells its capacity and nothing else.
-const CLIMBS: &str =
-    "the load climbs, and in each window to where the promise breaks: no two arms had the same load";
+/// Why a ramp search provides the capacity and no other metric.
+const CLIMBS: &str = "the load is a ramp search and ends in each window where the SLO is missed: no two \
+    arms had the same load";
 
-/// Metrics by which two loads can't be compared, with the reason.
+/// Metrics that can't be compared between two loads, with the reason.
 pub fn refused_for_loads([a, b]: &[Workload; 2]) -> BTreeMap<Metric, String> {
     if a.climb().is_some() && b.climb().is_some() {
         let others = Metric::ALL.into_iter().filter(|metric| *metric != Metric::Capacity);
@@ -123,14 +122,14 @@ pub fn refused_for_loads([a, b]: &[Workload; 2]) -> BTreeMap<Metric, String> {
         _ => return BTreeMap::new(),
     };
     let reason = format!(
-        "with acks=0 a request of {name} ends when it is sent, and one of {other} when it is answered: these are two \
-         different things"
+        "with acks=0 a request of {name} ends when it is sent, and a request of {other} ends when it is \
+         answered: these are two different latencies"
     );
     let latencies = Metric::ALL.into_iter().filter(|metric| metric.is_latency());
     latencies.map(|metric| (metric, reason.clone())).collect()
 }
 
-/// Settings of brokers and topics that bear a promise and are set otherwise, in words; of what one of them did not tell, nothing.
+/// Durability settings of brokers and topics that differ, in words. Settings that one side does not report are left out.
 pub fn unlike_promises([a, b]: [&Environment; 2]) -> Vec<String> {
     type Settings = BTreeMap<String, String>;
     type Of = fn(&Environment) -> &Settings;
@@ -146,9 +145,9 @@ pub fn unlike_promises([a, b]: [&Environment; 2]) -> Vec<String> {
         let (a, b) = (settings(a), settings(b));
         let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
         for name in names {
-            let Some(promise) = promise_of(name).filter(|_| a.get(name) != b.get(name)) else { continue };
+            let Some(guarantee) = promise_of(name).filter(|_| a.get(name) != b.get(name)) else { continue };
             let value = |of: &Settings| of.get(name).map_or("not set", String::as_str).to_owned();
-            found.push(format!("{kind}.{name}: {} in A, {} in B ({promise})", value(a), value(b)));
+            found.push(format!("{kind}.{name}: {} in A, {} in B ({guarantee})", value(a), value(b)));
         }
     }
     if let (Some(of_a), Some(of_b)) = (a.replicas, b.replicas)
@@ -160,48 +159,50 @@ pub fn unlike_promises([a, b]: [&Environment; 2]) -> Vec<String> {
 }
 
 impl Comparison {
-    /// What the arms promise otherwise, as a sentence; `None` where both promise the same, as far as the change and the settings that
-    /// brokers and topics tell.
+    /// The difference in durability guarantees, as a sentence. `None` if both arms have the same guarantees, as far as the change and the
+    /// reported settings of brokers and topics show.
     pub fn other_promise(&self) -> Option<String> {
         let asked = match (&self.change, &self.workload_b) {
             (_, Some(b)) if b.acks != self.workload.acks => {
                 Some((format!("acks={} in A, acks={} in B", self.workload.acks, b.acks), ACKNOWLEDGED))
             }
-            (Some(change), _) => change.promise().map(|promise| (change.label(), promise)),
+            (Some(change), _) => change.promise().map(|guarantee| (change.label(), guarantee)),
             _ => None,
         };
-        if let Some((what, promise)) = asked {
+        if let Some((what, guarantee)) = asked {
             return Some(format!(
-                "The arms promise different things: {what} ({promise}). That is the question here; it makes B no better at the \
-                 same job."
+                "The arms have different durability guarantees: {what} ({guarantee}). The comparison asks \
+                 for the price of this difference. It does not make B better at the same job."
             ));
         }
         (!self.unlike_promises.is_empty()).then(|| {
             format!(
-                "The arms promise different things: {}. They do not do the same job: make them alike, or read this as the price of that \
-                 promise.",
+                "The arms have different durability guarantees: {}. They do not do the same job. Make them \
+                 alike, or read the result as the price of the guarantee.",
                 self.unlike_promises.join("; ")
             )
         })
     }
 
-    /// In what the loads of the arms differ, and which figures that leaves; `None` where both carry the same.
+    /// The difference between the loads of the arms, and the figures that stay comparable; `None` if both arms have the same load.
     pub fn unlike_loads(&self) -> Option<String> {
         let (a, b) = (&self.workload, self.workload_b.as_ref()?);
         let times = b.records_per_s() / a.records_per_s();
         if (times - 1.0).abs() > 1e-9 {
             return Some(format!(
-                "The loads differ: at the same requests/s B carries {times:.3} times the records/s of A. What a request costs \
-                 whatever is in it is shared by more records or by fewer, so CPU per record tells the price of a record in \
-                 each kind of request, and does not make B better at the same job; CPU per request and latencies are those \
-                 of requests that hold more or less. hone load --sweep-records compares batch sizes at the same records/s."
+                "The loads differ: at the same requests/s, B carries {times:.3} times the records/s of A. \
+                 The fixed cost of a request is spread over more or fewer records. So CPU per record is the \
+                 price of a record in each kind of request, and does not make B better at the same job. CPU \
+                 per request and latencies belong to requests of different sizes. hone load --sweep-records \
+                 compares batch sizes at the same records/s."
             ));
         }
         if a.record_bytes != b.record_bytes {
             return Some(format!(
-                "The loads differ: records of {} bytes in A and of {} in B, at the same records/s and requests/s. CPU per \
-                 record and per request compare as the price of a record of that size; CPU per byte is their ratio times \
-                 {:.3}. Latencies are those of requests of unlike size.",
+                "The loads differ: records have {} bytes in A and {} in B, at the same records/s and \
+                 requests/s. CPU per record and per request compare the price of records of these sizes. \
+                 The ratio of CPU per byte is their ratio times {:.3}. Latencies belong to requests of \
+                 different sizes.",
                 a.record_bytes,
                 b.record_bytes,
                 f64::from(a.record_bytes) / f64::from(b.record_bytes)
@@ -209,8 +210,8 @@ impl Comparison {
         }
         (a.consumers != b.consumers).then(|| {
             format!(
-                "The loads differ: {} consumers read from A and {} from B. What they fetch is in the CPU per record and per \
-                 request, which are no longer the price of producing alone.",
+                "The loads differ: {} consumers read from A and {} from B. CPU per record and per request \
+                 include the cost of their fetches, so they are not the price of producing alone.",
                 a.consumers, b.consumers
             )
         })
@@ -301,7 +302,7 @@ mod tests {
             "replicas of the topic: 1 in A, 3 in B (how many replicas must have a record)",
         ];
         assert_eq!(told, wanted);
-        // What could not be asked is not the default.
+        // A setting that could not be read is not the default.
         let unknown = vec!["configuration of broker 1: not authorised".to_owned()];
         let silent = Environment { unknown, ..of(&[], &[], None) };
         assert_eq!(unlike_promises([&a, &silent]), Vec::<String>::new());

@@ -23,10 +23,10 @@ use crate::tuning::Tuning;
 use crate::whatif::WhatIf;
 use crate::window::Window;
 
-/// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
+/// Version of every record file that this build writes. A reader rejects a newer version instead of guessing.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// A noun that can stand in a record file of its own.
+/// A type that has record files of its own.
 pub trait Body: Serialize + DeserializeOwned {
     /// The value of the `kind` field, for example `window`.
     const KIND: &'static str;
@@ -96,7 +96,7 @@ impl Body for LedgerEntry {
     const KIND: &'static str = "ledger-entry";
 }
 
-/// What stands around every record: `{"hone_record": 1, "kind": "window", "body": {...}}`.
+/// The envelope of every record: `{"hone_record": 1, "kind": "window", "body": {...}}`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Envelope<T> {
     hone_record: u32,
@@ -104,48 +104,49 @@ pub struct Envelope<T> {
     body: T,
 }
 
-/// Only the head of a record file, enough to decide how to read the rest.
+/// Only the head of a record file, which is enough to decide how to read the rest.
 #[derive(Debug, Deserialize)]
 struct Head {
     hone_record: Option<u32>,
     kind: Option<String>,
 }
 
-/// Why a text is not the record that was asked for.
+/// Reasons why a text is not the expected record.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The text is not JSON, or its body has another shape than the kind promises.
+    /// The text is not JSON, or its body does not have the shape of its kind.
     #[error("not a readable {wanted} record: {source}")]
     Shape {
-        /// The kind that was asked for.
+        /// The expected kind.
         wanted: &'static str,
         /// Line, column and expectation.
         source: serde_json::Error,
     },
-    /// JSON, but not one of ours.
+    /// The text is JSON, but not a Hone record.
     #[error("not a Hone record: the fields `hone_record` and `kind` are missing")]
     Foreign,
-    /// Written by a newer Hone.
+    /// A newer Hone wrote the record.
     #[error(
-        "the record has format version {found}, this build reads up to {FORMAT_VERSION}; use a newer hone"
+        "the record has format version {found}, but this build reads up to version {FORMAT_VERSION}; use a \
+         newer hone"
     )]
     Newer {
         /// Version in the file.
         found: u32,
     },
-    /// A record of another kind.
-    #[error("the record holds a `{found}`, wanted a `{wanted}`")]
+    /// The record has another kind.
+    #[error("the record holds a `{found}`, expected a `{wanted}`")]
     OtherKind {
         /// Kind in the file.
         found: String,
-        /// The kind that was asked for.
+        /// The expected kind.
         wanted: &'static str,
     },
 }
 
 impl<T: Body> Envelope<T> {
-    /// Puts a noun into its envelope.
+    /// Puts a value into its envelope.
     pub fn new(body: T) -> Self {
         Self { hone_record: FORMAT_VERSION, kind: T::KIND.to_owned(), body }
     }
@@ -153,7 +154,7 @@ impl<T: Body> Envelope<T> {
     /// Reads a record file's text.
     ///
     /// # Errors
-    /// When the text is no record, of another kind, of a newer version, or of another shape.
+    /// Returns an error when the text is not a record, has another kind, a newer version, or another shape.
     pub fn parse(text: &str) -> Result<T, RecordError> {
         let shape = |source| RecordError::Shape { wanted: T::KIND, source };
         let head: Head = serde_json::from_str(text).map_err(shape)?;
@@ -173,15 +174,14 @@ impl<T: Body> Envelope<T> {
     /// The record as a file's text, indented, with a final newline.
     ///
     /// # Errors
-    /// Only when a number is not finite (JSON has no such value); that is a defect in the caller's arithmetic.
+    /// Returns an error only when a number is not finite (JSON has no such value). That is a defect in the caller's arithmetic.
     pub fn to_text(&self) -> Result<String, RecordError> {
         let text = serde_json::to_string_pretty(self)
             .map_err(|source| RecordError::Shape { wanted: T::KIND, source })?;
         Self::readable(text)
     }
 
-    /// JSON writes a number that is not finite as null, which nobody can read again: that is found here, and not in a
-    /// year.
+    /// JSON writes a number that is not finite as null, and no reader accepts that. This check finds the defect at once, and not in a year.
     fn readable(mut text: String) -> Result<String, RecordError> {
         Self::parse(&text)?;
         text.push('\n');
@@ -191,7 +191,7 @@ impl<T: Body> Envelope<T> {
     /// The record on one line, for append-only files and pipes.
     ///
     /// # Errors
-    /// As for [`Envelope::to_text`].
+    /// Returns the errors of [`Envelope::to_text`].
     pub fn to_line(&self) -> Result<String, RecordError> {
         let line =
             serde_json::to_string(self).map_err(|source| RecordError::Shape { wanted: T::KIND, source })?;

@@ -1,4 +1,4 @@
-//! What is said of a layout before it runs, to be held against what is measured of it.
+//! A prediction about a layout before it runs, and its comparison with the measured result.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::comparison::Verdict;
 use crate::diagnosis::CodeLayout;
 
-/// What is expected of a layout.
+/// The predicted effect of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expectation {
@@ -17,12 +17,12 @@ pub enum Expectation {
     Harm,
     /// Neither.
     Nothing,
-    /// Some figures become better and others worse.
+    /// Some figures improve and others get worse.
     Open,
 }
 
 impl Expectation {
-    /// Whether it was right, once there is a verdict; `None` while nothing is shown, or nothing was expected.
+    /// Whether the prediction was right, once there is a verdict. `None` while the result is inconclusive, or if nothing was predicted.
     pub fn came_true(self, verdict: Verdict) -> Option<bool> {
         match (self, verdict) {
             (Self::Open, _) | (_, Verdict::NotShown) => None,
@@ -44,42 +44,42 @@ impl fmt::Display for Expectation {
     }
 }
 
-/// What ran of a program, as it lay and as a candidate would have it lie: by windows of the recorded order, replayed on both.
+/// Execution of a program in its current layout and in a candidate layout, by windows of the recorded order, replayed on both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Foretelling {
-    /// What was traced, in words.
+    /// The traced program, in words.
     pub source: String,
-    /// As it lay. Misses are of the windows, as they are of the candidate.
+    /// The current layout. Its misses are of the windows, like those of the candidate.
     pub before: CodeLayout,
-    /// As the candidate has it.
+    /// The candidate layout.
     pub now: CodeLayout,
     /// Instructions in the windows.
     pub replayed: u64,
-    /// What follows.
+    /// The predicted effect.
     pub expected: Expectation,
-    /// The rule that says so, with the values that it saw.
+    /// The rule that gives the prediction, with the values that it used.
     pub rule: String,
 }
 
-/// What was foretold of a change, beside what was found.
+/// A prediction about a change, and its comparison with the result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Foretold {
-    /// What was expected.
+    /// The predicted effect.
     pub expected: Expectation,
-    /// By which rule.
+    /// The rule of the prediction.
     pub rule: String,
-    /// Whether that is what was measured; `None` while nothing is shown, or nothing was expected.
+    /// Whether the measurement agrees; `None` while the result is inconclusive, or if nothing was predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub came_true: Option<bool>,
 }
 
 impl Foretelling {
-    /// As long as nothing was measured.
+    /// A prediction before the measurement.
     pub fn ahead(&self) -> Foretold {
         Foretold { expected: self.expected, rule: self.rule.clone(), came_true: None }
     }
 
-    /// Beside a verdict.
+    /// A prediction with the verdict of the measurement.
     pub fn beside(&self, verdict: Verdict) -> Foretold {
         let (expected, rule) = (self.expected, self.rule.clone());
         Foretold { expected, rule, came_true: expected.came_true(verdict) }

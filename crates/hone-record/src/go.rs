@@ -1,100 +1,99 @@
-//! What an optimisation of a Go program tells beside its variants: where CPU and allocations go, what stands out, and Go's own
-//! benchmarks.
+//! Results for a Go program besides its variants: where CPU and allocations go, remarkable functions, and Go's own benchmarks.
 
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::Verdict;
 
-/// Of a Go program.
+/// Results for a Go program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GoAccount {
-    /// Of the merged profiles: CPU first, then what was allocated.
+    /// Costs from the merged profiles: CPU first, then allocations.
     pub hot_spots: Vec<HotSpots>,
-    /// What stands out in them, in words.
+    /// Remarks on these costs, in words.
     pub findings: Vec<String>,
-    /// The `default.pgo` that lay in the sources, held against the plain build, in words.
+    /// Comparison of the `default.pgo` found in the sources with the plain build, in words.
     pub found_profile: Option<String>,
-    /// Off against on, where it was asked for.
+    /// Benchmarks without the profile compared with benchmarks with it, if requested.
     pub benchmarks: Option<GoBenchmarks>,
-    /// Why there are none, although they were asked for.
+    /// Why requested benchmarks are missing.
     pub no_benchmarks: Option<String>,
-    /// What became of the wish to have the profile placed, in words; `None` when nobody wished it.
+    /// Outcome of the request to place the profile, in words; `None` without such a request.
     pub placed: Option<String>,
 }
 
-/// Functions by what was counted in them.
+/// Functions by one kind of count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HotSpots {
     /// `cpu`, `alloc_space` or `alloc_objects`.
     pub kind: String,
     /// Unit of the counts: `nanoseconds`, `bytes`, `count`.
     pub unit: String,
-    /// Sum of all.
+    /// Sum of all counts.
     pub total: u64,
-    /// Functions that have a part in it.
+    /// Number of functions with a share of it.
     pub functions: u64,
-    /// Those with the largest flat part, largest first.
+    /// The functions with the largest flat counts, largest first.
     pub rows: Vec<HotSpot>,
 }
 
-/// One function's part.
+/// The share of one function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HotSpot {
     /// The function.
     pub function: String,
-    /// What was counted in the function itself.
+    /// Count in the function itself.
     pub flat: u64,
-    /// What was counted in it and in all that it called.
+    /// Count in the function and in all functions that it called.
     pub cumulative: u64,
-    /// `flat` as a share of the whole, 0 to 1.
+    /// `flat` as a share of the total, 0 to 1.
     pub flat_share: f64,
-    /// `cumulative` as a share of the whole, 0 to 1.
+    /// `cumulative` as a share of the total, 0 to 1.
     pub cumulative_share: f64,
 }
 
-/// Go's own benchmarks, without the profile and with it.
+/// Go's own benchmarks, without and with the profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoBenchmarks {
-    /// Rounds; in each every program ran once.
+    /// Number of rounds; every program ran once in each round.
     pub rounds: u32,
-    /// How long a benchmark ran each time, as Go takes it.
+    /// Duration of each benchmark run, in Go's notation.
     pub benchtime: String,
-    /// GOMAXPROCS, where it was set.
+    /// GOMAXPROCS, if it was set.
     pub cpus: Option<u32>,
-    /// How the verdicts are found, fixed before the first round.
+    /// The rule of the verdicts, fixed before the first round.
     pub rule: String,
-    /// Over all benchmarks: the geometric mean of their times. `None` of one benchmark alone.
+    /// The geometric mean of the times of all benchmarks; `None` if there is only one.
     pub geomean: Option<GoBenchmark>,
     /// Each metric of each benchmark.
     pub rows: Vec<GoBenchmark>,
-    /// Packages of which the profile changes no machine code: not run.
+    /// Packages in which the profile changes no machine code. They were not run.
     pub unchanged: Vec<String>,
-    /// What did not come from every program in every round: left out.
+    /// Results that were missing from some program in some round, and were left out.
     pub incomplete: Vec<String>,
-    /// One run of each program, to be pasted.
+    /// One command line of each program, ready to paste.
     pub commands: Vec<String>,
 }
 
 /// One metric of one benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoBenchmark {
-    /// The package; empty of the geometric mean.
+    /// The package; empty for the geometric mean.
     pub package: String,
-    /// Its name, with sub-benchmark and number of CPUs.
+    /// Name of the benchmark, with sub-benchmark and number of CPUs.
     pub benchmark: String,
-    /// The unit, which is the metric's name: `ns/op`, `B/op`, `allocs/op` or one of its own.
+    /// The unit, which is the metric's name: `ns/op`, `B/op`, `allocs/op` or a unit of the benchmark.
     pub metric: String,
-    /// By round, without the profile.
+    /// Values by round without the profile.
     pub off: Vec<f64>,
-    /// By round, with it.
+    /// Values by round with the profile.
     pub on: Vec<f64>,
-    /// By round, another copy of the program without it.
+    /// Values by round of another copy of the program without the profile.
     pub control: Vec<f64>,
-    /// On by off with its interval; `None` where nothing is judged.
+    /// Ratio of with to without the profile, with its confidence interval; `None` if the metric is not judged.
     pub ratio: Option<[f64; 3]>,
-    /// Control by off with its interval.
+    /// Ratio of the control to the program without the profile, with its confidence interval.
     pub control_ratio: Option<[f64; 3]>,
-    /// What may be said; `None` of what is told and not judged.
+    /// The verdict; `None` for a metric that is shown but not judged.
     pub verdict: Option<Verdict>,
     /// Why, in words.
     pub why: String,

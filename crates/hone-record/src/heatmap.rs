@@ -1,4 +1,4 @@
-//! Where in memory the code lies that runs: a map of one object by pages and lines, alone or before and after.
+//! A map of the code of one object that runs, by pages and lines, for one build or before and after.
 
 use std::collections::BTreeMap;
 
@@ -6,65 +6,65 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::{Evidence, ObjectShare};
 
-/// Bytes of a line.
+/// Bytes per line.
 pub const HEAT_LINE_BYTES: u64 = 64;
-/// Bytes of a page.
+/// Bytes per page.
 pub const HEAT_PAGE_BYTES: u64 = 4096;
-/// The scale of heat reaches over so many powers of ten below the hottest cell.
+/// Powers of ten that the heat scale covers below the hottest cell.
 pub const HEAT_DECADES: f64 = 5.0;
 
-/// One source, or two at one scale: before and after.
+/// One source, or two on one scale: before and after.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Heatmap {
-    /// One or two.
+    /// One source or two.
     pub sides: Vec<HeatSource>,
-    /// What is to be known of them.
+    /// Remarks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// Code that ran, and where it lies.
+/// Code that ran, and its place in memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeatSource {
-    /// What ran, in the source's words.
+    /// The program that ran, as the source names it.
     pub title: String,
-    /// Where the counts come from.
+    /// Evidence of the counts.
     pub evidence: Evidence,
-    /// Executed instructions, of all objects; samples, where these are the evidence. Every share is of these.
+    /// Executed instructions of all objects, or samples if samples are the evidence. Every share refers to this number.
     pub instructions: u64,
-    /// The object that the map is of; `None` is code of no file.
+    /// The object of the map; `None` stands for code without a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
-    /// Of the object, hex.
+    /// Build-id of the object, hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_id: Option<String>,
-    /// The object's share of the execution.
+    /// Share of the object in the execution.
     pub share: f64,
-    /// The other objects, by share.
+    /// The other objects, sorted by share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<ObjectShare>,
-    /// Sections of code of the object, by address.
+    /// Code sections of the object, sorted by address.
     pub sections: Vec<HeatSection>,
-    /// Pages of the object that ran, by address.
+    /// Pages of the object that ran, sorted by address.
     pub pages: Vec<HeatPage>,
-    /// Lines of the object that ran, by address; the hottest ones where there are too many.
+    /// Lines of the object that ran, sorted by address; only the hottest ones if there are too many.
     pub lines: Vec<HeatLine>,
     /// Functions of the object that ran, the hottest first.
     pub functions: Vec<HeatFunction>,
-    /// Blocks in the hottest lines, by address; none where the evidence is samples.
+    /// Blocks in the hottest lines, sorted by address; empty if the evidence is samples.
     pub blocks: Vec<HeatBlock>,
-    /// Files of source code that lines and blocks were written in, where the object has debug information.
+    /// Source files of the lines and blocks, if the object has debug information.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// How much of the execution the hottest units hold, of all objects.
+    /// Share of the execution in the hottest units, over all objects.
     pub curves: Vec<HeatCurve>,
-    /// What structures of known sizes would hold at best, of all objects.
+    /// Share that structures of known sizes could hold at best, over all objects.
     pub marks: Vec<HeatMark>,
-    /// Sets of an L1i of 32 KiB with 8 ways, of all objects.
+    /// Sets of a 32 KiB L1i cache with 8 ways, over all objects.
     pub sets: Vec<HeatSet>,
-    /// Lines that a set holds.
+    /// Lines per set.
     pub ways: u32,
-    /// What was left out to bound the size, in words.
+    /// Parts that were left out to limit the size, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cut: Vec<String>,
 }
@@ -72,11 +72,11 @@ pub struct HeatSource {
 /// A section of code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeatSection {
-    /// Such as `.text`.
+    /// Name of the section, such as `.text`.
     pub name: String,
     /// Linked address.
     pub begin: u64,
-    /// Length.
+    /// Length in bytes.
     pub bytes: u64,
     /// Its share of the execution.
     pub share: f64,
@@ -93,7 +93,7 @@ pub struct HeatPage {
     pub share: f64,
     /// Lines of it that ran.
     pub lines: u32,
-    /// Bytes of it that ran; 0 where the evidence is samples, which do not know.
+    /// Bytes of it that ran; 0 if the evidence is samples, which do not show it.
     pub bytes_used: u32,
 }
 
@@ -104,17 +104,17 @@ pub struct HeatLine {
     pub address: u64,
     /// Its share of the execution.
     pub share: f64,
-    /// Which of its bytes ran: bit 0 is the first. Where the evidence is samples, at which of them samples were taken: that is no more
-    /// than the beginning of an instruction. As hex, since not every reader of JSON takes 64 bits.
+    /// Bit mask of the bytes that ran; bit 0 is the first byte. If the evidence is samples, a set bit means that a sample was taken there,
+    /// at the beginning of an instruction. The mask is hex, since not every JSON reader accepts 64 bits.
     #[serde(with = "hex")]
     pub used: u64,
-    /// Where the first of these was written.
+    /// Source position of the first of these bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<HeatPlace>,
 }
 
 impl HeatLine {
-    /// How many of its bytes ran.
+    /// Number of its bytes that ran.
     pub fn bytes_used(&self) -> u32 {
         self.used.count_ones()
     }
@@ -128,15 +128,15 @@ impl HeatLine {
 /// A function that ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeatFunction {
-    /// Demangled, where it was mangled.
+    /// The name, demangled if it was mangled.
     pub name: String,
     /// Linked address.
     pub begin: u64,
-    /// Length; 0 where the symbol does not say.
+    /// Length in bytes; 0 if the symbol does not state it.
     pub bytes: u64,
     /// Its share of the execution.
     pub share: f64,
-    /// From 1, the hottest.
+    /// Rank from 1, the hottest.
     pub rank: u64,
 }
 
@@ -145,69 +145,69 @@ pub struct HeatFunction {
 pub struct HeatBlock {
     /// Linked address.
     pub address: u64,
-    /// Length.
+    /// Length in bytes.
     pub bytes: u32,
     /// Instructions in it.
     pub instructions: u32,
-    /// How often it ran.
+    /// Number of executions.
     pub count: u64,
-    /// Where its first instruction was written.
+    /// Source position of its first instruction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<HeatPlace>,
 }
 
-/// A place in a file of source code.
+/// A position in a source file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeatPlace {
     /// Index in [`HeatSource::files`].
     pub file: u32,
-    /// From 1.
+    /// Line number from 1.
     pub line: u32,
 }
 
-/// How much of the execution the hottest units hold.
+/// Share of the execution in the hottest units.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeatCurve {
-    /// Size of a unit.
+    /// Size of a unit in bytes.
     pub unit_bytes: u64,
-    /// Rising.
+    /// Points in ascending order.
     pub points: Vec<HeatPoint>,
 }
 
 /// A point of such a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HeatPoint {
-    /// So many of the hottest units ...
+    /// This many of the hottest units
     pub units: u64,
-    /// ... have this share of the execution.
+    /// have this share of the execution.
     pub share: f64,
 }
 
-/// What a structure would hold if it always held the hottest units.
+/// Share that a structure would hold if it always held the hottest units.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeatMark {
     /// Its name.
     pub structure: String,
-    /// Size of what it holds.
+    /// Bytes per entry.
     pub unit_bytes: u64,
-    /// How many it holds.
+    /// Number of entries.
     pub units: u64,
-    /// The share of the execution in the hottest of as many.
+    /// Share of the execution in that number of the hottest units.
     pub share: f64,
 }
 
 /// A set of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HeatSet {
-    /// Lines in it, of those that hold 99 % of the execution.
+    /// Number of its lines among those with 99 % of the execution.
     pub lines: u32,
     /// Its share of the execution.
     pub share: f64,
 }
 
 impl HeatSource {
-    /// Shares by unit, from pages where these are fine enough. A unit's number is its address over its size, which must be a power of two
-    /// of at least a line.
+    /// Shares by unit, from pages if they are fine enough. The number of a unit is its address divided by its size. The size must be a
+    /// power of two and at least a line.
     pub fn cells(&self, unit_bytes: u64) -> BTreeMap<u64, f64> {
         let mut cells = BTreeMap::new();
         let mut add =
@@ -220,7 +220,7 @@ impl HeatSource {
         cells
     }
 
-    /// The function at an address, of those that are told.
+    /// The function at an address, among the listed functions.
     pub fn function_at(&self, address: u64) -> Option<&HeatFunction> {
         let reaches = |function: &&HeatFunction| {
             function.begin <= address && address - function.begin < function.bytes.max(1)
@@ -235,12 +235,12 @@ impl HeatSource {
         self.sections.iter().find(holds)
     }
 
-    /// The whole path of a place's file. `None` where a saved record names a file that it does not hold.
+    /// The full path of a position's file. `None` if a saved record names a file that it does not hold.
     pub fn file_of(&self, place: HeatPlace) -> Option<&str> {
         self.files.get(place.file as usize).map(String::as_str)
     }
 
-    /// Whether it is known which bytes ran. Samples know where time goes, and not what else ran.
+    /// Whether the executed bytes are known. Samples show where time goes, but not which other bytes ran.
     pub fn knows_bytes(&self) -> bool {
         self.evidence != Evidence::Sampled
     }
@@ -250,8 +250,8 @@ impl HeatSource {
         self.object.as_deref().map_or("code of no file", |path| path.rsplit('/').next().unwrap_or(path))
     }
 
-    /// Bytes that ran of each line of the object that did, in the mean; of pages, since of lines some may be left out. `None` where it
-    /// is not known.
+    /// Mean number of bytes that ran per touched line of the object. It is computed from pages, since the list of lines may be incomplete.
+    /// `None` if unknown.
     pub fn bytes_used_of_a_line(&self) -> Option<f64> {
         let sums = self.pages.iter().fold((0_u64, 0_u64), |(used, lines), page| {
             (used + u64::from(page.bytes_used), lines + u64::from(page.lines))
@@ -261,12 +261,12 @@ impl HeatSource {
 }
 
 impl Heatmap {
-    /// The hottest cell of all sides: the top of the one scale.
+    /// The hottest cell of all sides, which is the top of the common scale.
     pub fn most(&self, unit_bytes: u64) -> f64 {
         self.sides.iter().flat_map(|side| side.cells(unit_bytes).into_values()).fold(0.0, f64::max)
     }
 
-    /// The smallest unit at which each side has at most so many rows with something in them, of so many cells.
+    /// The smallest unit at which each side fits into this many non-empty rows with this many cells.
     pub fn unit_for(&self, rows: usize, columns: u64) -> u64 {
         let fits = |unit: &u64| {
             self.sides.iter().all(|side| {
@@ -280,7 +280,7 @@ impl Heatmap {
     }
 }
 
-/// Where a share lies on the scale, 0 to 1: by its logarithm, [`HEAT_DECADES`] below the top is 0.
+/// Position of a share on the scale, 0 to 1. The scale is logarithmic; [`HEAT_DECADES`] below the top is 0.
 pub fn heat_of(share: f64, most: f64) -> f64 {
     if share <= 0.0 || most <= 0.0 {
         return 0.0;
@@ -288,8 +288,8 @@ pub fn heat_of(share: f64, most: f64) -> f64 {
     (1.0 + (share / most).log10() / HEAT_DECADES).clamp(0.0, 1.0)
 }
 
-/// Functions that a compiler or BOLT has cut into hot and cold parts have one name again: `f.cold`, `f.cold.0`, `f.warm`; and names that
-/// LTO made unique (`f.llvm.123`) lose that number, which is another one in each build.
+/// Gives functions that a compiler or BOLT has split into hot and cold parts one name again: `f.cold`, `f.cold.0`, `f.warm`. Names that LTO
+/// made unique (`f.llvm.123`) lose their number, since it differs between builds.
 pub fn joined_name(name: &str) -> &str {
     let cut =
         [".cold", ".warm", ".llvm.", " [clone .cold", " [clone .warm", " (.cold", " (.warm", " (.llvm."];
@@ -306,7 +306,7 @@ mod hex {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         let text = String::deserialize(deserializer)?;
-        u64::from_str_radix(&text, 16).map_err(|_| D::Error::custom(format!("{text} is no mask in hex")))
+        u64::from_str_radix(&text, 16).map_err(|_| D::Error::custom(format!("{text} is not a hex mask")))
     }
 }
 
@@ -351,7 +351,7 @@ mod tests {
         let map = Heatmap { sides: vec![one, other], notes: Vec::new() };
         assert_eq!((map.most(64), map.most(128), map.most(4096)), (0.875, 0.875, 1.0));
         assert_eq!(map.sides[0].cells(128), BTreeMap::from([(0, 0.75), (1, 0.25)]));
-        // One row must reach from page 0 to page 9.
+        // One row reaches from page 0 to page 9.
         assert_eq!((map.unit_for(2, 4), map.unit_for(1, 4)), (64, 4096 * 4));
         assert_eq!(map.sides[1].bytes_used_of_a_line(), Some(9.0));
         let sampled = HeatSource { evidence: Evidence::Sampled, ..map.sides[1].clone() };
@@ -387,6 +387,8 @@ mod tests {
             "nothing is said where nothing is known: {text}"
         );
         let broken = text.replace("ffffffffffffffff", "many");
-        assert!(Envelope::<Heatmap>::parse(&broken).unwrap_err().to_string().contains("many is no mask"));
+        assert!(
+            Envelope::<Heatmap>::parse(&broken).unwrap_err().to_string().contains("many is not a hex mask")
+        );
     }
 }

@@ -4,12 +4,11 @@ use std::fmt::Write as _;
 
 use crate::histogram::Hdr;
 
-/// Steps between a percentile and the next one half as far from 100 %: what HdrHistogram's own tools take.
+/// Number of steps between a percentile and the next one half as far from 100 %, as in HdrHistogram's own tools.
 const STEPS_PER_HALF: u32 = 5;
 
 impl Hdr {
-    /// The distribution in HdrHistogram's percentile format; values are microseconds with three decimals, so nothing of the
-    /// nanoseconds is lost.
+    /// The distribution in HdrHistogram's percentile format. Values are microseconds with three decimals, so no nanosecond is lost.
     pub fn to_hgrm(&self) -> String {
         let histogram = self.inner();
         let mut text = format!(
@@ -22,7 +21,7 @@ impl Hdr {
             below += step.count_since_last_iteration();
             let value_us = us(step.value_iterated_to() as f64);
             let quantile = step.quantile_iterated_to();
-            // The end is told once; the iterator comes to it again.
+            // The iterator returns the end several times; it is written once.
             if last == Some(1.0) {
                 break;
             }
@@ -49,7 +48,7 @@ impl Hdr {
     }
 }
 
-/// What three digits need: the smallest power of two that is at least 2 * 10^3.
+/// Bucket size for three digits: the smallest power of two that is at least 2 * 10^3.
 const SUB_BUCKETS: u32 = 2_048;
 
 #[cfg(test)]

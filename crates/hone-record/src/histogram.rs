@@ -6,24 +6,24 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
-/// Smallest latency told apart, in nanoseconds.
+/// Smallest latency that is resolved, in nanoseconds.
 pub const LATENCY_LOW_NS: u64 = 1;
-/// Largest latency kept: the longest window and the longest time-out together (25 hours), so that nothing is ever cut.
+/// Largest latency: the longest window and the longest timeout together (25 hours), so that no value is ever cut.
 pub const LATENCY_HIGH_NS: u64 = 90_000_000_000_000;
 /// Three significant digits: an error of at most 0.1 %.
 const DIGITS: u8 = 3;
 
-/// A quantile is told with at least so many samples beyond it (docs/method.md, Tails).
+/// Smallest number of samples beyond a quantile for the quantile to be reported (docs/method.md, Tails).
 pub const SAMPLES_BEYOND: u64 = 10;
 
-/// Samples of which enough lie beyond a quantile (0 to 1).
+/// Number of samples that leaves enough of them beyond a quantile (0 to 1).
 pub fn samples_for(quantile: f64) -> u64 {
     (SAMPLES_BEYOND as f64 / (1.0 - quantile)).round() as u64
 }
 
 /// A quantile for people: 0.999 is `p99.9`.
 pub fn percentile(quantile: f64) -> String {
-    // 0.999 * 100 is 99.9 but for the last bits.
+    // 0.999 * 100 is 99.9 except for the last bits.
     format!("p{}", (quantile * 1e8).round() / 1e6)
 }
 
@@ -31,14 +31,14 @@ pub fn percentile(quantile: f64) -> String {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hdr(Histogram<u64>);
 
-/// Why a text is no histogram.
+/// Reasons why a text is not a histogram.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HdrError {
-    /// Not base64.
+    /// The text is not base64.
     #[error("the histogram is not base64: {0}")]
     Base64(#[from] base64::DecodeError),
-    /// Base64, but not an HDR V2 histogram.
+    /// The text is base64, but not an HDR V2 histogram.
     #[error("the histogram is not HDR V2: {0}")]
     Hdr(String),
 }
@@ -60,12 +60,12 @@ impl Hdr {
         &self.0
     }
 
-    /// Counts one latency. Longer than [`LATENCY_HIGH_NS`], which no window reaches, counts as that.
+    /// Counts one latency. A latency above [`LATENCY_HIGH_NS`], which no window reaches, counts as that value.
     pub fn record_ns(&mut self, latency_ns: u64) {
         self.0.saturating_record(latency_ns);
     }
 
-    /// Takes all samples out.
+    /// Removes all samples.
     pub fn clear(&mut self) {
         self.0.reset();
     }
@@ -76,17 +76,17 @@ impl Hdr {
         self.0.add(&other.0).expect("histograms of one kind have the same bounds");
     }
 
-    /// The samples that are not in another histogram; `None` when that one has some that are not here.
+    /// The samples that another histogram does not have; `None` if the other one has samples that are missing here.
     pub fn without(&self, other: &Self) -> Option<Self> {
         let mut left = self.clone();
         left.0.subtract(&other.0).ok()?;
         Some(left)
     }
 
-    /// The latency at a quantile, if so many samples more were there, longer than all of these; `None` when it is one of them.
+    /// The latency at a quantile if this many longer samples were added; `None` if the quantile is one of them.
     pub fn quantile_us_with_longer(&self, quantile: f64, longer: u64) -> Option<f64> {
         let rank = (quantile * (self.count() + longer) as f64).ceil().max(1.0);
-        // Half a rank less: a quotient that is rounded up in binary is another rank.
+        // The rank is reduced by one half, since a quotient rounded up in binary would give the next rank.
         (rank <= self.count() as f64).then(|| self.quantile_us((rank - 0.5) / self.count() as f64)).flatten()
     }
 
@@ -100,21 +100,20 @@ impl Hdr {
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(quantile) as f64 / 1e3)
     }
 
-    /// The latency at a quantile, only when at least `beyond` samples lie above it: a p99.9 needs 1,000 samples
-    /// for each one beyond.
+    /// The latency at a quantile, only if at least `beyond` samples lie above it. A p99.9 needs 1,000 samples for each sample beyond.
     pub fn quantile_us_if_supported(&self, quantile: f64, beyond: u64) -> Option<f64> {
-        // A little more than the product: 1 - 0.999 is not quite a thousandth in binary.
+        // The factor is a little above 1, since 1 - 0.999 is slightly off a thousandth in binary.
         let above = (self.count() as f64 * (1.0 - quantile) + 1e-6).floor();
         (above >= beyond as f64).then(|| self.quantile_us(quantile)).flatten()
     }
 
-    /// Samples above a latency, within the histogram's precision.
+    /// Number of samples above a latency, within the histogram's precision.
     pub fn count_above_us(&self, latency_us: f64) -> u64 {
         let above_ns = (latency_us * 1e3) as u64;
         self.0.count_between(above_ns.saturating_add(1), LATENCY_HIGH_NS)
     }
 
-    /// Whether it has no sample.
+    /// Whether the histogram is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -141,7 +140,7 @@ impl Hdr {
     /// Reads the text of a record.
     ///
     /// # Errors
-    /// When it is not base64, not HDR V2, or has other bounds than ours.
+    /// Returns an error when the text is not base64, not HDR V2, or has other bounds than [`Hdr::new`].
     pub fn from_base64(text: &str) -> Result<Self, HdrError> {
         let bytes = STANDARD.decode(text)?;
         check_head(&bytes).map_err(|why| HdrError::Hdr(why.to_owned()))?;
@@ -154,39 +153,38 @@ impl Hdr {
     }
 }
 
-/// Holds the head of HDR's V2 encoding against what follows: cookie, length of the counts, an offset, digits, low, high, a ratio. The
-/// decoder takes memory for whatever length and bounds it states.
+/// Compares the head of HDR's V2 encoding with the rest: cookie, length of the counts, an offset, digits, low, high, a ratio. The decoder
+/// allocates memory for any length and bounds that the head states.
 fn check_head(bytes: &[u8]) -> Result<(), &'static str> {
     const COOKIE: u32 = 0x1c84_9313;
-    let (head, counts) = bytes.split_first_chunk::<40>().ok_or("it ends within its head")?;
+    let (head, counts) = bytes.split_first_chunk::<40>().ok_or("the text ends within the header")?;
     let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
     if word(0) != COOKIE {
-        return Err("it does not begin as one without compression");
+        return Err("the header of an uncompressed histogram is missing");
     }
     if usize::try_from(word(4)) != Ok(counts.len()) {
-        return Err("its length is not that of its counts");
+        return Err("the length in the header differs from the length of the counts");
     }
-    // A narrower range, as older records have, loses nothing in ours; other digits would.
+    // A narrower range, as in older records, fits into this one without loss. Other digits would not.
     if word(12) != u32::from(DIGITS)
         || long(16) != LATENCY_LOW_NS
         || !(2..=LATENCY_HIGH_NS).contains(&long(24))
     {
-        return Err("other bounds than 1 ns to 25 h with 3 digits");
+        return Err("its bounds are not 1 ns to 25 h with 3 digits");
     }
     Ok(())
 }
 
-/// A histogram in its text form. In memory a histogram has hundreds of kilobytes, as a text a few: a window keeps one for
-/// each second.
+/// A histogram as text. In memory a histogram has hundreds of kilobytes, as text a few. A window keeps one for each second.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackedHdr(String);
 
 impl PackedHdr {
-    /// The histogram; the empty one when nothing was packed.
+    /// Decodes the histogram; it is empty if no text was stored.
     ///
     /// # Errors
-    /// As for [`Hdr::from_base64`].
+    /// Returns the errors of [`Hdr::from_base64`].
     pub fn unpack(&self) -> Result<Hdr, HdrError> {
         if self.0.is_empty() { Ok(Hdr::new()) } else { Hdr::from_base64(&self.0) }
     }
@@ -291,7 +289,7 @@ mod tests {
         STANDARD.decode(hdr.to_base64()).unwrap()
     }
 
-    /// What is refused before any memory is taken for it.
+    /// These heads must be rejected before any memory is allocated for them.
     #[test]
     fn a_head_that_lies_is_refused() {
         let whole = bytes_of(&[17, 80_000_000_000_000]);
@@ -301,13 +299,13 @@ mod tests {
             bytes[at] = byte;
             check_head(&bytes).unwrap_err()
         };
-        assert!(with(4, 0xff).contains("its length"));
-        assert!(with(0, 0).contains("does not begin"));
+        assert!(with(4, 0xff).contains("the length in the header"));
+        assert!(with(0, 0).contains("header of an uncompressed histogram"));
         for (at, byte) in [(15, 5), (23, 2), (24, 0x7f), (16, 1)] {
-            assert!(with(at, byte).contains("other bounds"), "{at}");
+            assert!(with(at, byte).contains("its bounds are not"), "{at}");
         }
-        assert!(check_head(&whole[..39]).unwrap_err().contains("within its head"));
-        assert!(check_head(&whole[..whole.len() - 1]).unwrap_err().contains("its length"));
+        assert!(check_head(&whole[..39]).unwrap_err().contains("within the header"));
+        assert!(check_head(&whole[..whole.len() - 1]).unwrap_err().contains("the length in the header"));
     }
 
     proptest! {

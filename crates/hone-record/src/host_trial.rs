@@ -1,4 +1,4 @@
-//! Settings of a host, each tried alone under a load and taken back.
+//! Host settings, each tried alone under a load and rolled back.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use crate::proof::{BatchState, Decision};
 use crate::window::{Durability, Window};
 use crate::workload::Workload;
 
-/// What stalls say in pairs: in which of the two windows of a pair requests stood still for longer.
+/// Comparison of stalls in pairs: in which of the two windows of a pair requests waited longer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StallVerdict {
-    /// A/B pairs in which A stalled for longer, and in which B did. In the others neither did.
+    /// Number of A/B pairs in which A stalled longer, and in which B stalled longer. The other pairs have no difference.
     pub longer: [u32; 2],
-    /// The same in the control pairs, of A and its twin.
+    /// The same numbers for the control pairs, of A and its repetition.
     pub control_longer: [u32; 2],
-    /// Of the pairs that differ, the share in which B stalled for longer: lower end of its interval.
+    /// Share of the differing pairs in which B stalled longer: lower end of its confidence interval.
     pub share_low: f64,
-    /// Upper end.
+    /// Upper end of that interval.
     pub share_high: f64,
-    /// Confidence of that interval (0.95 = 95 %).
+    /// Confidence level of that interval (0.95 = 95 %).
     pub confidence: f64,
-    /// What may be said.
+    /// The verdict.
     pub verdict: Verdict,
     /// Why, in words.
     pub why: String,
@@ -32,17 +32,17 @@ pub struct StallVerdict {
 /// Stalls of all windows of one state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StallCounts {
-    /// Windows that can tell.
+    /// Windows with data about stalls.
     pub windows: u32,
-    /// Those of them with a stall.
+    /// Number of these windows with a stall.
     pub windows_with: u32,
-    /// Stalls.
+    /// Number of stalls.
     pub stalls: u64,
-    /// Their length together, in seconds.
+    /// Total length of the stalls, in seconds.
     pub total_s: f64,
-    /// The longest, in seconds.
+    /// Longest stall, in seconds.
     pub longest_s: f64,
-    /// Requests that waited in one.
+    /// Requests that waited in a stall.
     pub requests: u64,
     /// Requests of all windows.
     pub all_requests: u64,
@@ -66,60 +66,60 @@ impl StallCounts {
         counts
     }
 
-    /// Of the slowest requests that lie beyond a quantile, the share that waited in a stall, 0 to 1; `None` without requests. Whoever
-    /// waited in one is slower than whoever did not.
+    /// Share of the requests beyond a quantile that waited in a stall, 0 to 1; `None` without requests. A request that waited in a stall is
+    /// slower than all others.
     pub fn share_of_tail(&self, quantile: f64) -> Option<f64> {
         let beyond = self.all_requests as f64 * (1.0 - quantile);
         (beyond >= 1.0).then(|| (self.requests as f64 / beyond).min(1.0))
     }
 }
 
-/// One attribute of a try.
+/// One attribute of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriedSetting {
     /// The attribute's path, without the leading `/`.
     pub path: String,
-    /// What it said before the run.
+    /// Its value before the run.
     pub was: String,
-    /// What it said in the candidate's windows.
+    /// Its value in the candidate's windows.
     pub value: String,
 }
 
-/// One knob, or several together, held against the host as it is.
+/// One knob, or several together, compared with the unchanged host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TriedKnob {
-    /// Its name; of several together what they are.
+    /// Name of the knob; for several knobs their names.
     pub title: String,
-    /// What was written.
+    /// The values that were written.
     pub settings: Vec<TriedSetting>,
-    /// Why somebody wants it, and who.
+    /// The reason for the setting, and its source.
     pub reason: String,
-    /// Whether every window had a target that was started for it, with the setting in force.
+    /// Whether every window had a target that was started for it with the setting in force.
     pub started_anew: bool,
-    /// What an acknowledgement promised; the same on both sides.
+    /// The durability guarantee of an acknowledgement, equal on both sides.
     pub durability: Durability,
-    /// What else the setting changes of what is promised, in words.
+    /// Other durability guarantees that the setting changes, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<String>,
-    /// What the comparator says of the whole.
+    /// The overall verdict of the comparator.
     pub verdict: Verdict,
-    /// Whether it may be kept.
+    /// Whether the setting may be kept.
     pub decision: Decision,
     /// Why, in words.
     pub why: String,
     /// The comparison.
     pub comparison: Comparison,
-    /// The host as it is, in this comparison's windows.
+    /// The unchanged host, in this comparison's windows.
     pub before: BatchState,
-    /// With the setting.
+    /// The host with the setting.
     pub after: BatchState,
-    /// Stalls of the host as it is.
+    /// Stalls of the unchanged host.
     pub stalls_before: StallCounts,
     /// Stalls with the setting.
     pub stalls_after: StallCounts,
-    /// What the stalls say.
+    /// The verdict about the stalls.
     pub stalls: StallVerdict,
-    /// The longest that the writes of one window took, in milliseconds: outside of every window.
+    /// Longest time to write the settings for one window, in milliseconds. It lies outside every window.
     pub writing_ms_max: u64,
 }
 
@@ -128,44 +128,44 @@ pub struct TriedKnob {
 pub struct UntriedKnob {
     /// Its name.
     pub title: String,
-    /// Its value now.
+    /// Its current value.
     pub now: Option<String>,
     /// The wanted value.
     pub wanted: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
 
-/// All of a run.
+/// The record of a whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostTrial {
-    /// Where the load went, as it was asked for.
+    /// Address of the load's target.
     pub target: String,
     /// The load, in words.
     pub load: String,
-    /// The load; in rows of another durability class with that one's acks.
+    /// The load. In rows with another durability class it has the acks of that class.
     pub workload: Workload,
-    /// Where the values come from: a profile's name, or what was written on the command line.
+    /// Source of the values: the name of a profile, or the command line.
     pub profile: String,
-    /// How it is judged, in words; on the disk before the first window.
+    /// The rule of the verdicts, in words; written to disk before the first window.
     pub rule: String,
-    /// Seconds between a write and the load.
+    /// Seconds between writing a setting and the load.
     pub settle_s: f64,
-    /// Whether the rows are the settings together under several durability classes, and not each knob alone.
+    /// Whether the rows are all settings together under several durability classes, and not each knob alone.
     pub factorial: bool,
-    /// What was tried.
+    /// The trials.
     pub tried: Vec<TriedKnob>,
-    /// What was not.
+    /// The knobs that were not tried.
     pub untried: Vec<UntriedKnob>,
-    /// Everything that helped, measured together once more.
+    /// All helpful settings, measured together once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<TriedKnob>,
-    /// The change that was left in force, and waits to be confirmed.
+    /// The change that is still in force and waits for its confirmation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_in_force: Option<String>,
-    /// What this can't say, in words.
+    /// Limits of the result, in words.
     pub limits: Vec<String>,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
     /// Client and broker of the first window.
     pub software: BTreeMap<String, String>,

@@ -1,5 +1,4 @@
-//! What lies in folders of runs and records, as it is listed, compared and followed over commits. Told by `hone serve`; no record files of
-//! their own.
+//! Folders of runs and records as `hone serve` lists, compares and follows them over commits. These types have no record files.
 
 use std::collections::BTreeMap;
 
@@ -8,69 +7,69 @@ use serde::{Deserialize, Serialize};
 use crate::comparison::Verdict;
 use crate::metric::Metric;
 
-/// The kind under which a file is listed that should be a record and can't be read as one.
+/// The kind of a file that should be a record but can't be read as one.
 pub const BROKEN: &str = "broken";
 
 /// A record file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShelfRecord {
-    /// Names it in addresses: hex digits, the same as long as the file has its name.
+    /// Identifier in addresses: hex digits that stay the same while the file has its name.
     pub id: String,
-    /// Below the folder that is shown, which stands first.
+    /// Path below the folder that is served, which is its first part.
     pub path: String,
-    /// What it holds, as the record says itself; [`BROKEN`] where it says nothing.
+    /// Kind of the record as the record states it; [`BROKEN`] if it states none.
     pub kind: String,
-    /// What it is of, in a few words.
+    /// Subject of the record, in a few words.
     pub title: String,
-    /// What was found, where the record is of a kind that finds something.
+    /// The verdict, if records of this kind have one.
     pub verdict: Option<Verdict>,
-    /// How it ended, or what is wrong with it, in words; may be empty.
+    /// The outcome, or the defect of the file, in words; it may be empty.
     pub said: String,
-    /// When it was measured, or else written, milliseconds since 1970.
+    /// Time of the measurement, or of the file, milliseconds since 1970.
     pub at_unix_ms: u64,
     /// Size of the file.
     pub bytes: u64,
-    /// The run that it is of.
+    /// The run that the record belongs to.
     pub run: Option<String>,
-    /// Of a window, what was measured.
+    /// Data of a window, if the record is one.
     pub window: Option<ShelfWindow>,
 }
 
 impl ShelfRecord {
-    /// Whether it can't be read.
+    /// Whether the record can't be read.
     pub fn is_broken(&self) -> bool {
         self.kind == BROKEN
     }
 }
 
-/// What a list, and a history, need of a window.
+/// Data of a window for lists and histories.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShelfWindow {
     /// The variant.
     pub variant: String,
-    /// The commit of the target, where the record says it.
+    /// The commit of the target, if the record states it.
     pub commit: Option<String>,
-    /// Load, durability and machine, in words.
+    /// Load, durability class and machine, in words.
     pub circumstances: String,
-    /// The same to the last setting, hashed: windows in which it is alike may be points of one line.
+    /// Hash over all of these settings. Windows with the same hash may be points of one line.
     pub alike: String,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub duration_s: f64,
-    /// Why it does not count, beside windows that were measured at other times.
+    /// Why the window can't be compared with windows measured at other times.
     pub left_out: Option<String>,
-    /// Each metric that the window can tell, in its own unit.
+    /// Each metric that the window provides, in its own unit.
     pub values: BTreeMap<Metric, f64>,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunState {
-    /// A process has it.
+    /// A process is running it.
     Running,
-    /// Its result is there.
+    /// Its result exists.
     Finished,
-    /// Neither: it was broken off, or nobody can see who has it.
+    /// The run has no result and no visible process: it was interrupted, or its process can't be seen.
     #[default]
     Unfinished,
 }
@@ -92,66 +91,66 @@ impl RunState {
 /// A run's folder.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShelfRun {
-    /// Names it in addresses.
+    /// Identifier in addresses.
     pub id: String,
-    /// Below the folder that is shown, which stands first.
+    /// Path below the folder that is served, which is its first part.
     pub path: String,
-    /// How far it is.
+    /// Progress of the run.
     pub state: RunState,
-    /// The process that has it.
+    /// Id of the process that runs it.
     pub pid: Option<u32>,
-    /// Kind of its result; empty where there is none.
+    /// Kind of its result; empty without a result.
     pub kind: String,
-    /// What it is of, in a few words.
+    /// Subject of the run, in a few words.
     pub title: String,
-    /// What was found.
+    /// The verdict.
     pub verdict: Option<Verdict>,
-    /// When the newest of its files was written, milliseconds since 1970.
+    /// Time of its newest file, milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// Record files in it that were read.
+    /// Number of readable record files in it.
     pub records: usize,
     /// The record of its result.
     pub result: Option<String>,
 }
 
-/// One part of a run, as far as it is.
+/// Progress of one part of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunStage {
     /// Its folder in the run, or its step; empty for the run itself.
     pub name: String,
-    /// What is counted: `pairs`, `rounds`, `windows`, `step`.
+    /// The unit of progress: `pairs`, `rounds`, `windows`, `step`.
     pub counted: String,
-    /// So many are there.
+    /// Number of finished units.
     pub done: u64,
-    /// Of so many; `None` where nobody knows before the end.
+    /// Total number of units; `None` if it is unknown until the end.
     pub of: Option<u64>,
-    /// What else its files say: which change is tried, what was decided.
+    /// Further progress from its files: the change in trial, the decisions.
     pub note: String,
 }
 
-/// A run with what is in it.
+/// A run with its contents.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunProgress {
     /// The run.
     pub run: ShelfRun,
     /// Its parts, in their order.
     pub stages: Vec<RunStage>,
-    /// Its variants with the windows that each has.
+    /// Its variants with their number of windows.
     pub variants: BTreeMap<String, usize>,
-    /// The windows that were written last, the newest first.
+    /// Its latest windows, the newest first.
     pub last_windows: Vec<ShelfRecord>,
     /// Its other records.
     pub records: Vec<ShelfRecord>,
 }
 
-/// What the points of a history stand for.
+/// The unit of the points of a history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HistoryOver {
-    /// Commits of the target, named in windows.
+    /// Commits of the target, as windows name them.
     #[default]
     Commits,
-    /// Builds, named by the beginning of the program's SHA-256.
+    /// Builds, named by a prefix of the program's SHA-256.
     Builds,
     /// Entries of a ledger on one question.
     Entries,
@@ -163,23 +162,23 @@ impl HistoryOver {
         match self {
             Self::Commits => "commits",
             Self::Builds => "builds",
-            Self::Entries => "entries of the ledger",
+            Self::Entries => "ledger entries",
         }
     }
 }
 
-/// A line that can be followed.
+/// A line of a history.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HistoryLine {
-    /// Names it in addresses.
+    /// Identifier in addresses.
     pub id: String,
-    /// What its points stand for.
+    /// The unit of its points.
     pub over: HistoryOver,
-    /// Which variant, or which change.
+    /// The variant or the change.
     pub name: String,
-    /// What is alike in all of its points.
+    /// The settings that all its points share.
     pub circumstances: String,
-    /// What it can be followed by, and how many points each has.
+    /// The metrics of the line, with their number of points.
     pub metrics: BTreeMap<Metric, usize>,
 }
 
@@ -188,80 +187,80 @@ pub struct HistoryLine {
 pub struct HistoryPoint {
     /// The commit, the build, or the time of an entry.
     pub label: String,
-    /// When its first window began, or its entry was written, milliseconds since 1970.
+    /// Start of its first window, or time of its entry, milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// Geometric mean over the windows; of entries, the ratio of after to before.
+    /// Geometric mean over the windows; for entries, the ratio of after to before.
     pub value: f64,
-    /// Windows that it rests on; of an entry, its pairs.
+    /// Number of its windows; for an entry, the number of its pairs.
     pub windows: usize,
-    /// Where it comes from, in words.
+    /// Its source, in words.
     pub source: String,
-    /// A record of it.
+    /// One of its records.
     pub record: Option<String>,
-    /// The run that it is of.
+    /// The run that it belongs to.
     pub run: Option<String>,
 }
 
-/// Where a line of values changes its level.
+/// A change point: a line of values changes its level here.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChangePoint {
-    /// The first value behind it, counted from 0.
+    /// Index of the first value after the change, counted from 0.
     pub first: usize,
-    /// Geometric mean from the change point before, or the beginning, up to here.
+    /// Geometric mean from the previous change point, or the beginning, to this one.
     pub before: f64,
-    /// Geometric mean from here to the next one, or the end.
+    /// Geometric mean from this change point to the next one, or the end.
     pub after: f64,
-    /// `after` to `before`.
+    /// Ratio of `after` to `before`.
     pub ratio: f64,
-    /// Share of permutations that show as much, 0 to 1.
+    /// p-value: share of permutations with at least this difference, 0 to 1.
     pub p_value: f64,
 }
 
-/// A metric followed over commits, builds or entries.
+/// The history of one metric over commits, builds or entries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
     /// The line.
     pub line: HistoryLine,
-    /// The metric; `None` for a line without any.
+    /// The metric; `None` for a line without metrics.
     pub metric: Option<Metric>,
-    /// Oldest first.
+    /// Points, oldest first.
     pub points: Vec<HistoryPoint>,
-    /// Older points that are not looked at.
+    /// Number of older points that are left out.
     pub left_out: usize,
-    /// Where the level changes.
+    /// The change points.
     pub change_points: Vec<ChangePoint>,
-    /// The rule by which these are found, in words.
+    /// The rule that finds them, in words.
     pub rule: String,
 }
 
 /// A field in which two records differ.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldDifference {
-    /// Where it stands: `workload.acks`.
+    /// Path of the field: `workload.acks`.
     pub field: String,
-    /// What A has; `None` where there is none.
+    /// Value in A; `None` if A has none.
     pub a: Option<String>,
-    /// What B has.
+    /// Value in B; `None` if B has none.
     pub b: Option<String>,
 }
 
-/// Two records beside each other, of which no ratio can be computed.
+/// Two records side by side, if no ratio of them can be computed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideBySide {
     /// The first.
     pub a: ShelfRecord,
     /// The second.
     pub b: ShelfRecord,
-    /// Fields that differ, in the order of the first.
+    /// Differing fields, in the order of the first record.
     pub differences: Vec<FieldDifference>,
-    /// Further ones that are not listed.
+    /// Number of further differing fields.
     pub not_listed: usize,
 }
 
-/// What of a list is asked for; nothing asked for is all.
+/// Filter of a list; an empty filter matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShelfFilter {
-    /// Words that all have to stand in path, kind, title or outcome.
+    /// Words that must all occur in path, kind, title or outcome.
     pub text: String,
     /// A kind of record, or of a run's result.
     pub kind: Option<String>,
@@ -269,35 +268,35 @@ pub struct ShelfFilter {
     pub verdict: Option<Verdict>,
     /// A state of runs.
     pub state: Option<RunState>,
-    /// What was chosen as the first side of a comparison, and is kept in all links until the second one is.
+    /// The record chosen as the first side of a comparison. All links keep it until the second side is chosen.
     pub a: Option<String>,
 }
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ShelfPage<T> {
-    /// What was asked for.
+    /// The filter.
     pub filter: ShelfFilter,
-    /// What of it is on this page.
+    /// The rows of this page.
     pub items: Vec<T>,
-    /// So many are as asked for.
+    /// Number of rows that match the filter.
     pub matching: usize,
-    /// So many there are.
+    /// Number of rows in total.
     pub in_all: usize,
     /// The number of this page, from 1.
     pub page: usize,
-    /// Pages there are, at least one.
+    /// Number of pages, at least one.
     pub pages: usize,
-    /// Kinds that there are, with how many of each.
+    /// All kinds, with the number of rows of each.
     pub kinds: BTreeMap<String, usize>,
 }
 
-/// A ledger in short.
+/// Summary of a ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShelfLedger {
-    /// Names it in addresses.
+    /// Identifier in addresses.
     pub id: String,
-    /// Below the folder that is shown, which stands first.
+    /// Path below the folder that is served, which is its first part.
     pub path: String,
     /// Size of the file.
     pub bytes: u64,

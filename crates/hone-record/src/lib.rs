@@ -1,9 +1,8 @@
 //! The nouns of Hone and their versioned files.
 //!
-//! Everything that crosses the wall between two rooms, or that reaches the disk, is a type of this crate: a
-//! [`Machine`], an [`Artifact`] with the receipts of the tools that made it, a measured [`Window`], a
-//! [`Comparison`] with its [`Judgement`]s, an [`Optimization`]. The types are plain data: no process, no file,
-//! no clock. [`Envelope`] is the file format: one JSON object with a version and a kind.
+//! All data that passes between two rooms or reaches the disk is a type of this crate: a [`Machine`], an [`Artifact`] with the receipts of
+//! the tools that made it, a measured [`Window`], a [`Comparison`] with its [`Judgement`]s, an [`Optimization`]. The types are plain data:
+//! they use no process, no file and no clock. [`Envelope`] is the file format: one JSON object with a version and a kind.
 //!
 //! Units stand last in a name (`duration_s`, `text_bytes`, `latency_us_p99`); a ratio has none.
 

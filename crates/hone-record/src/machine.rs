@@ -1,23 +1,23 @@
-//! The machine a number was measured on.
+//! The machine of a measurement.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether hardware counters can be opened, found by opening them and not by asking a tool.
+/// Access to hardware counters, found by opening them and not by asking a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PmuState {
-    /// Instructions and branch records both open.
+    /// Instructions and branch records can both be opened.
     CountersAndBranches,
-    /// Instructions open, branch records do not.
+    /// Instructions can be opened, branch records can't.
     Counters,
-    /// The kernel refuses for lack of rights (`perf_event_paranoid`).
+    /// The kernel denies access for lack of rights (`perf_event_paranoid`).
     Forbidden,
-    /// There is no PMU to open.
+    /// The machine has no PMU.
     #[default]
     None,
 }
 
-/// The machine a number was measured on. An empty text or a zero means that it could not be found out.
+/// The machine of a measurement. An empty text or a zero means that the value is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// CPU model name as the kernel prints it.
@@ -34,9 +34,9 @@ pub struct Machine {
     pub os: String,
     /// `kvm`, `vmware`, `xen` ...; `None` on bare metal.
     pub virtualization: Option<String>,
-    /// `docker`, `podman`, `kubernetes` ...; `None` outside of a container.
+    /// `docker`, `podman`, `kubernetes` ...; `None` outside a container.
     pub container: Option<String>,
-    /// CPU frequency governor of core 0; `None` where the kernel shows none (most VMs).
+    /// CPU frequency governor of core 0; `None` if the kernel reports none (most VMs).
     pub governor: Option<String>,
     /// `/proc/sys/kernel/perf_event_paranoid`.
     pub perf_event_paranoid: Option<i32>,

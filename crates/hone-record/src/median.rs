@@ -1,4 +1,4 @@
-/// The middle one of some values; of an even number of them, the mean of the two in the middle. `None` of none.
+/// The median of some values; the mean of the two middle ones for an even number. `None` without values.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

@@ -1,5 +1,6 @@
-//! The shards of one load, made one window again. Exact where the record is exact: counts and histograms add up. How each
-//! field merges is told in docs/shards.md; every structure is built field by field here, so that a new one is decided on.
+//! The shards of one load, merged into one window. The merge is exact where the record is exact: counts and histograms add up.
+//! docs/shards.md describes how each field merges. This file builds every structure field by field, so that each new field needs a
+//! decision.
 
 use std::collections::BTreeMap;
 
@@ -10,71 +11,71 @@ use crate::window::{
 };
 use crate::workload::Workload;
 
-/// So many generators may share a load.
+/// Largest number of generators that may share a load.
 pub const MOST_SHARDS: u32 = 10_000;
-/// So many names are told; the rest is counted.
+/// Largest number of listed names; further ones are counted.
 const MOST_TOLD: usize = 10;
 
-/// Why windows are not the shards of one load.
+/// Reasons why windows are not the shards of one load.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// Nothing to merge.
+    /// The list of records is empty.
     #[error("there is no record to merge")]
     Nothing,
-    /// A record of a whole load.
-    #[error("record {number} is no shard: it holds a whole load of `{variant}`")]
+    /// The record is of a whole load.
+    #[error("record {number} is not a shard: it holds a whole load of `{variant}`")]
     NotAShard {
-        /// Its place among the records given, from 1.
+        /// Position among the given records, from 1.
         number: usize,
         /// Its variant.
         variant: String,
     },
-    /// A shard that no load can have.
+    /// The shard numbers are impossible.
     #[error(
-        "record {number} says that it is shard {index} of {of}: shards count from 0, and a load has at most {MOST_SHARDS}; \
-         the record is damaged, or not Hone's"
+        "record {number} states that it is shard {index} of {of}: shards count from 0, and a load has at \
+         most {MOST_SHARDS}; the record is damaged or not from Hone"
     )]
     OutOfBounds {
-        /// Its place among the records given, from 1.
+        /// Position among the given records, from 1.
         number: usize,
-        /// The index that it tells.
+        /// The stated index.
         index: u32,
-        /// The number of shards that it tells.
+        /// The stated number of shards.
         of: u32,
     },
-    /// Another load than the first record's.
+    /// The shard is part of another load than the first record.
     #[error("shard {index} is part of another load: its {what} differs from shard {first}'s")]
     OtherLoad {
         /// The shard.
         index: u32,
         /// The first record's shard.
         first: u32,
-        /// What differs.
+        /// The differing field.
         what: &'static str,
     },
-    /// One shard twice.
-    #[error("shard {index} is there twice")]
+    /// A shard occurs twice.
+    #[error("shard {index} occurs twice")]
     Twice {
         /// The shard.
         index: u32,
     },
-    /// Not all shards.
-    #[error("of {of} shards these are missing: {missing}; a part of a load is no load")]
+    /// Some shards are missing.
+    #[error("the load has {of} shards, and these are missing: {missing}; a part of a load can't be merged")]
     Missing {
         /// Generators.
         of: u32,
         /// Their indices.
         missing: String,
     },
-    /// A second's histogram can't be read.
+    /// The histogram of a second can't be read.
     #[error("shard {index}, second {at_s}: {source}")]
     Histogram {
         /// The shard.
         index: u32,
         /// The second.
         at_s: f64,
-        /// What is wrong with it.
+        /// The error.
         source: HdrError,
     },
 }
@@ -82,7 +83,7 @@ pub enum MergeError {
 /// Merges all shards of a load into the window that one generator would have recorded.
 ///
 /// # Errors
-/// When the records are not all shards of one load, each once.
+/// Returns an error when the records are not all shards of one load, each once.
 pub fn merge(shards: &[Window]) -> Result<Window, MergeError> {
     let shards = in_order(shards)?;
     let first = shards[0];
@@ -101,7 +102,7 @@ pub fn merge(shards: &[Window]) -> Result<Window, MergeError> {
         series: series(&shards)?,
         end_to_end: end_to_end(&shards),
         batches,
-        // Its percentiles can't be added.
+        // The percentiles of shards can't be added.
         split: first.split.clone().filter(|_| shards.len() == 1),
         events: events(&shards),
         environment: environment(&shards),
@@ -111,7 +112,7 @@ pub fn merge(shards: &[Window]) -> Result<Window, MergeError> {
     })
 }
 
-/// The shards by index, after proof that they are all of them and of one load.
+/// The shards by index, after a check that they are complete and of one load.
 fn in_order(shards: &[Window]) -> Result<Vec<&Window>, MergeError> {
     let mut by_index = BTreeMap::new();
     let mut head = None;
@@ -156,7 +157,7 @@ fn is_same_cluster(one: &Window, other: &Window) -> bool {
     id(one).zip(id(other)).is_none_or(|(one, other)| one == other)
 }
 
-/// The first of them, and how many there are more.
+/// The first names, and the number of the remaining ones.
 fn first_names(names: &[String], between: &str) -> String {
     let shown = names[..names.len().min(MOST_TOLD)].join(between);
     match names.len().saturating_sub(MOST_TOLD) {
@@ -169,7 +170,7 @@ fn largest(shards: &[&Window], value: impl Fn(&Window) -> f64) -> f64 {
     shards.iter().map(|shard| value(shard)).fold(0.0, f64::max)
 }
 
-/// Records come from files: numbers that no load has must not stop the merge of others.
+/// Records come from files. Impossible numbers must not stop the merge of others.
 fn sum<'a>(shards: &[&'a Window], value: impl Fn(&'a Window) -> u64) -> u64 {
     shards.iter().fold(0, |sum: u64, shard| sum.saturating_add(value(shard)))
 }
@@ -178,7 +179,7 @@ fn index_of(window: &Window) -> u32 {
     window.shard.map_or(0, |shard| shard.index)
 }
 
-/// The load of all generators: the schedule is one already, the rest is each one's own.
+/// The load of all generators. The schedule is already the common one; the other numbers are each generator's own.
 fn workload(shards: &[&Window]) -> Workload {
     let all = |of: fn(&Workload) -> u32| {
         shards.iter().fold(0, |sum: u32, shard| sum.saturating_add(of(&shard.workload)))
@@ -192,7 +193,7 @@ fn workload(shards: &[&Window]) -> Workload {
     }
 }
 
-/// The worst: a load of which one part failed did not run. A saturated part says how far all of them are behind.
+/// The worst outcome: a load did not run if one part failed. For a saturated part the text states the backlog of all parts.
 fn outcome(shards: &[&Window]) -> Outcome {
     let failed: Vec<String> = shards
         .iter()
@@ -231,7 +232,7 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
         }
         all
     };
-    // A rate is a count over a shard's own length; of counts the sum is over the length of all.
+    // A rate is a count divided by the shard's own length. The merged rate is the sum of counts divided by the common length.
     let rate = |value: fn(&WindowFacts) -> f64| {
         let count: f64 = shards.iter().map(|shard| value(&shard.facts) * shard.duration_s).sum();
         count / duration_s.max(f64::MIN_POSITIVE)
@@ -273,7 +274,7 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
             .map(|shard| shard.facts.stalls.clone())
             .reduce(|all, stalls| Some(all?.and(&stalls?)))
             .flatten(),
-        // A load that climbs is never shared, and shards do not look at an idle target: one of them would do so under another's warm-up.
+        // A ramp search is never shared. Shards do not observe an idle target, since one of them would do so during another's warm-up.
         steps: Vec::new(),
         idle_cores: None,
         target_memory: shards
@@ -293,7 +294,7 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
     }
 }
 
-/// What the records of a client have in batches: only the topic knows, and one shard read it for all.
+/// The batches of a client's records are known from the topic only, and one shard read it for all.
 fn read_back_bytes(batches: &[TopicBatches], records: u64) -> Option<u64> {
     let fetched = batches.iter().find(|batches| batches.source == BatchSource::Fetched)?;
     let bytes = u128::from(fetched.bytes) * u128::from(records);
@@ -377,7 +378,7 @@ fn end_to_end(shards: &[&Window]) -> Option<EndToEnd> {
     }))
 }
 
-/// What each made adds up; what was read back was there for all of them, and counts once.
+/// The sums of the shards' own batches. Batches read from the topic include all shards' batches and count once.
 fn batches(shards: &[&Window]) -> Vec<TopicBatches> {
     let mut merged: Vec<TopicBatches> = Vec::new();
     for part in shards.iter().flat_map(|shard| &shard.batches) {
@@ -414,7 +415,7 @@ fn events(shards: &[&Window]) -> Vec<Event> {
     all
 }
 
-/// The first shard's, with the pressure of the machine that was pressed most.
+/// The first shard's environment, with the pressure of the most loaded machine.
 fn environment(shards: &[&Window]) -> Option<Environment> {
     let mut known = shards.iter().filter_map(|shard| Some((index_of(shard), shard.environment.as_ref()?)));
     let (first, environment) = known.next()?;
@@ -437,9 +438,9 @@ fn environment(shards: &[&Window]) -> Option<Environment> {
     let others: Vec<String> = others.collect();
     if !others.is_empty() {
         let others = first_names(&others, ", ");
-        merged
-            .unknown
-            .push(format!("the client is shard 0's; another one, or other settings, had shard {others}"));
+        merged.unknown.push(format!(
+            "the client is shard 0's; these shards had another client or other settings: {others}"
+        ));
     }
     Some(merged)
 }
@@ -595,10 +596,10 @@ pub(crate) mod tests {
         let refused = |shards: &[Window]| merge(shards).unwrap_err().to_string();
         assert!(refused(&[]).contains("no record"));
         assert!(refused(&[shard(0, 3), shard(2, 3)]).contains("missing: 1;"));
-        assert!(refused(&[shard(0, 2), shard(0, 2)]).contains("shard 0 is there twice"));
+        assert!(refused(&[shard(0, 2), shard(0, 2)]).contains("shard 0 occurs twice"));
         assert!(refused(&[shard(0, 2), shard(1, 3)]).contains("number of shards differs"));
         let whole = Window { shard: None, ..shard(0, 1) };
-        assert!(refused(&[whole]).contains("record 1 is no shard"));
+        assert!(refused(&[whole]).contains("record 1 is not a shard"));
         let mut other = shard(1, 2);
         other.workload.seed = 2;
         assert!(refused(&[shard(0, 2), other]).contains("its workload differs from shard 0's"));

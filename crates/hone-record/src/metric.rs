@@ -1,8 +1,8 @@
-//! What can be compared.
+//! The metrics that can be compared.
 
 use serde::{Deserialize, Serialize};
 
-/// A figure of a window that two variants can be compared by.
+/// A figure of a window by which two variants can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -26,16 +26,16 @@ pub enum Metric {
     LatencyMax,
     /// Requests acknowledged per second.
     Throughput,
-    /// Highest requests per second at which a promise about latency holds, of a load that climbs ([`crate::Climb`]).
+    /// Highest requests per second at which the SLO is met, from a ramp search ([`crate::Climb`]).
     Capacity,
-    /// The most memory that the target's process trees held at a time ([`crate::TargetMemory`]).
+    /// Peak memory of the target's process trees ([`crate::TargetMemory`]).
     MemoryPeak,
-    /// Memory that they held on average.
+    /// Mean memory of the target's process trees.
     MemoryMean,
 }
 
 impl Metric {
-    /// Every metric, in the order that tables show them.
+    /// Every metric, in the order of the tables.
     pub const ALL: [Self; 13] = [
         Self::CpuPerRecord,
         Self::CpuPerRequest,
@@ -90,7 +90,7 @@ impl Metric {
         }
     }
 
-    /// The name for people where a load is counted in operations, each of which is record and request at once.
+    /// The name for people if a load is counted in operations. Each operation is both a record and a request.
     pub fn label_in_operations(self) -> &'static str {
         match self {
             Self::CpuPerRecord | Self::CpuPerRequest => "CPU per operation",
@@ -113,23 +113,23 @@ impl Metric {
         !matches!(self, Self::Throughput | Self::Capacity)
     }
 
-    /// By how much it is worse at `ratio` times what it was, as a share: what a cost has grown by, or what a rate has lost. Negative: better.
+    /// The loss at `ratio`, as a share: the growth of a cost, or the fall of a rate. A negative value is a gain.
     pub fn loss(self, ratio: f64) -> f64 {
         if self.lower_is_better() { ratio - 1.0 } else { 1.0 - ratio }
     }
 
-    /// Whether that is `share` or more.
+    /// Whether the loss is `share` or more.
     pub fn is_worse_by(self, share: f64, ratio: f64) -> bool {
         if self.lower_is_better() { ratio >= 1.0 + share } else { ratio <= 1.0 - share }
     }
 
-    /// Whether it is the time of requests.
+    /// Whether it is a latency of requests.
     pub fn is_latency(self) -> bool {
         use Metric::{LatencyMax, LatencyP50, LatencyP90, LatencyP99, LatencyP999};
         matches!(self, LatencyP50 | LatencyP90 | LatencyP99 | LatencyP999 | LatencyMax)
     }
 
-    /// Whether it is the target's CPU by the clocks of its processes, per whatever.
+    /// Whether it is the target's CPU by the clocks of its processes, per record or request.
     pub fn is_cpu(self) -> bool {
         matches!(self, Self::CpuPerRecord | Self::CpuPerRequest | Self::UserCpuPerRecord)
     }
@@ -139,7 +139,7 @@ impl Metric {
         matches!(self, Self::MemoryPeak | Self::MemoryMean)
     }
 
-    /// Requests that a window needs before it tells a percentile: ten beyond the quantile. `None` for what is no percentile.
+    /// Requests that a window needs for a percentile: ten beyond the quantile. `None` for other metrics.
     pub fn samples_needed(self) -> Option<u64> {
         match self {
             Self::LatencyP50 => Some(20),
@@ -150,9 +150,11 @@ impl Metric {
         }
     }
 
-    /// The metric of a name.
+    /// The metric of a name. A percentile is a latency, with or without its decimal point: `p99.9` is `latency-p999`.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|metric| metric.name() == name)
+        let plain = name.replace('.', "");
+        let latency = format!("latency-{plain}");
+        Self::ALL.into_iter().find(|metric| [plain.as_str(), latency.as_str()].contains(&metric.name()))
     }
 }
 

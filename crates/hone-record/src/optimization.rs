@@ -12,20 +12,20 @@ use crate::metric::Metric;
 use crate::window::Durability;
 use crate::workload::Workload;
 
-/// A saving of more than this is looked into before it is believed: public measurements of whole services have 5 to 30 % by PGO,
-/// 0 to 5 % more by BOLT, and 2 to 7 % of Go programs.
+/// A larger saving than this is checked before it is reported. Published measurements of whole services show 5 to 30 % by PGO, 0 to 5 %
+/// more by BOLT, and 2 to 7 % for Go programs.
 const LIKELY_MOST: f64 = 0.40;
 
-/// How much a build could bring at most: the share of the target's CPU that is user code, libraries with it.
+/// Upper bound of a build's gain: the share of the target's CPU that is user code, libraries included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
-    /// The workload it was probed with.
+    /// The workload of the probe.
     pub workload: String,
     /// CPU per record during the probe, in microseconds.
     pub cpu_us_per_record: f64,
     /// User share of the CPU, 0 to 1. The kernel's share can't be changed by a build of the target.
     pub user_share: f64,
-    /// What follows, in words.
+    /// The conclusion, in words.
     pub words: String,
 }
 
@@ -36,66 +36,66 @@ pub struct StepReceipt {
     pub step: String,
     /// Wall time.
     pub took_s: f64,
-    /// The command, when the step was one.
+    /// The command, if the step was one.
     pub command: Option<String>,
-    /// What came of it, in words.
+    /// The result, in words.
     pub note: String,
 }
 
-/// What became of a variant.
+/// Outcome of a variant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VariantState {
-    /// It was made, proven and checked.
+    /// The variant was built, verified and checked.
     Made,
-    /// It was not, and nothing of it was measured.
+    /// The variant failed, and no part of it was measured.
     LeftOut {
-        /// What was refused or failed.
+        /// The step that was refused or failed.
         why: String,
     },
 }
 
-/// What BOLT did for a variant.
+/// BOLT's work on a variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rewriting {
-    /// The profile that BOLT took, in words: `counts`, `branch records`, `samples of the clock`, what a file held. Empty in older
+    /// The profile that BOLT used, in words: `counts`, `branch records`, `samples of the clock`, or the contents of a file. Empty in older
     /// records.
     #[serde(default)]
     pub profile: String,
-    /// How much it was allowed: `full`, `without-split-eh`, `without-jump-tables` or `layout-only`.
+    /// The allowed changes: `full`, `without-split-eh`, `without-jump-tables` or `layout-only`.
     pub rung: String,
-    /// What was tried before and did not work, with the reason.
+    /// Earlier attempts that failed, with the reason.
     pub given_up: Vec<String>,
-    /// Functions that were left alone.
+    /// Functions that BOLT left unchanged.
     pub skipped: Vec<String>,
-    /// Those of them that were found by search: with any one of them the program breaks.
+    /// Unchanged functions found by search: with any one of them the program breaks.
     pub culprits: Vec<String>,
-    /// Programs that the search has built.
+    /// Number of programs that the search built.
     pub search_builds: u32,
     /// Functions with a profile, and all functions.
     pub profiled_functions: Option<[u64; 2]>,
-    /// Functions whose blocks were laid out anew.
+    /// Functions whose blocks have a new layout.
     pub layout_modified: Option<u64>,
-    /// Functions with a profile that could not be optimised: they run from their old place, however hot they are.
+    /// Functions with a profile that could not be optimized. They run from their old place, even if they are hot.
     #[serde(default)]
     pub not_optimized: u64,
-    /// How many times as many samples BOLT would like.
+    /// Factor on the number of samples that BOLT asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wants_more_samples: Option<f64>,
     /// Share of the profile's counts in functions whose code has changed, 0 to 1.
     pub stale_share: f64,
-    /// Folder with what a report about the breakage needs.
+    /// Folder with the files for a report about the breakage.
     pub bundle: Option<String>,
 }
 
 impl Rewriting {
-    /// What of the profile it could not turn into a layout, in words; none where all is well.
+    /// Parts of the profile that BOLT could not use for a layout, in words; empty if it used everything.
     pub fn shortfalls(&self) -> Vec<String> {
         let functions = if self.not_optimized == 1 { "function" } else { "functions" };
         let left = (self.not_optimized > 0).then(|| {
             format!(
-                "{} {functions} with a profile could not be optimised and run from their old place (hoisted switch tables do that: \
-                 try -fno-jump-tables)",
+                "{} {functions} with a profile could not be optimized and run from their old place (hoisted \
+                 switch tables cause that: try -fno-jump-tables)",
                 self.not_optimized
             )
         });
@@ -104,34 +104,34 @@ impl Rewriting {
     }
 }
 
-/// What a variant costs beside what it saves.
+/// The costs of a variant.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Harm {
     /// Size of the file.
     pub file_bytes: u64,
-    /// Bytes of the file in loaded segments; `None` in records of before they were counted.
+    /// Bytes of the file in loaded segments; `None` in records older than this field.
     #[serde(default)]
     pub loaded_bytes: Option<u64>,
     /// Size of all sections of code.
     pub text_bytes: u64,
-    /// What of it is the old code that BOLT keeps beside the new one.
+    /// The part of it that is old code, which BOLT keeps in addition to the new code.
     #[serde(default)]
     pub old_text_bytes: u64,
-    /// Most memory that was resident under the first judging workload, of all its processes together, in bytes.
+    /// Peak resident memory under the first judging workload, of all its processes together, in bytes.
     pub rss_bytes: Option<f64>,
-    /// Most memory that goroutine stacks took under the first judging workload, in bytes; of Go programs that tell it.
+    /// Peak memory of goroutine stacks under the first judging workload, in bytes; only for Go programs that report it.
     #[serde(default)]
     pub stack_bytes: Option<f64>,
-    /// From the start until it was ready, in seconds; median over the starts.
+    /// Start-up time until the program was ready, in seconds; median over the starts.
     pub start_up_s: Option<f64>,
-    /// Starts that the start-up is from.
+    /// Number of starts behind the start-up time.
     pub starts: u32,
-    /// Start-ups are known to so many seconds: the time between two looks.
+    /// Resolution of the start-up time: the time between two checks, in seconds.
     #[serde(default)]
     pub start_up_step_s: f64,
-    /// Guard rails that it broke, in words.
+    /// Guard metrics that got worse, in words.
     pub broken: Vec<String>,
-    /// Guard rails that nothing was measured for.
+    /// Guard metrics without a measurement.
     #[serde(default)]
     pub not_measured: Vec<String>,
 }
@@ -139,18 +139,18 @@ pub struct Harm {
 /// One of several builds of a variant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaidOut {
-    /// Its name, which the windows of its pairs bear; that of the first is the variant's.
+    /// Its name, which the windows of its pairs bear. The name of the first build is the variant's.
     pub name: String,
-    /// What placed its functions; `None` for the first, which is as its makers link it.
+    /// The method that placed its functions; `None` for the first build, which keeps its linker's order.
     pub link_seed: Option<u64>,
     /// SHA-256 of the program, hex.
     pub sha256: String,
 }
 
 impl LaidOut {
-    /// What placed its functions, in words.
+    /// The method that placed its functions, in words.
     pub fn places(&self) -> String {
-        self.link_seed.map_or_else(|| "as its makers link it".to_owned(), |seed| format!("by seed {seed}"))
+        self.link_seed.map_or_else(|| "as its build links it".to_owned(), |seed| format!("by seed {seed}"))
     }
 }
 
@@ -159,30 +159,30 @@ impl LaidOut {
 pub struct VariantFacts {
     /// Its name.
     pub name: String,
-    /// The one that it was held against; `None` for the baseline.
+    /// The variant that it was compared with; `None` for the baseline.
     pub parent: Option<String>,
-    /// Whether it was asked for; the others are only what somebody else builds on.
+    /// Whether the user requested it. The others exist only because a requested variant builds on them.
     pub judged: bool,
-    /// What became of it.
+    /// Its outcome.
     pub state: VariantState,
-    /// What BOLT did.
+    /// BOLT's work on it.
     pub rewriting: Option<Rewriting>,
-    /// What was said of its layout before anything of it was measured, where it is another layout of the same code.
+    /// The prediction about its layout before the measurement, if it is another layout of the same code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foretelling: Option<Foretelling>,
-    /// What it costs.
+    /// Its costs.
     pub harm: Option<Harm>,
-    /// `keep` or `drop`; empty for the baseline and what was not judged.
+    /// `keep` or `drop`; empty for the baseline and for variants without a verdict.
     pub decision: String,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// Its builds in the order in which [`crate::Design::blocks`] numbers them; empty where it is one.
+    /// Its builds in the order in which [`crate::Design::blocks`] numbers them; empty if there is only one.
     #[serde(default)]
     pub builds: Vec<LaidOut>,
 }
 
 impl VariantFacts {
-    /// One that was made and is judged, of which nothing else is known yet.
+    /// A variant that is built and judged, without further data.
     pub fn made(name: &str, parent: Option<&str>) -> Self {
         Self {
             name: name.to_owned(),
@@ -199,36 +199,36 @@ impl VariantFacts {
     }
 }
 
-/// A workload that trained beside the first one.
+/// An additional training workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WeightedTraining {
     /// The load.
     pub workload: Workload,
-    /// Its counts went into the profile times this.
+    /// Weight of its counts in the profile.
     pub weight: f64,
 }
 
-/// One training mix under one workload.
+/// The result of one training mix under one workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MatrixCell {
-    /// The workload that judged.
+    /// The judging workload.
     pub workload: String,
-    /// Ratio to the baseline with its interval; `None` when nothing could be estimated.
+    /// Ratio to the baseline with its confidence interval; `None` without an estimate.
     pub ratio: Option<[f64; 3]>,
-    /// What was found.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Whether this very load trained.
+    /// Whether this workload was part of the training.
     pub own: bool,
 }
 
-/// One training mix under all workloads.
+/// The results of one training mix under all workloads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MatrixRow {
     /// The variant.
     pub variant: String,
-    /// The workloads that trained it.
+    /// The training workloads.
     pub trained_with: Vec<String>,
-    /// One for each workload that judged.
+    /// One result for each judging workload.
     pub cells: Vec<MatrixCell>,
     /// Whether no other mix is at least as good under every workload and better under one.
     pub on_front: bool,
@@ -243,59 +243,60 @@ pub struct Optimization {
     pub experiment: String,
     /// Version of Hone.
     pub hone_version: String,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
     /// The load that trained the profile.
     pub training: Workload,
-    /// What an acknowledgement promised while judging.
+    /// The durability guarantee of the judging loads.
     pub durability: Durability,
-    /// Before anything was built with a profile.
+    /// The probe before any build with a profile.
     pub ceilings: Vec<Ceiling>,
-    /// Baseline first.
+    /// The variants, baseline first.
     pub artifacts: Vec<Artifact>,
-    /// One for each judging workload of each edge of the tree of variants: first all of the first edge, the primary workload first.
+    /// Comparisons, one for each judging workload of each edge of the variant tree. All comparisons of the first edge come first, and in it
+    /// the primary workload.
     pub comparisons: Vec<Comparison>,
-    /// Every step with its time.
+    /// Every step with its duration.
     pub steps: Vec<StepReceipt>,
     /// Wall-clock start, milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// The tree of variants, baseline first. Empty in records from before there was one.
+    /// The variant tree, baseline first. Empty in records older than this field.
     #[serde(default)]
     pub variants: Vec<VariantFacts>,
-    /// All that trained, with their weights, where it was more than one workload.
+    /// All training workloads with their weights, if there were several.
     #[serde(default)]
     pub training_mix: Vec<WeightedTraining>,
-    /// Training mixes held against each other; empty unless asked for.
+    /// Comparison of the training mixes; empty unless requested.
     #[serde(default)]
     pub matrix: Vec<MatrixRow>,
-    /// Variants that build on another one, held against the baseline itself in the same rounds; empty where pairs were measured.
+    /// Variants that build on another one, compared with the baseline itself in the same rounds; empty if the run measured pairs.
     #[serde(default)]
     pub on_baseline: Vec<Comparison>,
-    /// The variant that is best by measurement; `None` when none beats the baseline, and in older records.
+    /// The best variant by measurement; `None` if none beats the baseline, and in older records.
     #[serde(default)]
     pub best: Option<String>,
-    /// What is told of a Go program beside its variants; `None` of others.
+    /// Further results for a Go program; `None` for other programs.
     #[serde(default)]
     pub go: Option<GoAccount>,
-    /// Why the baseline's CPU stalls, where it was diagnosed before anything else.
+    /// Why the baseline's CPU stalls, if it was diagnosed first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Diagnosis>,
 }
 
-/// A metric of all variants beside the baseline, under one workload.
+/// One metric of all variants compared with the baseline, under one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BaselineRow<'a> {
     /// The workload.
     pub workload: &'a str,
-    /// The metric, in the words of its load.
+    /// Name of the metric, in the words of its load.
     pub label: &'static str,
-    /// For each variant of [`Optimization::beside_baseline`]; `None` where it was not estimated.
+    /// One estimate for each variant of [`Optimization::beside_baseline`]; `None` without an estimate.
     pub cells: Vec<Option<&'a Judgement>>,
 }
 
 impl Optimization {
-    /// The variants that were compared with the baseline itself, and a row for the primary metric, p50, p99 and p99.9 under each workload. Nothing
-    /// if every variant was compared only with the one that it builds on.
+    /// The variants that were compared with the baseline itself, and a row for the primary metric, p50, p99 and p99.9 under each workload.
+    /// Empty if every variant was compared only with the variant that it builds on.
     pub fn beside_baseline(&self) -> (Vec<&str>, Vec<BaselineRow<'_>>) {
         let Some(baseline) = self.on_baseline.first().map(|direct| direct.a.as_str()) else {
             return (Vec::new(), Vec::new());
@@ -329,7 +330,7 @@ impl Optimization {
         (names, rows)
     }
 
-    /// What profiles took beside the builds themselves, in words: people pay it with each new one.
+    /// The time that profiles took in addition to the builds, in words. A team pays it for each new profile.
     pub fn making_of_profiles(&self) -> Option<String> {
         const BUILDS: [&str; 3] = ["build-instrumented", "build-cs-instrumented", "build-traceable"];
         let is_of_a_profile = |step: &&StepReceipt| {
@@ -341,11 +342,11 @@ impl Optimization {
         let parts: Vec<String> =
             steps.iter().map(|step| format!("{} {:.1} s", step.step, step.took_s)).collect();
         (!parts.is_empty()).then(|| {
-            format!("Making the profiles took {all_s:.1} s beside these builds: {}", parts.join(", "))
+            format!("Making the profiles took {all_s:.1} s in addition to these builds: {}", parts.join(", "))
         })
     }
 
-    /// Savings that code alone can hardly explain, by the end of their interval that says least.
+    /// Savings that are too large for code alone, by the conservative end of their confidence interval.
     pub fn doubts(&self) -> Vec<String> {
         self.comparisons.iter().filter_map(|judged| self.doubt(judged)).collect()
     }
@@ -360,26 +361,28 @@ impl Optimization {
                 format!("all of its user code was {:.0} % of the CPU", 100.0 * share)
             }
             _ if saved > LIKELY_MOST => {
-                "by public measurements, PGO and BOLT bring up to about a third".to_owned()
+                "in published measurements, PGO and BOLT save up to about a third".to_owned()
             }
             _ => return None,
         };
         Some(format!(
-            "{} saves at least {:.0} % under {}, and {why}: look for what else differs (flags, libraries, what is served) before you \
-             believe it",
+            "{} saves at least {:.0} % under {}, and {why}: look for other differences (flags, libraries, \
+             the served data) before you trust it",
             judged.b,
             100.0 * saved,
             judged.workload.name
         ))
     }
 
-    /// How long what was found holds, in words: no compiler tells when it does no more. `None` where nothing with a profile is kept.
+    /// How long the result stays valid, in words, since no compiler reports when a profile is outdated. `None` if no variant with a profile
+    /// is kept.
     pub fn ageing(&self) -> Option<String> {
         let best = self.artifacts.iter().find(|artifact| Some(&artifact.variant) == self.best.as_ref())?;
         let profile = best.profile.as_ref()?;
         Some(format!(
-            "The profile ages with the sources: with each release `hone profile check {} BUILD` says how much of it the BUILD still takes \
-             (of clang and rustc an instrumented one). From 10 % lost on, make it anew.",
+            "The profile ages with the sources. With each release, `hone profile check {} BUILD` shows how \
+             much of it the BUILD still uses (for clang and rustc, an instrumented build). From 10 % lost \
+             on, record a new profile.",
             profile.path
         ))
     }

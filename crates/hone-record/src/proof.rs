@@ -1,4 +1,5 @@
-//! Changes of a load's batches, tried one after the other: what is accepted becomes the state that the next one is held against.
+//! Changes of a load's batches, tried one after the other. Each accepted change becomes part of the state that the next change is compared
+//! with.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +13,18 @@ use crate::whatif::{Foreseen, WhatIf};
 use crate::window::{CpuSeconds, Durability, SocketBytes, Window};
 use crate::workload::Workload;
 
-/// What became of a step.
+/// Outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
-    /// Measured and better, and no guard rail broke: the next step is held against it.
+    /// The change is better, and no guard metric got worse. The next step is compared with it.
     Accepted,
-    /// Put back.
+    /// The change was rolled back.
     Rejected,
 }
 
 impl Decision {
-    /// The word for the ledger; [`ProofStep::outcome`] is the one for people.
+    /// The word for the ledger; [`ProofStep::outcome`] has the word for people.
     pub fn label(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
@@ -33,8 +34,8 @@ impl Decision {
 }
 
 impl ProofStep {
-    /// How much a kept change harms the others; `None` if it does not. A change that cannot bear the load ranks highest, then one that breaks a
-    /// guard, then a regression. The cost ratio ranks equals.
+    /// How much a kept change harms the others; `None` if it does not. A change that can't bear the load ranks highest, then one that
+    /// breaks a guard metric, then a regression. The cost ratio orders changes of equal rank.
     pub fn harm(&self) -> Option<(u8, f64)> {
         let Some((comparison, cost)) = self.comparison.as_ref().zip(self.cost_ratio()) else {
             return (self.decision == Decision::Rejected).then_some((2, 1.0));
@@ -50,15 +51,15 @@ impl ProofStep {
         self.comparison.as_ref().map(of)
     }
 
-    /// The word for people: what is rejected since nothing was shown is told apart from what does harm.
+    /// The word for people. It separates inconclusive changes from harmful ones.
     pub fn outcome(&self) -> &'static str {
         match (self.decision, self.comparison.as_ref().map(Comparison::verdict)) {
-            (Decision::Rejected, Some(Verdict::NotShown)) => "not shown",
+            (Decision::Rejected, Some(Verdict::NotShown)) => "inconclusive",
             (decision, _) => decision.label(),
         }
     }
 
-    /// The ratio of the metric that decides, with its interval; `None` where nothing was estimated.
+    /// The ratio of the primary metric, with its confidence interval; `None` without an estimate.
     pub fn worth_in_words(&self) -> Option<String> {
         let estimate = &self.comparison.as_ref().and_then(Comparison::primary)?.estimate;
         Some(format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high))
@@ -66,7 +67,7 @@ impl ProofStep {
 }
 
 impl Proof {
-    /// The changes by what became of them, in a sentence for each; always with those that were accepted.
+    /// The changes by outcome, in a sentence for each outcome. Accepted changes always have a sentence.
     pub fn outcomes_in_words(&self) -> String {
         let sentence = |(name, outcome): (&str, &str)| {
             let of_it = self.steps.iter().filter(|step| step.outcome() == outcome);
@@ -78,16 +79,17 @@ impl Proof {
             }
         };
         let sentences =
-            [("Accepted", "accepted"), ("Not shown", "not shown"), ("Rejected", "rejected")].map(sentence);
+            [("Accepted", "accepted"), ("Inconclusive", "inconclusive"), ("Rejected", "rejected")]
+                .map(sentence);
         sentences.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// What was said of a step before it was measured.
+/// A prediction about a step before it was measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BatchForetold {
-    /// By what: a command and its record.
+    /// Source of the prediction: a command and its record.
     pub source: String,
     /// Mean bytes of a batch, headers included.
     #[serde(deserialize_with = "figure", skip_serializing_if = "Option::is_none")]
@@ -98,16 +100,16 @@ pub struct BatchForetold {
     /// Produce requests per second.
     #[serde(deserialize_with = "figure", skip_serializing_if = "Option::is_none")]
     pub requests_per_s: Option<Foreseen>,
-    /// What a record waits longer than before, on average; negative where it waits less.
+    /// Additional wait of a record compared with before, on average; negative for a shorter wait.
     #[serde(deserialize_with = "figure", skip_serializing_if = "Option::is_none")]
     pub added_wait_ms: Option<Foreseen>,
-    /// The same without the change, by the same source: what is foretold is held against it, as the measured figures are against the
+    /// The same figures without the change, from the same source. Predicted ratios refer to these figures, as measured ratios refer to the
     /// measured state before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<BatchesBefore>,
 }
 
-/// Batches without the change, by whoever foretold the change.
+/// Predicted batches without the change, from the source of the prediction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BatchesBefore {
@@ -119,7 +121,7 @@ pub struct BatchesBefore {
     pub requests_per_s: Option<f64>,
 }
 
-/// A figure is a number, or one with its range.
+/// A figure is a number, with or without a range.
 fn figure<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Foreseen>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -133,39 +135,42 @@ fn figure<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Foreseen>, D::Err
     }))
 }
 
-/// A foretold figure beside the measured one.
+/// A predicted figure with the measured one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FigureOutcome {
-    /// For people, with its unit.
+    /// The name for people, with its unit.
     pub what: &'static str,
-    /// What was said, with its range.
+    /// The predicted figure, with its range.
     pub said: Foreseen,
-    /// What was measured; `None` where it was not.
+    /// The measured figure; `None` without a measurement.
     pub found: Option<f64>,
-    /// Whether at least half of what was foretold came; `None` where it can't be told, or is not judged.
+    /// Whether the measured change is at least half of the predicted one; `None` if it can't be computed, or is not judged.
     pub came_true: Option<bool>,
 }
 
-/// A foretold change of less is none, and half of it would be noise.
+/// Smallest predicted change that counts as one. Half of a smaller one would be noise.
 const FORETOLD_LEAST: f64 = 0.02;
-/// Where none was foretold, so much may come.
+/// Largest measured change that still confirms a prediction of no change.
 const STAYED_MOST: f64 = 0.05;
-/// Of a foretold change at least this much must come.
+/// Share of a predicted change that the measurement must reach.
 const CAME_LEAST: f64 = 0.5;
 
 impl BatchForetold {
-    /// What a replay of a topic foresees of a change.
+    /// The prediction of a topic's replay about a change.
     ///
     /// # Errors
-    /// With the reason, where it foresees nothing.
+    /// Returns the reason when the replay has no prediction.
     pub fn of_whatif(whatif: &WhatIf) -> Result<Self, String> {
         if let Some(refused) = &whatif.refused {
-            return Err(format!("nothing was foreseen: {refused}"));
+            return Err(format!("the replay predicts nothing: {refused}"));
         }
         let Some(predicted) = &whatif.predicted else {
-            return Err("it tells of today alone: ask for a change, as with --linger 20ms".to_owned());
+            return Err(
+                "the replay covers the current settings only: ask for a change, for example --linger 20ms"
+                    .to_owned(),
+            );
         };
-        // Today by the same rules: what was written has no waits, and no requests.
+        // Today by the same rules, since the written batches have neither waits nor requests.
         let today = whatif.replayed.as_ref().unwrap_or(&whatif.today);
         let longer = |wait_ms: Foreseen| {
             let now_ms = today.wait_ms_mean?;
@@ -186,9 +191,9 @@ impl BatchForetold {
         })
     }
 
-    /// Each figure beside what was measured. Batches, requests and bytes a batch come true where at least half of the foretold change came.
-    /// What is measured of a wait is the whole latency, in which the broker's part changes, too: it comes true within half and twice of its
-    /// range, or within a millisecond of it.
+    /// Each predicted figure with the measured one. Batches, requests and bytes per batch are confirmed if at least half of the predicted
+    /// change was measured. For the wait, the measurement is the whole latency, which includes changes of the broker's part. It is
+    /// confirmed within half and twice of the predicted range, or within a millisecond of it.
     pub fn outcomes(&self, before: &BatchState, after: &BatchState) -> Vec<FigureOutcome> {
         let mean_ms = |state: &BatchState| state.latency.mean_us().map(|us| us / 1e3);
         let waited = mean_ms(before).zip(mean_ms(after)).map(|(before, after)| after - before);
@@ -198,7 +203,7 @@ impl BatchForetold {
             let came_true = came_true(said.value, own.or(was), was, found);
             Some(FigureOutcome { what, said, found, came_true })
         };
-        let bytes = judged("bytes a batch", self.batch_bytes, own.batch_bytes, BatchState::bytes_per_batch);
+        let bytes = judged("bytes per batch", self.batch_bytes, own.batch_bytes, BatchState::bytes_per_batch);
         let batches = judged(BATCHES, self.batches_per_s, own.batches_per_s, BatchState::batches_per_s);
         let requests =
             judged("requests/s", self.requests_per_s, own.requests_per_s, BatchState::requests_per_s);
@@ -212,14 +217,14 @@ impl BatchForetold {
         [bytes, batches, requests, wait].into_iter().flatten().collect()
     }
 
-    /// Whether all figures that can be judged came true; `None` where there is none.
+    /// Whether all judged figures are confirmed; `None` if none can be judged.
     pub fn came_true(&self, before: &BatchState, after: &BatchState) -> Option<bool> {
         let judged: Vec<bool> =
             self.outcomes(before, after).iter().filter_map(|outcome| outcome.came_true).collect();
         (!judged.is_empty()).then(|| judged.iter().all(|came| *came))
     }
 
-    /// The rail that a foretold fall of the batches puts up: at least half of it must come. `None` where no fall was foretold.
+    /// The guard that a predicted decrease of the batches adds: at least half of it must be measured. `None` if no decrease is predicted.
     pub fn guard(&self, before: &BatchState, after: &BatchState) -> Option<Guard> {
         let said = self.batches_per_s?;
         let own = self.before.and_then(|own| own.batches_per_s).or_else(|| before.batches_per_s())?;
@@ -228,9 +233,9 @@ impl BatchForetold {
         let percent = |share: f64| format!("{:+.0} %", share * 100.0);
         let found = before.batches_per_s().zip(outcome.found).filter(|(was, _)| *was > 0.0);
         falls.then(|| Guard {
-            rule: "half of the foretold fall of batches/s".to_owned(),
+            rule: "half of the predicted decrease of batches/s".to_owned(),
             seen: format!(
-                "{} foretold, {}",
+                "{} predicted, {}",
                 percent(said.value / own - 1.0),
                 found.map_or("not measured".to_owned(), |(was, now)| format!(
                     "{} measured",
@@ -244,15 +249,15 @@ impl BatchForetold {
 
 const BATCHES: &str = "batches/s";
 
-/// Changes are held against each other as ratios, since a prediction and a measurement may be of different rates. Half of the way is half of
-/// the relative change.
+/// Compares predicted and measured changes as ratios, since they may refer to different rates. Half of the way is half of the relative
+/// change.
 fn came_true(said: f64, own: Option<f64>, was: Option<f64>, found: Option<f64>) -> Option<bool> {
     let ratio = |now: f64, then: f64| (then > 0.0 && now.is_finite()).then(|| now / then - 1.0);
     let (said, found) = (ratio(said, own?)?, ratio(found?, was?)?);
     Some(if said.abs() < FORETOLD_LEAST { found.abs() < STAYED_MOST } else { found / said >= CAME_LEAST })
 }
 
-/// Whether a wait in milliseconds is about what was foretold.
+/// Whether a wait in milliseconds is close to the prediction.
 fn is_near(said: Foreseen, found_ms: f64) -> bool {
     const APART_MS: f64 = 1.0;
     let (low, high) = (said.low.min(said.high), said.low.max(said.high));
@@ -261,59 +266,59 @@ fn is_near(said: Foreseen, found_ms: f64) -> bool {
         || within((low / 2.0).min(low * 2.0), (high / 2.0).max(high * 2.0))
 }
 
-/// A guard rail beside those of the comparator, and what it said.
+/// A guard in addition to the comparator's guard metrics, and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Guard {
     /// The rule, for people.
     pub rule: String,
-    /// What it saw in the state before and in the candidate, for people.
+    /// Its values in the state before and in the candidate, for people.
     pub seen: String,
     /// Whether it held.
     pub held: bool,
 }
 
-/// The load's effect in one state of its settings, over all windows of that state in one comparison.
+/// Effect of the load in one state of its settings, over all windows of that state in one comparison.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BatchState {
-    /// Windows that count.
+    /// Number of valid windows.
     pub windows: u32,
-    /// Their length together.
+    /// Total length of the windows.
     pub seconds: f64,
-    /// Intended to ack, all windows together.
+    /// Latency from intended time to acknowledgement, over all windows.
     pub latency: Hdr,
     /// Records acknowledged.
     pub acked_records: u64,
-    /// Requests (records of a client) that came to nothing.
+    /// Failed requests (or failed records of a client).
     pub failed_requests: u64,
-    /// CPU of the target; `None` where it is not known.
+    /// CPU of the target; `None` if unknown.
     pub target_cpu: Option<CpuSeconds>,
-    /// Through the producers' sockets; `None` where the engine does not tell.
+    /// Bytes through the producers' sockets; `None` if the engine does not report them.
     pub socket_bytes: Option<SocketBytes>,
-    /// Produce requests; `None` where the engine does not tell.
+    /// Produce requests; `None` if the engine does not report them.
     pub produce_requests: Option<u64>,
-    /// Batches that were looked at.
+    /// Batches that were read.
     pub batches: u64,
-    /// Records in them.
+    /// Records in these batches.
     pub batch_records: u64,
-    /// Their bytes, headers included, as written.
+    /// Bytes of these batches, headers included, as written.
     pub batch_bytes: u64,
-    /// Share of the batches that was looked at, 0 to 1.
+    /// Share of the batches that was read, 0 to 1.
     pub batches_seen_share: f64,
-    /// Records due and not acknowledged at the end of each second: the median of all seconds.
+    /// Records due but not acknowledged at the end of each second: the median of all seconds.
     pub backlog_p50: Option<u64>,
-    /// The most.
+    /// The maximum of the same.
     pub backlog_max: Option<u64>,
     /// The largest consumer lag of each window in records: the median of the windows; `None` without consumers.
     pub lag_records: Option<u64>,
-    /// Acknowledged records that never came to a consumer.
+    /// Acknowledged records that never reached a consumer.
     pub missing_records: u64,
-    /// Whether its load counts operations, of which a record and a request are one: it says nothing of single latencies.
+    /// Whether its load counts operations, each of which is both a record and a request. It has no single latencies.
     pub counts_operations: bool,
 }
 
 impl BatchState {
-    /// Adds up windows of one state.
+    /// Sums windows of one state.
     pub fn from_windows(windows: &[Window]) -> Self {
         let mut state = Self { windows: windows.len() as u32, ..Self::default() };
         let counts_operations = |window: &Window| window.workload.engine.operations().is_some();
@@ -378,12 +383,12 @@ impl BatchState {
         (self.batches > 0).then(|| self.batch_records as f64 / self.batches as f64)
     }
 
-    /// Batches written per second: those that were looked at, and as many more as were not.
+    /// Batches written per second, extrapolated from the share that was read.
     pub fn batches_per_s(&self) -> Option<f64> {
         self.per_second(self.acked_records as f64 / self.records_per_batch()?)
     }
 
-    /// Share of the requests that came to nothing, 0 to 1.
+    /// Share of failed requests, 0 to 1.
     pub fn failed_share(&self) -> f64 {
         let all = self.acked_records.saturating_add(self.failed_requests);
         self.failed_requests as f64 / all.max(1) as f64
@@ -414,56 +419,56 @@ fn middle(mut values: Vec<u64>) -> Option<u64> {
     values.get(values.len() / 2).copied()
 }
 
-/// One change, held against the state that was kept until then.
+/// One change, compared with the state of the changes kept so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProofStep {
-    /// As it was asked for, for example `linger=20ms`.
+    /// The change as requested, for example `linger=20ms`.
     pub change: String,
-    /// What it means for the load, setting by setting: `client.linger.ms: as it is -> 20`.
+    /// Its effect on the load, setting by setting: `client.linger.ms: existing value -> 20`.
     pub words: Vec<String>,
     /// Accepted or rejected.
     pub decision: Decision,
     /// Why, in words.
     pub why: String,
-    /// What is promised otherwise than before, where the durability class changes.
+    /// The difference in durability guarantees, if the durability class changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<String>,
-    /// Guard rails beside those of the comparator.
+    /// Guards in addition to the comparator's guard metrics.
     pub guards: Vec<Guard>,
-    /// The comparison; `None` where the candidate failed too often for one.
+    /// The comparison; `None` if the candidate failed too often.
     pub comparison: Option<Comparison>,
     /// The state before, in this comparison's windows.
     pub before: BatchState,
     /// The candidate, in this comparison's windows.
     pub after: BatchState,
-    /// What was said of it before; `None` when nobody did.
+    /// The prediction before the measurement; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foretold: Option<BatchForetold>,
 }
 
-/// All steps, and what they are steps of.
+/// All steps, with their common data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
-    /// Where the load went, as it was asked for.
+    /// Address of the load's target.
     pub target: String,
-    /// Where arrivals and shape come from, in words.
+    /// Source of arrivals and shape, in words.
     pub load: String,
     /// The load before the first step.
     pub workload: Workload,
-    /// The load with all that was accepted.
+    /// The load with all accepted changes.
     pub kept: Workload,
-    /// The topic that the load was taken from, beside what the load made of a test topic before the first step. `None` without a topic.
+    /// The topic that the load imitates, and the test topic as the load wrote it before the first step. `None` without a topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica: Option<Replica>,
-    /// What an acknowledgement promised before the first step.
+    /// The durability guarantee before the first step.
     pub durability: Durability,
-    /// The rule by which a step is accepted, in words; on the disk before the first window.
+    /// The rule of acceptance, in words; written to disk before the first window.
     pub rule: String,
-    /// In the order in which they were tried.
+    /// The steps in the order of their trials.
     pub steps: Vec<ProofStep>,
-    /// What this proof can't say, in words.
+    /// Limits of this proof, in words.
     pub limits: Vec<String>,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
     /// Client and version of each arm's first window.
     pub software: BTreeMap<String, String>,
@@ -541,12 +546,12 @@ mod tests {
             let guard = told.guard(&batches(1_000), &batches(after)).unwrap();
             assert_eq!(guard.held, expected, "{guard:?}");
         }
-        // Foretold of another rate: 50 in place of 250 is the same share.
+        // A prediction at another rate: 50 instead of 250 is the same share.
         let other = said(50.0, Some(250.0));
         assert_eq!(other.came_true(&batches(1_000), &batches(600)), Some(true));
         assert_eq!(other.came_true(&batches(1_000), &batches(610)), Some(false));
-        assert!(other.guard(&batches(1_000), &batches(610)).unwrap().seen.contains("-80 % foretold, -39 %"));
-        // More batches were foretold: no fall is asked for, and the figure is judged all the same.
+        assert!(other.guard(&batches(1_000), &batches(610)).unwrap().seen.contains("-80 % predicted, -39 %"));
+        // The prediction is more batches: no decrease is required, but the figure is still judged.
         let more = said(2_000.0, None);
         assert_eq!(more.guard(&batches(1_000), &batches(1_900)), None);
         assert_eq!(more.came_true(&batches(1_000), &batches(1_900)), Some(true));

@@ -1,20 +1,20 @@
-//! The highest rate at which a promise about latency holds, as one window measures it.
+//! The highest rate at which an SLO is met, measured in one window.
 
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::{percentile, samples_for};
 
-/// A promise: this quantile of the latency, intended to ack, is at most so long.
+/// An SLO: this quantile of the latency, from intended time to acknowledgement, is at most this long.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Slo {
-    /// 0 to 1, as 0.99.
+    /// The quantile, 0 to 1, for example 0.99.
     pub quantile: f64,
-    /// In microseconds.
+    /// The limit in microseconds.
     pub latency_us: f64,
 }
 
 impl Slo {
-    /// The promise for people: `p99 <= 10 ms`.
+    /// The SLO for people: `p99 <= 10 ms`.
     pub fn label(self) -> String {
         let (value, unit) = match self.latency_us {
             us if us >= 1e6 => (us / 1e6, "s"),
@@ -24,84 +24,85 @@ impl Slo {
         format!("{} <= {} {unit}", percentile(self.quantile), (value * 1e3).round() / 1e3)
     }
 
-    /// Requests of which enough lie beyond the quantile.
+    /// Number of requests that leaves enough of them beyond the quantile.
     pub fn samples_needed(self) -> f64 {
         samples_for(self.quantile) as f64
     }
 }
 
-/// A load that climbs by steps until a promise breaks. The workload's own rate is the first step.
+/// A load whose rate rises in steps until the SLO is missed. The workload's own rate is the first step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Climb {
-    /// What has to hold.
+    /// The SLO.
     pub slo: Slo,
-    /// No step is higher.
+    /// Highest rate of a step.
     pub to_requests_per_s: f64,
-    /// Each step is so many times as high as the one before.
+    /// Ratio of each step's rate to the previous one.
     pub growth: f64,
-    /// How long each step is held, in seconds.
+    /// Length of each step, in seconds.
     pub step_s: f64,
-    /// How long nothing is due behind each step, in seconds, so that what one leaves behind does not spoil the next.
+    /// Pause after each step, in seconds, so that the backlog of one step does not spoil the next.
     pub rest_s: f64,
 }
 
-/// One step as it was measured. A request belongs to the step in which it was due, whenever it ended.
+/// One measured step. A request belongs to the step in which it was due, even if it ended later.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClimbStep {
-    /// Its rate.
+    /// Rate of the step.
     pub requests_per_s: f64,
-    /// Requests due in it.
+    /// Requests that were due.
     pub requests: u64,
-    /// Those that ended with an error.
+    /// Requests that failed.
     pub failed_requests: u64,
-    /// The promise's quantile of their latency, intended to ack, in microseconds.
+    /// The SLO's quantile of their latency, from intended time to acknowledgement, in microseconds.
     pub latency_us: f64,
-    /// The same quantile of how late the generator was by its own fault.
+    /// The same quantile of the generator's own delay, in microseconds.
     pub generator_lag_us: f64,
 }
 
-/// What a climb has found.
+/// Result of a ramp search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reading {
     /// The capacity, in requests per second.
     Found(f64),
-    /// The promise broke at the first step: the capacity lies below.
+    /// The first step missed the SLO: the capacity is lower.
     NothingHeld,
-    /// It held at every step: the capacity lies above.
+    /// Every step met the SLO: the capacity is higher.
     NeverBroke,
-    /// From this step on the generator itself was later than the promise.
+    /// From this step on, the generator's own delay exceeded the SLO.
     GeneratorLate(ClimbStep),
 }
 
-/// How a step counts.
+/// The verdict about a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     Held,
     Broke,
-    /// Broken, but by the generator as well, so it says nothing of the target.
+    /// The SLO was missed, but the generator's delay exceeded it as well. The step shows nothing about the target.
     Late,
 }
 
-/// A step in which more requests than this share came to nothing has broken the promise, whatever its latency.
+/// A step with a larger share of failed requests misses the SLO, whatever its latency.
 const FAILED_SHARE_LIMIT: f64 = 0.01;
-/// So many steps running that did not hold end a climb: one may be a neighbour's.
+/// Number of consecutive missed steps that end a ramp search. A single miss may come from another process.
 pub const STEPS_BEYOND: usize = 3;
 
 impl Climb {
-    /// The rates of its steps, from the workload's own on.
+    /// The rates of the steps, beginning with the workload's own.
     pub fn rates(&self, from_requests_per_s: f64) -> Vec<f64> {
         let steps = (self.to_requests_per_s / from_requests_per_s).ln() / self.growth.ln();
-        // The last rate is the one that was asked for, whatever the logarithms have lost.
+        // The last rate is exactly the requested one, whatever rounding the logarithms cause.
         let last = if steps.is_finite() { (steps + 1e-9).floor().max(0.0) as i32 } else { 0 };
         (0..=last).map(|step| from_requests_per_s * self.growth.powi(step)).collect()
     }
 
-    /// A step and the rest behind it, in seconds.
+    /// Length of a step with its pause, in seconds.
     pub fn stride_s(&self) -> f64 {
         self.step_s + self.rest_s
     }
 
-    /// The shortest that a climb from this rate can be which tells a capacity: one step that holds, and as many behind it as end it.
+    /// Shortest duration of a ramp search from this rate that gives a capacity: one step that meets the SLO, and the steps after it that
+    /// end the search.
     pub fn least_s(&self, from_requests_per_s: f64) -> f64 {
         let steps = self.rates(from_requests_per_s).len().min(STEPS_BEYOND + 1);
         steps as f64 * self.stride_s()
@@ -116,15 +117,15 @@ impl Climb {
         }
     }
 
-    /// Whether the steps so far are enough: the promise is broken for good.
+    /// Whether the steps so far are enough, since the SLO stays missed.
     pub fn is_over(&self, steps: &[ClimbStep]) -> bool {
         let last = steps.iter().rev().take(STEPS_BEYOND);
         steps.len() >= STEPS_BEYOND && last.into_iter().all(|step| self.said(step) != Said::Held)
     }
 
-    /// The capacity: where fewest steps contradict, which are those that broke below it and those that held above. Where several
-    /// places are as good, the highest: neighbours break steps, and nobody makes one hold. Between the step that held last and the
-    /// one that broke first it lies where the logarithm of the latency, drawn straight over the logarithm of the rate, meets the promise.
+    /// The capacity. It lies where the fewest steps contradict it: missed steps below it and met steps above it. If several places are
+    /// equally good, the highest wins, because other processes can spoil a step but never improve it. Between the last met step and the
+    /// first missed one, it lies where the latency meets the SLO, interpolated on logarithmic scales.
     pub fn read(&self, steps: &[ClimbStep]) -> Reading {
         let counted: Vec<(&ClimbStep, bool)> = steps
             .iter()
@@ -146,7 +147,7 @@ impl Climb {
         }
     }
 
-    /// The same for those who need no reason why there is none.
+    /// The capacity without the reason for its absence.
     pub fn capacity(&self, steps: &[ClimbStep]) -> Option<f64> {
         match self.read(steps) {
             Reading::Found(capacity) => Some(capacity),
@@ -154,7 +155,7 @@ impl Climb {
         }
     }
 
-    /// The highest rate that was tried, where the promise held at every rate: the capacity is at least that.
+    /// The highest rate of the search, if every rate met the SLO. The capacity is at least this rate.
     pub fn held_throughout(&self, steps: &[ClimbStep]) -> Option<f64> {
         let rates = steps.iter().filter(|step| step.requests > 0).map(|step| step.requests_per_s);
         rates.reduce(f64::max).filter(|_| self.read(steps) == Reading::NeverBroke)
@@ -163,7 +164,7 @@ impl Climb {
     fn between(&self, held: &ClimbStep, broke: &ClimbStep) -> f64 {
         let log = |latency_us: f64| latency_us.max(1.0).ln();
         let (low, high) = (log(held.latency_us), log(broke.latency_us));
-        // A step that broke by its failures alone may have been quick.
+        // A step that missed the SLO only by its failures may have had a short latency.
         let share = if high > low { (log(self.slo.latency_us) - low) / (high - low) } else { 0.5 };
         held.requests_per_s * (broke.requests_per_s / held.requests_per_s).powf(share.clamp(0.0, 1.0))
     }
@@ -195,7 +196,7 @@ mod tests {
         (((z ^ (z >> 31)) >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
-    /// One server that takes so long for each request, random arrivals, and a queue that one step may leave to the next.
+    /// One server that takes this long for each request, random arrivals, and a queue that one step may leave to the next.
     fn queue(climb: &Climb, from: f64, service_s: f64, seed: u64) -> Vec<ClimbStep> {
         let (mut random, mut free_s, mut steps) = (seed, 0.0_f64, Vec::new());
         for (index, rate) in climb.rates(from).into_iter().enumerate() {
@@ -230,7 +231,7 @@ mod tests {
         let (whole, half) = (mean_log(0.001).exp(), mean_log(0.002).exp());
         assert!((930.0..1_030.0).contains(&whole), "{whole}");
         let ratio = half / whole;
-        // A little less than half: the same promise is half as many services long.
+        // A little less than half: the same SLO is half as many services long.
         assert!((0.46..0.50).contains(&ratio), "{ratio}");
     }
 
@@ -244,15 +245,11 @@ mod tests {
             "the last one, too"
         );
         let found = |steps: &[ClimbStep]| climb.capacity(steps).map(f64::round);
-        // From 5 to 500 ms, the promise of 50 ms is half of the way.
+        // From 5 to 500 ms, the SLO of 50 ms is half of the way.
         assert_eq!(found(&[step(1_000.0, 5.0), step(2_000.0, 500.0)]), Some(1_414.0));
         assert_eq!(found(&[step(1_000.0, 50.0), step(2_000.0, 500.0)]), Some(1_000.0));
         let failing = ClimbStep { failed_requests: 11, ..step(2_000.0, 1.0) };
-        assert_eq!(
-            found(&[step(1_000.0, 2.0), failing]),
-            Some(1_414.0),
-            "what is quick and fails is no gain"
-        );
+        assert_eq!(found(&[step(1_000.0, 2.0), failing]), Some(1_414.0), "a quick failure is not a gain");
         let few = ClimbStep { failed_requests: 10, ..failing };
         assert_eq!(climb.read(&[step(1_000.0, 2.0), few]), Reading::NeverBroke);
     }
@@ -263,7 +260,7 @@ mod tests {
         assert!((climb.least_s(100.0) - 4.0 * 2.1).abs() < 1e-9, "three more steps end it");
         let steps = [step(100.0, 1.0), step(200.0, 90.0), step(400.0, 90.0), step(800.0, 90.0)];
         assert!(climb.is_over(&steps) && climb.capacity(&steps).is_some());
-        assert_eq!(climb.read(&steps[1..]), Reading::NothingHeld, "one step less tells nothing");
+        assert_eq!(climb.read(&steps[1..]), Reading::NothingHeld, "one step less is not enough");
         assert!((climb.least_s(6_000.0) - 2.1).abs() < 1e-9, "there are no more");
     }
 
@@ -290,7 +287,7 @@ mod tests {
         let steps = [step(1_000.0, 1.0), late(2_000.0), late(4_000.0), late(8_000.0)];
         assert_eq!(climb.read(&steps), Reading::GeneratorLate(steps[1]));
         assert!(climb.is_over(&steps), "it gets no further");
-        // A generator that was late once, below the edge, has said nothing.
+        // A generator that fell behind once, below the edge, changes nothing.
         let steps = [step(1_000.0, 1.0), late(2_000.0), step(4_000.0, 1.0), step(8_000.0, 900.0)];
         assert!(matches!(climb.read(&steps), Reading::Found(capacity) if capacity > 4_000.0));
         assert!(!climb.is_over(&steps) && !climb.is_over(&[]));

@@ -1,72 +1,72 @@
-//! A topic as its own producers write it, beside what a load that stands in for them writes.
+//! A topic as its own producers write it, compared with the load that imitates them.
 
 use serde::{Deserialize, Serialize};
 
-/// A topic's batches over a stretch of time.
+/// A topic's batches over a period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopicFigures {
-    /// Records a second.
+    /// Records per second.
     pub records_per_s: f64,
-    /// Bytes of batches a second, headers included.
+    /// Bytes of batches per second, headers included.
     pub bytes_per_s: f64,
-    /// Batches a second.
+    /// Batches per second.
     pub batches_per_s: f64,
-    /// Producers.
+    /// Number of producers.
     pub producers: u64,
-    /// Whether there may have been more producers: those without an id are seen only where their batches overlap.
+    /// Whether there may be more producers. Producers without an id are visible only if their batches overlap.
     #[serde(default)]
     pub may_be_more: bool,
 }
 
 impl TopicFigures {
-    /// Bytes of a batch in the mean.
+    /// Mean bytes per batch.
     pub fn bytes_per_batch(&self) -> f64 {
         self.bytes_per_s / self.batches_per_s
     }
 
-    /// Records of a batch in the mean.
+    /// Mean number of records per batch.
     pub fn records_per_batch(&self) -> f64 {
         self.records_per_s / self.batches_per_s
     }
 }
 
-/// A topic and the load that replicates it.
+/// A topic and the load that imitates it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Replica {
     /// The topic.
     pub topic: String,
-    /// The topic, over the stretch that was recorded.
+    /// The topic over the recorded period.
     pub today: TopicFigures,
-    /// The test topic that the load wrote.
+    /// The test topic as the load wrote it.
     pub here: TopicFigures,
-    /// What probably makes the two differ, in words; empty where they are alike.
+    /// Probable reasons for their differences, in words; empty if they are alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
 }
 
-/// A figure by which a replica is not like its topic.
+/// A figure in which the replica differs from its topic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReplicaDifference {
-    /// The figure, with its unit.
+    /// Name of the figure, with its unit.
     pub what: &'static str,
-    /// In the topic.
+    /// Value in the topic.
     pub today: f64,
-    /// In the test topic.
+    /// Value in the test topic.
     pub here: f64,
 }
 
 impl ReplicaDifference {
-    /// The replica's over the topic's, less 1.
+    /// The replica's value divided by the topic's, minus 1.
     pub fn change(&self) -> f64 {
         self.here / self.today - 1.0
     }
 }
 
 impl Replica {
-    /// A replica is like its topic where records, bytes and batches a second differ by no more than this share.
+    /// A replica is like its topic if records, bytes and batches per second differ by at most this share.
     pub const LIKE: f64 = 0.10;
 
-    /// The figures that decide, with the topic's and the replica's.
+    /// The deciding figures, of the topic and of the replica.
     pub fn figures(&self) -> [ReplicaDifference; 3] {
         let of = |what, figure: fn(&TopicFigures) -> f64| ReplicaDifference {
             what,
@@ -80,14 +80,14 @@ impl Replica {
         ]
     }
 
-    /// Those of them that differ too much.
+    /// The figures that differ too much.
     pub fn differences(&self) -> Vec<ReplicaDifference> {
-        // A figure that is no number is not alike.
+        // A figure that is not a number is not alike.
         let is_like = |figure: &ReplicaDifference| figure.change().abs() <= Self::LIKE;
         self.figures().into_iter().filter(|figure| !is_like(figure)).collect()
     }
 
-    /// Whether none differs too much.
+    /// Whether no figure differs too much.
     pub fn is_like(&self) -> bool {
         self.differences().is_empty()
     }
@@ -111,7 +111,7 @@ mod tests {
         assert!((unlike[0].change() + 0.12).abs() < 1e-9);
         assert_eq!(of(figures(0.0, 0.0, 0.0)).differences().len(), 3);
         let nothing = Replica { today: figures(0.0, 0.0, 0.0), ..of(figures(1.0, 1.0, 1.0)) };
-        assert_eq!(nothing.differences().len(), 3, "nothing can be like a topic without a rate");
+        assert_eq!(nothing.differences().len(), 3, "no replica is like a topic without a rate");
         assert!((today.bytes_per_batch() - 2_000.0).abs() < 1e-9);
     }
 }

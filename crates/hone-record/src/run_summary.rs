@@ -1,4 +1,4 @@
-//! What was tried on something, at all altitudes, one thing after the other, and what came of it.
+//! The trials on one subject at all layers, in the order of time, with their outcomes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,42 +8,42 @@ use crate::capacity::{Capacity, Curve};
 use crate::comparison::Verdict;
 use crate::diagnosis::Diagnosis;
 use crate::heatmap::Heatmap;
-use crate::ledger::{LedgerEntry, RecordRole};
+use crate::ledger::{LedgerEntry, NOT_SHOWN_AGAIN, RecordRole};
 use crate::machine::Machine;
 use crate::optimization::Ceiling;
 use crate::proof::BatchState;
 use crate::tuned::Tuned;
 use crate::window::Window;
 
-/// What was tried, in the order of time.
+/// The trials in the order of time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Story {
-    /// What it is of: an experiment, a target, a ledger.
+    /// The subject: an experiment, a target, a ledger.
     pub title: String,
-    /// The file or folder that it is told from.
+    /// The file or folder with the data.
     pub source: String,
-    /// Why the CPU stalled, before anything was tried.
+    /// Why the CPU stalled before the first trial.
     pub diagnoses: Vec<Diagnosis>,
-    /// How much a build could bring at most.
+    /// Upper bound of a build's gain.
     pub ceilings: Vec<Ceiling>,
     /// Each change with its figures.
     pub chapters: Vec<Chapter>,
-    /// Where it ran, each machine once.
+    /// All machines of the measurements, each once.
     pub machines: Vec<Machine>,
-    /// The ledger's lines that no line follows, by their hashes: whoever keeps them knows later that nothing was cut off.
+    /// Hashes of the ledger lines that no line follows. With them, a reader can later verify that no line was cut off.
     pub heads: Vec<String>,
-    /// What it can't tell, in words.
+    /// Limits of the data, in words.
     pub limits: Vec<String>,
-    /// What it comes to, in the words of who concluded that: of a gate, whether it passed.
+    /// The conclusion in the words of its author, for example whether a gate passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headline: Option<String>,
-    /// Of a run of `hone tune`, what it came to.
+    /// The conclusion of a `hone tune` run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuned: Option<Tuned>,
-    /// Where the code lies that runs; of two sides, before and after.
+    /// Maps of the code that runs; two sides are before and after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heatmaps: Vec<Heatmap>,
-    /// Searches for the rate up to which a promise holds.
+    /// Searches for the highest rate that meets the SLO.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capacities: Vec<Capacity>,
     /// Sweeps over rates or batch sizes.
@@ -54,11 +54,11 @@ pub struct Story {
 /// One change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Chapter {
-    /// Its line in the ledger; `None` where it is told from a record alone.
+    /// Its line in the ledger; `None` if the data comes from a record alone.
     pub line: Option<usize>,
-    /// What the ledger says.
+    /// The ledger entry.
     pub entry: LedgerEntry,
-    /// The state before, over all windows of it that count; without a window where they are not there any more.
+    /// The state before, over all its valid windows. It has no windows if their files are gone.
     pub before: BatchState,
     /// The state with the change.
     pub after: BatchState,
@@ -69,9 +69,9 @@ pub struct Chapter {
 /// The figures of a window, for tables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WindowRow {
-    /// Its file, in the run's folder.
+    /// Its file in the run's folder.
     pub path: String,
-    /// Of which state.
+    /// The state that it measured.
     pub role: RecordRole,
     /// Wall-clock start, milliseconds since 1970.
     pub started_unix_ms: u64,
@@ -83,15 +83,15 @@ pub struct WindowRow {
     pub acked_requests: u64,
     /// Records acknowledged.
     pub acked_records: u64,
-    /// CPU of the target; `None` where it is not known.
+    /// CPU of the target; `None` if unknown.
     pub cpu_s: Option<f64>,
-    /// Bytes that the producers sent; `None` where it is not known.
+    /// Bytes that the producers sent; `None` if unknown.
     pub sent_bytes: Option<u64>,
     /// Latency from the intended time at each of [`STORY_QUANTILES`]; `None` with fewer than ten samples beyond it.
     pub latency_us: [Option<f64>; 6],
 }
 
-/// The quantiles that a story's tables have, with their names.
+/// The quantiles in the tables of a run summary, with their names.
 pub const STORY_QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p85", 0.85), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("p99.999", 0.999_99)];
 
@@ -114,20 +114,20 @@ impl WindowRow {
     }
 }
 
-/// What became of a change, for a reader.
+/// Outcome of a change, for the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// It stays.
+    /// The change stays.
     Kept,
-    /// It was tried and put back.
+    /// The change was tried and rolled back.
     Rejected,
-    /// It was measured, and nothing was shown.
+    /// The change was measured, and the result is inconclusive.
     NotShown,
-    /// It was said what it would do, or it was compared, and nobody decided.
+    /// The change was predicted or compared, without a decision.
     Undecided,
-    /// It was there and was taken back.
+    /// The change was in force and was rolled back.
     TakenBack,
-    /// It was asked once more what it is worth beside the others, which decides nothing by itself.
+    /// The change was re-tested together with the others, which decides nothing by itself.
     Among,
 }
 
@@ -137,16 +137,16 @@ impl Fate {
         match self {
             Self::Kept => "kept",
             Self::Rejected => "rejected",
-            Self::NotShown => "not shown",
+            Self::NotShown => "inconclusive",
             Self::Undecided => "undecided",
-            Self::TakenBack => "taken back",
-            Self::Among => "beside the others",
+            Self::TakenBack => "rolled back",
+            Self::Among => "re-tested",
         }
     }
 }
 
 impl LedgerEntry {
-    /// What became of it, by its decision and verdict.
+    /// The outcome, by decision and verdict.
     pub fn fate(&self) -> Fate {
         match (self.decision.as_str(), self.verdict) {
             ("keep" | "accepted" | "applied" | "confirmed" | "passed", _) => Fate::Kept,
@@ -160,48 +160,49 @@ impl LedgerEntry {
         }
     }
 
-    /// The same for people: of what is asked once more, the answer.
+    /// The outcome for people; for a re-test its result.
     pub fn outcome(&self) -> &str {
         match self.fate() {
+            Fate::Among if self.decision == NOT_SHOWN_AGAIN => "not reconfirmed",
             Fate::Among => &self.decision,
-            // A gate keeps nothing and puts nothing back.
+            // A gate neither keeps nor rolls back a change.
             _ if self.verb == "gate" && !self.decision.is_empty() => &self.decision,
             fate => fate.label(),
         }
     }
 }
 
-/// A change in an experiment on a host: what one host puts back, another one may well keep.
+/// A change in an experiment on a host. One host may keep a change that another host rolls back.
 type Tried<'a> = (&'a str, &'a str, &'a str);
 
 fn tried(entry: &LedgerEntry) -> Tried<'_> {
     (entry.host(), &entry.experiment, &entry.change)
 }
 
-/// What became of each change of a story in the end: what was decided last of it. All of them together are no change of their own, and what
-/// is asked once more beside the others leaves it as it is.
+/// The final outcome of each change: its last decision. Entries about all changes together are not changes of their own. Re-tests leave the
+/// outcome unchanged.
 #[derive(Debug)]
 pub struct Fates<'a> {
     places: BTreeMap<Tried<'a>, usize>,
-    /// Of each change the entry that decided last, in the order in which they were tried.
+    /// For each change the entry that decided last, in the order of the trials.
     last: Vec<&'a LedgerEntry>,
 }
 
 impl<'a> Fates<'a> {
-    /// The changes with a fate, each name once, in the order in which they were tried.
+    /// The changes with this outcome, each name once, in the order of the trials.
     pub fn changes_of(&self, fate: Fate) -> Vec<&'a str> {
         let of_fate = self.last.iter().filter(|entry| entry.fate() == fate);
         let mut named = BTreeSet::new();
         of_fate.map(|entry| entry.change_alone()).filter(|change| named.insert(*change)).collect()
     }
 
-    /// Whether an entry's change is kept in the end, or it is of all that is kept.
+    /// Whether an entry's change is kept in the end, or the entry is about all kept changes.
     pub fn stays(&self, entry: &LedgerEntry) -> bool {
         let last = || self.last.get(*self.places.get(&tried(entry))?);
         entry.is_of_all() || last().is_some_and(|last| last.fate() == Fate::Kept)
     }
 
-    /// What became of an entry's change, in a word for people: what was kept and is not any more is told as such.
+    /// Outcome of an entry's change, in a word for people. A change that was kept but is not any more has its own word.
     pub fn outcome_of<'e>(&self, entry: &'e LedgerEntry) -> &'e str {
         match entry.fate() {
             Fate::Kept if !self.stays(entry) => "kept at first",
@@ -211,7 +212,7 @@ impl<'a> Fates<'a> {
 }
 
 impl Story {
-    /// What became of each change in the end. To be asked for once, and then of every entry.
+    /// Final outcome of each change. Callers compute it once and then query it for every entry.
     pub fn fates(&self) -> Fates<'_> {
         let mut places: BTreeMap<Tried<'_>, usize> = BTreeMap::new();
         let mut last: Vec<&LedgerEntry> = Vec::new();
@@ -226,13 +227,13 @@ impl Story {
         Fates { places, last }
     }
 
-    /// The changes with a fate; see [`Fates::changes_of`].
+    /// The changes with this outcome; see [`Fates::changes_of`].
     pub fn changes_of(&self, fate: Fate) -> Vec<&str> {
         self.fates().changes_of(fate)
     }
 
-    /// Chapters that were measured, in groups that have one host, target and load in common: only within these are figures of one kind. Without those
-    /// that held all against all but one: their states are no step of the way.
+    /// Measured chapters, in groups with one host, target and load. Figures are comparable only within a group. Re-tests are left out,
+    /// since their states are not steps of the run.
     pub fn groups(&self) -> Vec<Vec<&Chapter>> {
         let mut places: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
         let mut groups: Vec<Vec<&Chapter>> = Vec::new();
@@ -249,20 +250,20 @@ impl Story {
         groups
     }
 
-    /// Whether what it tells was measured on more than one host.
+    /// Whether the measurements come from more than one host.
     pub fn is_of_several_hosts(&self) -> bool {
         let hosts = self.chapters.iter().map(|chapter| chapter.entry.host()).filter(|host| !host.is_empty());
         hosts.collect::<BTreeSet<_>>().len() > 1
     }
 
-    /// Predictions that were decided, and those of them that came true.
+    /// Number of decided predictions, and number of correct ones.
     pub fn predictions(&self) -> [usize; 2] {
         let decided = self.chapters.iter().filter_map(|chapter| chapter.entry.foretold.as_ref()?.came_true);
         let decided: Vec<bool> = decided.collect();
         [decided.len(), decided.iter().filter(|came| **came).count()]
     }
 
-    /// The whole in a sentence.
+    /// The summary in a sentence.
     pub fn sentence(&self) -> String {
         if let Some(headline) = &self.headline {
             return headline.clone();
@@ -314,8 +315,9 @@ mod tests {
         let sentence = story.sentence();
         assert_eq!(
             sentence,
-            "Kept: pgo; profile latency. Rejected: linger=5ms. Not shown: bolt. Taken back: profile kafka.",
-            "each change once, without its altitude"
+            "Kept: pgo; profile latency. Rejected: linger=5ms. Inconclusive: bolt. Rolled back: profile \
+             kafka.",
+            "each change once, without its layer"
         );
         assert_eq!(story.groups().iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 3]);
         assert_eq!(Story::default().sentence(), "Nothing was tried yet.");
@@ -336,14 +338,14 @@ mod tests {
             ],
             ..Story::default()
         };
-        assert_eq!(story.changes_of(Fate::Kept), ["linger=20ms"], "not shown again, and kept all the same");
+        assert_eq!(story.changes_of(Fate::Kept), ["linger=20ms"], "not reconfirmed, but still kept");
         assert_eq!(story.changes_of(Fate::TakenBack), ["linger=5ms", "codec=lz4"]);
         assert_eq!(story.changes_of(Fate::Among), [""; 0]);
         let fates = story.fates();
-        assert_eq!(fates.outcome_of(&story.chapters[5].entry), "not shown again");
+        assert_eq!(fates.outcome_of(&story.chapters[5].entry), "not reconfirmed");
         let outcomes = [0, 1, 6].map(|place: usize| fates.outcome_of(&story.chapters[place].entry));
         assert_eq!(outcomes, ["kept at first", "kept", "kept"]);
-        assert_eq!(story.groups()[0].len(), story.chapters.len() - 1, "no step of the way");
+        assert_eq!(story.groups()[0].len(), story.chapters.len() - 1, "not a step of the run");
     }
 
     /// Ledgers of several hosts become one, and a host has several experiments.
@@ -366,7 +368,7 @@ mod tests {
         };
         let fates = story.fates();
         let outcomes = [0, 1, 2, 3, 4].map(|place: usize| fates.outcome_of(&story.chapters[place].entry));
-        assert_eq!(outcomes, ["kept", "kept at first", "kept at first", "taken back", "taken back"]);
+        assert_eq!(outcomes, ["kept", "kept at first", "kept at first", "rolled back", "rolled back"]);
         let stays = [0, 1, 2].map(|place: usize| fates.stays(&story.chapters[place].entry));
         assert_eq!(stays, [true, false, false]);
         assert_eq!(fates.changes_of(Fate::Kept), ["linger=5ms"], "on one host, in one experiment");

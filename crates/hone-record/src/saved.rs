@@ -1,43 +1,43 @@
-//! Windows that were measured at other times, held against each other.
+//! Comparison of windows that were measured at other times.
 
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Metric;
 
-/// What saved windows of two sides say, and what they can't.
+/// Result of a comparison of saved windows, with its limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedComparison {
     /// The first side.
     pub a: SavedSide,
     /// The second side.
     pub b: SavedSide,
-    /// In what the two sides differ beside their target: load, durability, machine, configuration.
+    /// Differences between the two sides besides their target: load, durability, machine, configuration.
     pub differences: Vec<String>,
-    /// Why nothing is said of the ratios; `None` when something may be said.
+    /// Why the ratios support no statement; `None` if they do.
     pub no_finding: Option<String>,
     /// One for each metric that both sides have, the primary first.
     pub estimates: Vec<SavedEstimate>,
-    /// What windows measured at other times can't show.
+    /// Effects that windows measured at other times can't show.
     pub cannot_show: Vec<String>,
 }
 
 impl SavedComparison {
-    /// What is said of the primary metric.
+    /// The finding about the primary metric.
     pub fn finding(&self) -> Option<SavedFinding> {
         self.estimates.first()?.finding
     }
 }
 
-/// What may be said of windows that were measured at other times. Not *better* or *worse*: windows of one sitting share its
-/// luck, so the interval over them does not know what two sittings differ by on their own.
+/// Findings that saved windows support. They are not *better* or *worse*: windows of one session share its conditions, so their confidence
+/// interval excludes the difference between two sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SavedFinding {
-    /// The interval excludes 1.
+    /// The confidence interval excludes 1.
     Differs,
-    /// The interval lies within the margin of 1.
+    /// The confidence interval lies within the margin of 1.
     WithinMargin,
-    /// Neither.
+    /// The confidence interval does neither.
     NotSeen,
 }
 
@@ -55,11 +55,11 @@ impl SavedFinding {
 /// Saved windows of one side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedSide {
-    /// Where they came from.
+    /// Source of the windows.
     pub source: String,
-    /// Windows that count.
+    /// Number of valid windows.
     pub windows: u32,
-    /// Windows that do not, with the reason.
+    /// Excluded windows, with the reason.
     pub left_out: Vec<String>,
     /// Start of the first and end of the last one, milliseconds since 1970.
     pub from_unix_ms: u64,
@@ -70,7 +70,7 @@ pub struct SavedSide {
 /// A ratio of two groups of windows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedEstimate {
-    /// What was compared.
+    /// The metric.
     pub metric: Metric,
     /// Geometric mean of A's windows.
     pub value_a: f64,
@@ -78,8 +78,8 @@ pub struct SavedEstimate {
     pub value_b: f64,
     /// B/A.
     pub ratio: f64,
-    /// Lower and upper end of the interval, and its confidence; `None` with fewer than five windows on a side.
+    /// Lower and upper end of the confidence interval, and its level; `None` with fewer than five windows on a side.
     pub interval: Option<(f64, f64, f64)>,
-    /// `None` where there is none to give.
+    /// The finding; `None` if the data supports none.
     pub finding: Option<SavedFinding>,
 }

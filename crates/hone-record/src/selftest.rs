@@ -1,48 +1,48 @@
-//! Does the instrument see what was planted, at its true size?
+//! Self-test: whether Hone measures planted faults at their true size.
 
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-/// Faults of known size, and what the load saw of them.
+/// Faults of known size, and the measured values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SelfTest {
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
-    /// One line for each thing looked at.
+    /// One line for each check.
     pub checks: Vec<SelfCheck>,
 }
 
-/// One thing looked at.
+/// One check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SelfCheck {
-    /// The engine that measured: `wire`, `librdkafka` ...
+    /// The measuring engine: `wire`, `librdkafka` ...
     pub engine: String,
-    /// What was planted, in words.
+    /// The planted fault, in words.
     pub planted: String,
-    /// What was looked at, in words.
+    /// The measured quantity, in words.
     pub looked_at: String,
     /// Its true size.
     pub truth: f64,
-    /// What was seen.
+    /// Its measured size.
     pub seen: f64,
-    /// Least that is no miss.
+    /// Smallest accepted value.
     pub least: f64,
-    /// Most that is no miss.
+    /// Largest accepted value.
     pub most: f64,
     /// Unit of the four.
     pub unit: String,
 }
 
 impl SelfCheck {
-    /// Whether what was seen is the truth, within its bounds.
+    /// Whether the measured value lies within its bounds.
     pub fn holds(&self) -> bool {
         (self.least..=self.most).contains(&self.seen)
     }
 }
 
 impl SelfTest {
-    /// Whether everything was seen at its true size.
+    /// Whether all checks passed.
     pub fn passed(&self) -> bool {
         !self.checks.is_empty() && self.checks.iter().all(SelfCheck::holds)
     }

@@ -1,25 +1,25 @@
-//! Stalls: stretches of time in which requests wait so long that a tail of latencies is about few events, and not about many
-//! requests.
+//! Stalls: periods in which requests wait so long that the tail of the latencies depends on few events, not on many requests.
 
 use serde::{Deserialize, Serialize};
 
-/// From this wait on a request lies in a stall, in milliseconds. A write of a disk's scheduler stops its queue for 20 to 40 ms, and a busy
-/// virtual machine keeps a thread from its core for as long (both measured); what is longer has another cause.
+/// A request with at least this wait is part of a stall, in milliseconds. Writing to a disk's scheduler stops its queue for 20 to 40 ms,
+/// and a busy virtual machine keeps a thread from its core equally long (both measured). Longer waits have another cause.
 pub const STALL_FROM_MS: u32 = 100;
 
-/// So many of a window's stalls are kept one by one; of the others the sums. Disjoint ones of 100 ms each are fewer in 100 s.
+/// Number of a window's stalls that are kept one by one; of the others only sums are kept. Disjoint stalls of 100 ms each are fewer in 100
+/// s.
 const MOST: usize = 1_000;
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// A stretch that is covered by the waits of requests that waited [`STALL_FROM_MS`] or longer: waits that overlap are one stall.
+/// A period covered by the waits of requests that waited [`STALL_FROM_MS`] or longer. Overlapping waits are one stall.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
-    /// When the first of them was due, from the window's start.
+    /// Due time of the first of these requests, from the window's start.
     pub begin_ns: u64,
-    /// When the last of them ended.
+    /// End of the last of these requests.
     pub end_ns: u64,
-    /// How many waited so long.
+    /// Number of these requests.
     pub requests: u64,
 }
 
@@ -33,15 +33,15 @@ impl Stall {
 /// The stalls of a window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalls {
-    /// In the order of their time.
+    /// Stalls in the order of their time.
     pub kept: Vec<Stall>,
-    /// Those beyond the kept ones.
+    /// Number of stalls beyond the kept ones.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u64,
-    /// Length of those, in ns.
+    /// Length of these, in ns.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_ns: u64,
-    /// Requests in those.
+    /// Requests in these.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_requests: u64,
 }
@@ -52,7 +52,7 @@ fn is_zero(value: &u64) -> bool {
 }
 
 impl Stalls {
-    /// A request ended that was due then, whatever it waited. They come in the order of their ends, about.
+    /// Adds a request that was due and ended at these times, whatever its wait. Requests come in about the order of their ends.
     pub fn ended(&mut self, due_ns: u64, end_ns: u64) {
         if end_ns.saturating_sub(due_ns) >= u64::from(STALL_FROM_MS) * NS_PER_MS {
             self.add(Stall { begin_ns: due_ns, end_ns, requests: 1 });
@@ -66,7 +66,7 @@ impl Stalls {
             new.requests = new.requests.saturating_add(last.requests);
         }
         if self.kept.len() == MOST {
-            // The one that ended last goes to the sums: a later request may still reach back into the newest.
+            // The stall that ended last stays out of the sums, since a later request may still extend the newest.
             if let Some(last) = self.kept.pop() {
                 self.more += 1;
                 self.more_ns = self.more_ns.saturating_add(last.end_ns.saturating_sub(last.begin_ns));
@@ -76,27 +76,27 @@ impl Stalls {
         self.kept.push(new);
     }
 
-    /// How many.
+    /// Number of stalls.
     pub fn count(&self) -> u64 {
         self.more.saturating_add(self.kept.len() as u64)
     }
 
-    /// Their length together, in seconds.
+    /// Total length, in seconds.
     pub fn total_s(&self) -> f64 {
         self.kept.iter().map(Stall::length_s).sum::<f64>() + self.more_ns as f64 / 1e9
     }
 
-    /// The longest of those that are kept, in seconds; 0 without any.
+    /// Longest of the kept stalls, in seconds; 0 without stalls.
     pub fn longest_s(&self) -> f64 {
         self.kept.iter().map(Stall::length_s).fold(0.0, f64::max)
     }
 
-    /// Requests that waited in one.
+    /// Requests that waited in a stall.
     pub fn requests(&self) -> u64 {
         self.kept.iter().fold(self.more_requests, |sum, stall| sum.saturating_add(stall.requests))
     }
 
-    /// Those of several generators in one window: what overlaps is one stall.
+    /// Stalls of several generators in one window. Overlapping stalls are one stall.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let mut all: Vec<Stall> = self.kept.iter().chain(&other.kept).copied().collect();

@@ -1,10 +1,10 @@
-//! Names of functions as people write them.
+//! Function names as people write them.
 
-/// Names of templates can be as long as a page; nobody reads them to their end.
+/// Names of templates can be as long as a page, and no reader needs their end.
 const MOST_CHARACTERS: usize = 160;
 
-/// A symbol as its source names it, where the symbol is of Rust or C++; any other name stays as it is. Long names are cut in the middle.
-/// What a compiler or BOLT appends (`.cold`, `/1`, `@plt`) stays, but for LLVM's hash of a file (`.llvm.123`), which names nothing.
+/// A symbol as its source names it, if the symbol is Rust or C++. Other names stay unchanged. Long names are cut in the middle. Suffixes of
+/// a compiler or BOLT (`.cold`, `/1`, `@plt`) stay, except LLVM's hash of a file (`.llvm.123`), which names nothing.
 pub fn demangled(symbol: &str) -> String {
     shortened(&demangled_whole(symbol))
 }
@@ -14,13 +14,13 @@ fn demangled_whole(symbol: &str) -> String {
     format!("{}{}", of_source(name).as_deref().unwrap_or(name), without_file_hash(appended))
 }
 
-/// Several symbols as [`demangled`], with commas between them.
+/// Several symbols as [`demangled`], separated by commas.
 pub fn demangled_all(symbols: &[String]) -> String {
     symbols.iter().map(|symbol| demangled(symbol)).collect::<Vec<_>>().join(", ")
 }
 
-/// The path of a Rust function without the hash of its build; any other name stays as it is, whatever its language. Two builds of a program
-/// are compared by these names, and records keep them: other tools know the symbols of C++, and not what we make of them.
+/// The path of a Rust function without the hash of its build. Other names stay unchanged in every language. Two builds of a program are
+/// compared by these names, and records keep them. For C++, other tools know only the mangled symbols.
 pub fn without_hash(symbol: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(symbol))
 }
@@ -38,10 +38,10 @@ fn is_mangled(symbol: &str) -> bool {
     symbol.starts_with("_Z") || symbol.starts_with("_R")
 }
 
-/// A mangled name and what was appended to it, such as `.cold.0`.
+/// A mangled name and its suffix, such as `.cold.0`.
 fn parts(symbol: &str) -> (&str, &str) {
     let ends = symbol.match_indices(['.', '/', '@']).map(|(at, _)| at).filter(|_| is_mangled(symbol));
-    // Rust's older names have dots inside, so a name ends at the first place that leaves one that can be read.
+    // Rust's older names have dots inside, so the name ends at the first dot that leaves a readable name.
     ends.map(|at| symbol.split_at(at)).find(|(name, _)| of_source(name).is_some()).unwrap_or((symbol, ""))
 }
 

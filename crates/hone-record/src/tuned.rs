@@ -1,5 +1,5 @@
-//! A run of `hone tune` in short, for its story: what each change was hoped to save, what came, what it is worth beside the others, and
-//! what all of it saves at the load that was tuned for.
+//! Short form of a `hone tune` run for its run summary: each change's expected gain, its measured gain, its re-test, and the total saving
+//! at the tuned load.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use crate::metric::Metric;
 use crate::proof::{BatchState, Decision, ProofStep};
 use crate::tuning::{Altitude, Hope, Together, Tuning, TuningStep};
 
-/// Of a hope at least this much must come, as of what a replay foretells.
+/// Share of an expected gain that the measurement must reach, as for the prediction of a replay.
 const CAME_LEAST: f64 = 0.5;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tuned {
-    /// What decided.
+    /// The metric that decides.
     pub objective: Metric,
     /// In a few sentences.
     pub sentence: String,
@@ -23,35 +23,35 @@ pub struct Tuned {
     pub stopped: String,
     /// The state before the first change, by an A/A pilot.
     pub first: BatchState,
-    /// Each that was tried, in the order of time.
+    /// Each tried change, in the order of time.
     pub changes: Vec<TunedChange>,
-    /// The product of what the kept ones are worth beside the others; see [`Together::product`].
+    /// The product of the kept changes' re-test ratios; see [`Together::product`].
     pub product: Option<f64>,
-    /// All that was kept against the first state: ratio with its interval.
+    /// All kept changes compared with the first state: ratio with its confidence interval.
     pub all: Option<[f64; 3]>,
-    /// What is kept saves so much.
+    /// The saving of the kept changes.
     pub saving: Option<Saving>,
 }
 
-/// A change that was tried.
+/// A tried change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TunedChange {
     /// Its name.
     pub change: String,
-    /// Where.
+    /// The layer.
     pub altitude: Altitude,
-    /// What it was chosen for.
+    /// Its expected gain.
     pub hope: Hope,
-    /// Beside what was kept until then: ratio with its interval; `None` where nothing was estimated.
+    /// Comparison with the changes kept before: ratio with its confidence interval; `None` without an estimate.
     pub ratio: Option<[f64; 3]>,
-    /// All that was kept against all but this one.
+    /// Re-test: all kept changes compared with all except this one.
     pub among: Option<[f64; 3]>,
-    /// What became of it, in words.
+    /// Its final outcome, in words.
     pub in_the_end: String,
 }
 
 impl Tuned {
-    /// Of a finished run.
+    /// Makes the short form of a finished run.
     pub fn from_tuning(tuning: &Tuning) -> Self {
         let together = tuning.together.as_ref();
         Self {
@@ -76,10 +76,10 @@ fn change(tuning: &Tuning, step: &TuningStep) -> TunedChange {
     let in_the_end = match (was_accepted, is_kept, is_back) {
         (false, ..) => step.step.outcome(),
         (true, true, _) if beside.is_some_and(|beside| beside.decision == Decision::Rejected) => {
-            "kept, not shown again"
+            "kept, not reconfirmed"
         }
         (true, true, _) => "kept",
-        (true, false, true) => "put back",
+        (true, false, true) => "rolled back",
         (true, false, false) => "replaced",
     };
     TunedChange {
@@ -92,7 +92,7 @@ fn change(tuning: &Tuning, step: &TuningStep) -> TunedChange {
     }
 }
 
-/// All against all but this one, as the end has measured it last.
+/// The latest re-test: all kept changes compared with all except this one.
 fn beside<'a>(together: &'a Together, change: &str) -> Option<&'a ProofStep> {
     let back = together.put_back.iter().map(|gone| &gone.step);
     together.without.iter().chain(back).find(|step| step.change == change)
@@ -104,15 +104,16 @@ fn ratio_of(step: &ProofStep) -> Option<[f64; 3]> {
 }
 
 impl Hope {
-    /// Beside what was measured. It came true where the change is judged better, and that by at least half of what was hoped, with the whole
-    /// interval; it did not where the whole interval says less than half. Where it says both, where a gain is not shown beside its A/A control, or
-    /// where that differs by itself, nothing is decided.
+    /// Compares the expected gain with the measurement. It is confirmed if the change is better and the whole confidence interval reaches
+    /// at least half of the expected gain. It is refuted if the whole confidence interval lies below half. It stays undecided in all other
+    /// cases, and if the A/A control differs by itself.
     pub fn beside(&self, objective: Metric, step: &ProofStep) -> Foretold {
         let sign = if objective.lower_is_better() { -1.0 } else { 1.0 };
         let half = 1.0 + sign * self.share * CAME_LEAST;
         let rule = format!(
-            "hoped to {} {:.0} % of the {}, since {}. True where the change is judged better and the whole interval of the ratio says at least \
-             half of that, {half:.3} or {}; not true where the whole interval says less; else not decided",
+            "expected to {} {:.0} % of the {}, since {}. Confirmed if the change is better and the whole \
+             confidence interval of the ratio reaches at least half of that: {half:.3} or {}. Refuted if \
+             the whole interval falls short of it; otherwise undecided",
             if sign < 0.0 { "save" } else { "add" },
             self.share * 100.0,
             objective.label(),
@@ -127,7 +128,7 @@ impl Hope {
 
 fn came(judged: &Judgement, sign: f64, half: f64) -> Option<bool> {
     let differs = |control: &Estimate| control.low > 1.0 || control.high < 1.0;
-    // The two ends, the one of the smaller gain first.
+    // The two ends, the one with the smaller gain first.
     let [least, most] = match sign < 0.0 {
         true => [half - judged.estimate.high, half - judged.estimate.low],
         false => [judged.estimate.low - half, judged.estimate.high - half],
@@ -140,29 +141,29 @@ fn came(judged: &Judgement, sign: f64, half: f64) -> Option<bool> {
     }
 }
 
-/// What the kept changes save at the load that was tuned for.
+/// The saving of the kept changes at the tuned load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Saving {
-    /// Cores that the target uses, which are its CPU seconds a second; `None` where they are not known.
+    /// Cores that the target uses, which are its CPU seconds per second; `None` if unknown.
     pub cores: Option<SavedFigure>,
-    /// Bytes a second that the producers send; `None` where the client does not tell.
+    /// Bytes per second that the producers send; `None` if the client does not report them.
     pub sent_bytes_per_s: Option<SavedFigure>,
-    /// Windows of the first state and of what is kept.
+    /// Number of windows of the first state and of the final state.
     pub windows: [u32; 2],
-    /// How it was measured, in words.
+    /// Method of measurement, in words.
     pub how: String,
 }
 
 /// A figure before and after.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SavedFigure {
-    /// In the first state.
+    /// Value in the first state.
     pub before: f64,
-    /// With all that is kept.
+    /// Value with all kept changes.
     pub after: f64,
-    /// Before less after; negative where it became more.
+    /// Before minus after; negative for an increase.
     pub saved: f64,
-    /// Of what is saved; `None` where there is none to give.
+    /// Confidence interval of the saving; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
 }
@@ -178,7 +179,7 @@ impl SavedFigure {
         let span = |[low, high]: [f64; 2]| format!(" [{low:.3}, {high:.3}]");
         match self.saved < 0.0 {
             true => {
-                // Of what it became more by, as the figure before it.
+                // The interval of the increase, with the same sign as the figure before it.
                 let interval = self.interval.map(|[low, high]| span([-high, -low])).unwrap_or_default();
                 format!("none, but {}{interval} more than {}", unit(-self.saved), unit(self.before))
             }
@@ -191,7 +192,7 @@ impl SavedFigure {
 }
 
 impl Saving {
-    /// Of a change held against the state before; `None` where no window of one of them is there, or neither figure is known.
+    /// The saving of a change compared with the state before. `None` if one of them has no window, or neither figure is known.
     pub fn from_step(step: &ProofStep) -> Option<Self> {
         let (before, after) = (&step.before, &step.after);
         let cores = SavedFigure::from_values(before.cores(), after.cores());
@@ -208,7 +209,7 @@ impl Saving {
         Some(Self { cores, sent_bytes_per_s: sent, windows, how: how(cores, sent, windows) })
     }
 
-    /// In a sentence, without its dot.
+    /// The saving as a sentence without its full stop.
     pub fn sentence(&self) -> String {
         let cores = self.cores.map(|cores| format!("{} cores", cores.text(&|value| format!("{value:.3}"))));
         let sent = self.sent_bytes_per_s.map(|sent| format!("{} on the network", sent.text(&bytes_per_s)));
@@ -217,7 +218,8 @@ impl Saving {
     }
 }
 
-/// Both states have the same records a second, so cores are in the ratio of the CPU per record, of which there is an interval.
+/// Both states have the same records per second. So the ratio of the cores is the ratio of the CPU per record, whose confidence interval is
+/// known.
 fn cores_interval(before: f64, of_record: &Estimate) -> [f64; 2] {
     [of_record.high, of_record.low].map(|ratio| before * (1.0 - ratio))
 }
@@ -226,24 +228,23 @@ fn how(cores: Option<SavedFigure>, sent: Option<SavedFigure>, windows: [u32; 2])
     let [before, after] = windows;
     let cores = match cores {
         Some(SavedFigure { interval: Some(_), .. }) => {
-            "Cores are the target’s CPU seconds a second; their interval is that of the CPU per record, at the same records a second."
+            "Cores are the target’s CPU seconds per second. Their interval is the confidence interval of \
+             the CPU per record, at the same records per second."
         }
-        Some(_) => "Cores are the target’s CPU seconds a second.",
-        None => "The target’s CPU is not known.",
+        Some(_) => "Cores are the target’s CPU seconds per second.",
+        None => "The target’s CPU is unknown.",
     };
     let sent = match sent {
-        Some(_) => {
-            "Bytes are those that the producers’ sockets sent, counted, with all that goes beside the records."
-        }
-        None => "The client does not tell what its sockets sent.",
+        Some(_) => "Bytes are counted at the producers’ sockets, protocol overhead included.",
+        None => "The client does not report the bytes that its sockets sent.",
     };
     format!(
-        "Measured in {before} windows of the first state and {after} of what is kept, in pairs, under the load that was tuned for. {cores} \
-         {sent}"
+        "Measured in {before} windows of the first state and {after} windows with the kept changes, in \
+         pairs, under the tuned load. {cores} {sent}"
     )
 }
 
-/// As networks are told.
+/// Throughput in decimal units, as usual for networks.
 fn bytes_per_s(value: f64) -> String {
     let (size, unit) = match value {
         large if large >= 1e9 => (value / 1e9, "GB/s"),
@@ -260,8 +261,8 @@ fn bytes_per_s(value: f64) -> String {
 }
 
 impl Tuning {
-    /// What is kept saves so much at this load; `None` where nothing is kept, it was not measured, or the load climbs: no two windows
-    /// had the same one then.
+    /// The saving of the kept changes at this load. `None` if no change is kept, if it was not measured, or if the load is a ramp search,
+    /// since no two windows then had the same load.
     pub fn saving(&self) -> Option<Saving> {
         let worth = self.worth().filter(|_| self.workload.climb().is_none())?;
         Saving::from_step(worth)
@@ -356,7 +357,7 @@ mod tests {
             "{told:?}"
         );
         assert!(
-            told.rule.contains("True where the change is judged better and the whole interval"),
+            told.rule.contains("Confirmed if the change is better and the whole confidence interval"),
             "{told:?}"
         );
         assert!(told.rule.contains("0.900 or below"), "{told:?}");

@@ -1,4 +1,4 @@
-//! A service tuned over all altitudes: what was seen, what was tried because of it, what was kept, and what that is worth together.
+//! A service tuned across all layers: the observations, the trials that they led to, the kept changes and their total gain.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::proof::{BatchState, Decision, Proof, ProofStep};
 use crate::window::Durability;
 use crate::workload::Workload;
 
-/// Where a change is made.
+/// The layer of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Altitude {
@@ -25,10 +25,10 @@ pub enum Altitude {
 }
 
 impl Altitude {
-    /// All of them.
+    /// All layers.
     pub const ALL: [Self; 4] = [Self::Binary, Self::Broker, Self::Client, Self::Host];
 
-    /// The word in settings, records and for people.
+    /// The word in settings, in records and for people.
     pub fn label(self) -> &'static str {
         match self {
             Self::Binary => "binary",
@@ -39,100 +39,102 @@ impl Altitude {
     }
 }
 
-/// What a change was chosen for, before it was measured.
+/// The reason for a change, before it was measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hope {
-    /// Share of the objective that it may save, 0 to 1. It ranks and promises nothing.
+    /// Share of the objective that the change may save, 0 to 1. It ranks the change and guarantees nothing.
     pub share: f64,
-    /// What was seen, and why that calls for this change.
+    /// The observation, and why it calls for this change.
     pub why: String,
-    /// Nobody has said how much it may save: the share puts it in its place, and foretells nothing.
+    /// Whether the share is only a rank, since no source states a gain. It then predicts nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unsaid: bool,
 }
 
 impl Hope {
-    /// To save this share, 0 to 1, for this reason.
+    /// An expected gain of this share, 0 to 1, for this reason.
     pub fn new(share: f64, why: impl Into<String>) -> Self {
         Self { share, why: why.into(), is_unsaid: false }
     }
 
-    /// Of a change of which nobody has said how much it may save; the share puts it in its place.
+    /// The reason for a change without an expected gain. The share only ranks it.
     pub fn unsaid(share: f64, why: impl Into<String>) -> Self {
         Self { is_unsaid: true, ..Self::new(share, why) }
     }
 }
 
-/// A change that was tried.
+/// A tried change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TuningStep {
-    /// Where.
+    /// The layer.
     pub altitude: Altitude,
-    /// Why this one, and now.
+    /// Why this change was next.
     pub hope: Hope,
-    /// What would have come next, best first, at most a few; each with what was hoped for a minute.
+    /// The next candidates, best first, with their expected gain per minute; only a few.
     pub passed_over: Vec<String>,
-    /// What came of it.
+    /// The result.
     pub step: ProofStep,
 }
 
-/// What is kept, held against the state before the first change.
+/// The kept changes, compared with the state before the first change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Together {
-    /// All that was kept until then, against none of it. Rejected where it was not shown to help: then nothing is kept. `None` where
-    /// nothing was left to be held against the first state, or the budget did not reach so far.
+    /// All kept changes compared with none of them. Rejected if they were not shown to help: then no change is kept. `None` if no change
+    /// was left, or if the budget did not reach that far.
     pub all: Option<ProofStep>,
-    /// The product of the ratios that the kept changes have among each other, those of `without`. Where each is worth as much beside the
-    /// others as alone it is the ratio of `all`; of a cost, gains are shared above that one, and below it of what counts up. `None` where a
-    /// ratio is missing.
+    /// The product of the re-test ratios in `without`. If each change is worth as much with the others as alone, it equals the ratio of
+    /// `all`. For a cost, a product above that ratio means that changes share a gain; for a metric where more is better, a product below
+    /// it. `None` if a ratio is missing.
     pub product: Option<f64>,
-    /// For each kept change all of them against all but this one, as far as the budget reached. Accepted: shown to help again.
+    /// For each kept change, all of them compared with all except this one, as far as the budget reached. Accepted means that the change
+    /// helps again.
     pub without: Vec<ProofStep>,
-    /// What the end put back, in this order.
+    /// Changes rolled back at the end, in this order.
     #[serde(default)]
     pub put_back: Vec<PutBack>,
 }
 
-/// A change that helped when it was tried, and was put back in the end.
+/// A change that helped in its trial and was rolled back at the end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PutBack {
     /// Its name.
     pub change: String,
     /// Why, in words.
     pub why: String,
-    /// What was measured: all that was kept against all but this change, or against the first state.
+    /// The measurement: all kept changes compared with all except this one, or with the first state.
     pub step: ProofStep,
 }
 
 impl Together {
-    /// What became of each change in the end, in words, with what was measured and why: first what was put back.
+    /// Final outcome of each change, in words, with its measurement and reason; changes that were rolled back come first.
     pub fn in_the_end(&self) -> Vec<(&str, &ProofStep, &'static str, &str)> {
         let back = self
             .put_back
             .iter()
-            .map(|gone| (gone.change.as_str(), &gone.step, "put back", gone.why.as_str()));
+            .map(|gone| (gone.change.as_str(), &gone.step, "rolled back", gone.why.as_str()));
         let kept = self.without.iter().map(|step| {
             let fate = match step.decision {
                 Decision::Accepted => "kept",
-                Decision::Rejected => "kept, not shown again",
+                Decision::Rejected => "kept, not reconfirmed",
             };
             (step.change.as_str(), step, fate, step.why.as_str())
         });
         back.chain(kept).collect()
     }
 
-    /// All that was kept against the first state, beside the product of the single ratios, in a sentence or two; `None` where it was not
-    /// measured.
+    /// All kept changes compared with the first state, and the product of the single ratios, in a sentence or two; `None` without a
+    /// measurement.
     pub fn sentence(&self) -> Option<String> {
         let step = self.all.as_ref()?;
         let (all, metric) = (step.worth_in_words()?, step.comparison.as_ref()?.primary()?.estimate.metric);
-        // A gain is a ratio below 1 of a cost, and above 1 of what counts up.
+        // A gain is a ratio below 1 for a cost, and above 1 for a metric where more is better.
         let [shared, helped] =
             if metric.lower_is_better() { ["larger", "smaller"] } else { ["smaller", "larger"] };
         let product = self.product.map(|product| {
             format!(
-                " The product of the ratios that each has with the others in place is {product:.3}: the same where the gains are independent, \
-                 {shared} where changes share a gain, {helped} where they help each other."
+                " The product of the ratios that each change has with the others in place is {product:.3}. \
+                 It is the same if the gains are independent, {shared} if changes share a gain, and \
+                 {helped} if they help each other."
             )
         });
         Some(format!(
@@ -141,13 +143,13 @@ impl Together {
         ))
     }
 
-    /// The kept changes that were not shown to help once more, beside the others.
+    /// The kept changes whose re-test with the others is inconclusive.
     pub fn not_shown_again(&self) -> Vec<&str> {
         let rejected = self.without.iter().filter(|step| step.decision == Decision::Rejected);
         rejected.map(|step| step.change.as_str()).collect()
     }
 
-    /// Whether what was kept one by one was not shown to help together.
+    /// Whether changes that were kept one by one were not shown to help together.
     pub fn is_rejected(&self) -> bool {
         self.all.as_ref().is_some_and(|all| all.decision == Decision::Rejected)
     }
@@ -156,51 +158,51 @@ impl Together {
 /// A run of `hone tune`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tuning {
-    /// As the file names it.
+    /// Name in the file.
     pub name: String,
-    /// Where the load went, as it was asked for.
+    /// Address of the load's target.
     pub target: String,
     /// The load, in words.
     pub load: String,
     /// The load before the first change.
     pub workload: Workload,
-    /// The load with all that was kept.
+    /// The load with all kept changes.
     pub workload_kept: Workload,
-    /// What decides.
+    /// The metric that decides.
     pub objective: Metric,
-    /// What an acknowledgement promised before the first change.
+    /// The durability guarantee before the first change.
     pub durability: Durability,
-    /// The rule by which a change is kept, in words; on the disk before the first window.
+    /// The rule for keeping a change, in words; written to disk before the first window.
     pub rule: String,
-    /// Where changes were allowed.
+    /// The allowed layers.
     pub allowed: Vec<Altitude>,
-    /// Seconds that the run might take; `None` for as long as there is something to try.
+    /// Time budget in seconds; `None` for a run until no candidate is left.
     pub budget_s: Option<f64>,
-    /// Seconds that it took, with its builds and what broken-off attempts measured.
+    /// Duration in seconds, including its builds and the measurements of interrupted attempts.
     pub took_s: f64,
     /// The state before the first change, by an A/A pilot.
     pub first: BatchState,
-    /// In the order in which they were tried.
+    /// The trials in order.
     pub steps: Vec<TuningStep>,
-    /// The changes that are kept in the end, without those that a later one has taken the place of.
+    /// The changes that are kept in the end, without those that a later change replaced.
     pub kept: Vec<String>,
-    /// What the kept changes are worth together; `None` where fewer than two were accepted, since the step says it then.
+    /// The total gain of the kept changes; `None` if fewer than two were accepted, since the step itself then shows it.
     pub together: Option<Together>,
     /// Why it ended, in words.
     pub stopped: String,
-    /// How to make each kept change last, in words: the run itself leaves everything as it found it.
+    /// How to make each kept change permanent, in words. The run itself restores all settings.
     pub to_keep: Vec<String>,
-    /// What this run can't say, in words.
+    /// Limits of this run, in words.
     pub limits: Vec<String>,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
     /// Client and version, broker and version.
     pub software: BTreeMap<String, String>,
 }
 
 impl Tuning {
-    /// The step that says what all that was kept is worth: all together, or the only one that was accepted. `None` where nothing is kept,
-    /// or the budget did not reach so far.
+    /// The step with the total gain of the kept changes: all together, or the only accepted one. `None` if no change is kept, or if the
+    /// budget did not reach that far.
     pub fn worth(&self) -> Option<&ProofStep> {
         let accepted =
             || self.steps.iter().map(|step| &step.step).find(|step| step.decision == Decision::Accepted);
@@ -218,7 +220,7 @@ impl Tuning {
         parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    /// What is kept, and what that is worth.
+    /// The kept changes, and their total gain.
     pub fn verdict(&self) -> String {
         let (what, tried) = (self.objective.label(), self.steps.len());
         let accepted =
@@ -238,11 +240,12 @@ impl Tuning {
             );
         }
         let worth = self.worth().and_then(ProofStep::worth_in_words);
-        let worth = worth.map_or(String::new(), |worth| format!(" The {what} is {worth} of what it was."));
+        let worth =
+            worth.map_or(String::new(), |worth| format!(" The {what} is {worth} times the first value."));
         format!("Kept {} of {of_tried}: {}.{worth}", self.kept.len(), self.kept.join("; "))
     }
 
-    /// What the last comparisons showed against single changes; `None` where there is nothing to say.
+    /// Results of the last comparisons about single changes; `None` without any.
     pub fn remarks(&self) -> Option<String> {
         let together = self.together.as_ref()?;
         let list = |names: Vec<&str>, what: &str| match &names[..] {
@@ -251,18 +254,18 @@ impl Tuning {
         };
         let back = together.put_back.iter().map(|gone| gone.change.as_str()).collect();
         let unmeasured = (together.all.is_none() && !self.kept.is_empty()).then(|| {
-            "All kept changes together were not measured: the budget did not reach that far.".to_owned()
+            "The total of all kept changes was not measured: the budget did not reach that far.".to_owned()
         });
         let remarks = [
-            list(together.not_shown_again(), "Not shown again with the other changes in place"),
-            list(back, "Put back at the end"),
+            list(together.not_shown_again(), "Not reconfirmed with the other changes in place"),
+            list(back, "Rolled back at the end"),
             unmeasured,
         ];
         let remarks: Vec<String> = remarks.into_iter().flatten().collect();
         (!remarks.is_empty()).then(|| remarks.join(" "))
     }
 
-    /// Its steps as a proof, for tables of their states: the last column is all that was kept, where that was measured.
+    /// Its steps as a proof, for tables of their states. The last column is the state with all kept changes, if it was measured.
     pub fn as_proof(&self) -> Proof {
         let mut steps: Vec<ProofStep> = self.steps.iter().map(|step| step.step.clone()).collect();
         steps.extend(self.together.iter().filter_map(|together| together.all.clone()));
@@ -322,7 +325,7 @@ mod tests {
         let found = together(Some(Decision::Accepted), &["c"]);
         assert_eq!(found.not_shown_again(), ["b"]);
         let fates: Vec<_> = found.in_the_end().iter().map(|(change, _, fate, _)| (*change, *fate)).collect();
-        assert_eq!(fates, [("c", "put back"), ("a", "kept"), ("b", "kept, not shown again")]);
+        assert_eq!(fates, [("c", "rolled back"), ("a", "kept"), ("b", "kept, not reconfirmed")]);
         assert!(!found.is_rejected() && together(Some(Decision::Rejected), &[]).is_rejected());
         assert!(!together(None, &[]).is_rejected(), "not measured");
     }

@@ -1,8 +1,8 @@
-//! What a setting would make of a topic's batches.
+//! Effect of a setting on a topic's batches.
 
 use serde::{Deserialize, Serialize};
 
-/// A prediction, the replay of today that it stands on, and what was refused.
+/// A prediction, the replay of today behind it, and the parts that could not be predicted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WhatIf {
     /// The topic, or the files.
@@ -13,9 +13,9 @@ pub struct WhatIf {
     pub window_s: f64,
     /// Records in it.
     pub records: u64,
-    /// What would be changed, in words; empty where only today was asked for.
+    /// The change, in words; empty if the request was about today only.
     pub change: String,
-    /// Who wrote, most batches first.
+    /// The producers, sorted by number of batches.
     pub producers: Vec<ReplayedProducer>,
     /// Producers beyond those that are listed.
     pub more_producers: u64,
@@ -25,42 +25,42 @@ pub struct WhatIf {
     pub replayed: Option<BatchFigures>,
     /// The change, replayed.
     pub predicted: Option<ForeseenBatches>,
-    /// Why nothing is predicted.
+    /// Why there is no prediction.
     pub refused: Option<String>,
-    /// The least linger, and then the least batch size, that reach a size.
+    /// The smallest linger and batch size that reach a target size.
     pub cheapest: Vec<CheapestSetting>,
-    /// What to set, by the replay. `None` in records that are older than the field, and where nothing was asked of it.
+    /// Advised settings, by the replay. `None` in records older than the field, and if no advice was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<BatchAdvice>,
-    /// Batches that were packed anew from the topic's own records, to know what packing makes of them.
+    /// Number of batches that were recompressed from the topic's own records, to learn their compressed size.
     pub batches_packed: u64,
-    /// Limits of what was said.
+    /// Limits of the prediction.
     pub notes: Vec<String>,
 }
 
 /// A producer, and how well its batches are explained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReplayedProducer {
-    /// Its id, or its number among those without one.
+    /// Its id, or its number among the producers without an id.
     pub name: String,
     /// Batches that it wrote.
     pub batches: u64,
-    /// Records of them.
+    /// Records in these batches.
     pub records: u64,
     /// The settings that explain them best.
     pub settings: Option<ClientSettings>,
-    /// Other settings that explain them as well.
+    /// Other settings that explain them equally well.
     pub others_as_good: Vec<ClientSettings>,
-    /// Whether the settings are those of a larger producer and were not searched for with its own batches.
+    /// Whether the settings come from a larger producer instead of a search with its own batches.
     #[serde(default)]
     pub lent: bool,
-    /// How far the replay of today is off, where there is one: there is none for settings that could not be tried on its batches.
+    /// Error of the replay of today; `None` for settings that could not be tried on its batches.
     pub misfit: Option<ReplayMisfit>,
-    /// Why it is not in the prediction.
+    /// Why the prediction excludes it.
     pub refused: Option<String>,
 }
 
-/// Settings of a client, as inferred or told.
+/// Settings of a client, inferred or given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientSettings {
     /// `java3`, `java4`, `librdkafka` or `franz-go`.
@@ -69,186 +69,187 @@ pub struct ClientSettings {
     pub linger_ms: f64,
     /// Batch size in bytes.
     pub batch_bytes: u64,
-    /// Records at which batches end, where that is below the client's default.
+    /// Record limit of batches, if it is below the client's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_records: Option<u64>,
     /// Codec.
     pub codec: String,
-    /// From a request to its answer, in milliseconds, as the replay had it.
+    /// Time from a request to its answer in the replay, in milliseconds.
     pub rtt_ms: f64,
-    /// What timers were late by, in milliseconds, as the replay had it.
+    /// Delay of timers in the replay, in milliseconds.
     pub late_ms: f64,
 }
 
-/// How far a replay of today is from today.
+/// Difference between a replay of today and the real batches.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ReplayMisfit {
-    /// Batches of the replay over those that were written, less 1.
+    /// Batches of the replay divided by the real batches, minus 1.
     pub batches: f64,
-    /// Distance of both distributions of sizes over the mean size.
+    /// Distance between the two distributions of sizes, divided by the mean size.
     pub sizes: f64,
-    /// Share of the batches that begin at the same record.
+    /// Share of the batches that begin with the same record.
     pub same_begin: f64,
 }
 
 /// Batches of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BatchFigures {
-    /// Batches a second.
+    /// Batches per second.
     pub batches_per_s: f64,
-    /// Requests a second; not known of what was written.
+    /// Requests per second; unknown for the real batches.
     pub requests_per_s: Option<f64>,
-    /// Bytes of batches a second, as sent.
+    /// Bytes of batches per second, as sent.
     pub bytes_per_s: f64,
-    /// Records of a batch in the mean.
+    /// Mean number of records per batch.
     pub records_per_batch: f64,
-    /// Bytes of a batch in the mean.
+    /// Mean bytes per batch.
     pub batch_bytes_mean: f64,
-    /// Half of the batches have at most so many.
+    /// Median bytes per batch.
     pub batch_bytes_p50: u64,
-    /// A tenth of the batches have more.
+    /// 90th percentile of the bytes per batch.
     pub batch_bytes_p90: u64,
-    /// What a record waits for its request, in milliseconds, in the mean.
+    /// Mean time that a record waits for its request, in milliseconds.
     pub wait_ms_mean: Option<f64>,
-    /// The same, of half of the records at most.
+    /// Median of the same, in milliseconds.
     pub wait_ms_p50: Option<f64>,
-    /// The same, of one in a hundred at least.
+    /// 99th percentile of the same, in milliseconds.
     pub wait_ms_p99: Option<f64>,
-    /// Share of bytes that are headers of batches.
+    /// Share of bytes that are batch headers.
     pub header_share: f64,
-    /// Bytes on disk for a byte of a batch, if each were flushed alone: an upper bound.
+    /// Write amplification if each batch were flushed alone: bytes on disk per byte of a batch. It is an upper bound.
     pub write_amplification_most: f64,
-    /// Share of batches by what sent them.
+    /// Share of batches by trigger.
     pub sent_by: Option<SentBy>,
-    /// Most memory of a producer that batches held, by the client's own account.
+    /// Peak memory of a producer's batches, by the client's own accounting.
     pub memory_bytes: Option<u64>,
-    /// Records for which there was no memory, so that the application would have waited.
+    /// Records without free memory, so that the application would have waited.
     pub would_wait: Option<u64>,
 }
 
-/// Shares of batches by what sent them.
+/// Shares of batches by trigger.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SentBy {
-    /// They were full.
+    /// The batch was full.
     pub size: f64,
-    /// Their linger was over.
+    /// The linger expired.
     pub time: f64,
-    /// Another partition of their broker was ready.
+    /// Another partition of the broker was ready.
     pub with_others: f64,
-    /// Memory was used up.
+    /// The memory was used up.
     pub memory: f64,
     /// A transaction ended.
     #[serde(default)]
     pub commit: f64,
 }
 
-/// A value with the range that it is said to lie in.
+/// A value with its range.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Foreseen {
-    /// With the settings that explain today best.
+    /// Value with the settings that explain today best.
     pub value: f64,
-    /// Least.
+    /// Lower end.
     pub low: f64,
-    /// Most.
+    /// Upper end.
     pub high: f64,
 }
 
-/// What a change makes of the batches.
+/// Effect of a change on the batches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ForeseenBatches {
     /// All figures of the best replay.
     pub figures: BatchFigures,
-    /// Batches a second.
+    /// Batches per second.
     pub batches_per_s: Foreseen,
-    /// Requests a second.
+    /// Requests per second.
     pub requests_per_s: Foreseen,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: Foreseen,
-    /// Bytes of a batch in the mean.
+    /// Mean bytes per batch.
     pub batch_bytes_mean: Foreseen,
-    /// Wait of a record in the mean, in milliseconds.
+    /// Mean wait of a record, in milliseconds.
     pub wait_ms_mean: Foreseen,
-    /// Half of the records wait at most so long.
+    /// Median wait of a record, in milliseconds.
     pub wait_ms_p50: Foreseen,
-    /// One in a hundred waits at least so long.
+    /// 99th percentile of the wait of a record, in milliseconds.
     pub wait_ms_p99: Foreseen,
-    /// Replays that the range covers.
+    /// Number of replays that the range covers.
     pub replays: u32,
 }
 
-/// The cheapest way to a batch size.
+/// The cheapest settings that reach a batch size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheapestSetting {
-    /// Bytes of a batch that are wanted in the mean.
+    /// Target for the mean bytes per batch.
     pub target_bytes: u64,
-    /// Linger in milliseconds; `None` where none of those that were tried reaches it.
+    /// Linger in milliseconds; `None` if none of the tried lingers reaches the target.
     pub linger_ms: Option<f64>,
-    /// Batch size, where it has to be raised.
+    /// Batch size, if it must be raised.
     pub batch_bytes: Option<u64>,
-    /// Bytes of a batch in the mean that it gives, or the most that was reached.
+    /// Mean bytes per batch with these settings, or the largest mean that was reached.
     pub batch_bytes_mean: f64,
-    /// Wait of a record in the mean, in milliseconds.
+    /// Mean wait of a record, in milliseconds.
     pub wait_ms_mean: f64,
-    /// Most memory of a producer that batches hold, in bytes.
+    /// Peak memory of a producer's batches, in bytes.
     pub memory_bytes: u64,
     /// Whether an application would have to wait for memory.
     pub would_wait: bool,
 }
 
-/// What to set for a topic, by the replay of its own records.
+/// Advised settings for a topic, by the replay of its own records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum BatchAdvice {
-    /// A linger, a batch size, or both, that bring fewer batches.
+    /// A linger, a batch size, or both, that reduce the number of batches.
     Set {
-        /// `linger.ms`, where it is to change.
+        /// New `linger.ms`, if it changes.
         linger_ms: Option<f64>,
-        /// `batch.size`, where it is to change.
+        /// New `batch.size`, if it changes.
         batch_bytes: Option<u64>,
-        /// `batch.num.messages`, where it is to change.
+        /// New `batch.num.messages`, if it changes.
         batch_records: Option<u64>,
-        /// Bytes of a batch that it reaches in the mean; `None` where neither size is reached by a tolerable linger: then it is the one that brings most.
+        /// Mean bytes per batch that the advice aims at. `None` if no tolerable linger reaches either size: the advice is then the best one
+        /// within it.
         target_bytes: Option<u64>,
-        /// What it brings.
+        /// Effect of the advice.
         effect: AdvisedEffect,
     },
-    /// Even the longest linger that the user tolerates brings little.
+    /// Even the longest tolerable linger has little effect.
     Starved {
         /// That linger, in milliseconds.
         tolerable_ms: f64,
-        /// What it brings.
+        /// Its effect.
         effect: AdvisedEffect,
     },
-    /// Most batches end with their transaction, so no linger brings much.
+    /// Most batches end with their transaction, so no linger has an effect.
     Commits {
-        /// Share of the batches that end so with the longest linger that the user tolerates, 0 to 1.
+        /// Share of the batches that end with their transaction at the longest tolerable linger, 0 to 1.
         share: f64,
         /// That linger, in milliseconds.
         tolerable_ms: f64,
-        /// What it brings.
+        /// Its effect.
         effect: AdvisedEffect,
     },
-    /// Nothing: batches are as large as they need to be, or can hardly be fewer.
+    /// No change: the batches are large enough, or hardly fewer are possible.
     Keep,
-    /// Senders wait for every answer, so no linger brings anything.
+    /// Senders wait for every answer, so no linger has an effect.
     Waits {
-        /// The linger that each record waits out today, in milliseconds. 0 is better.
+        /// The linger that each record waits today, in milliseconds. 0 is better.
         linger_ms: Option<f64>,
     },
-    /// The replay does not reproduce today, so that no setting is advised.
+    /// The replay does not reproduce today, so there is no advice.
     Unknown {
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }
 
-/// What an advised setting changes, compared with a replay of today.
+/// Effect of an advised setting, compared with a replay of today.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AdvisedEffect {
-    /// Batches over those of today, less 1: -0.74 is 74 % fewer.
+    /// Ratio of batches to today's batches, minus 1: -0.74 is 74 % fewer.
     pub batches_change: f64,
-    /// Bytes of a batch in the mean.
+    /// Mean bytes per batch.
     pub batch_bytes_mean: f64,
-    /// Milliseconds that the median record waits longer.
+    /// Additional wait of the median record, in milliseconds.
     pub wait_ms_p50_change: f64,
 }

@@ -1,4 +1,4 @@
-//! One measured stretch of one variant under one workload.
+//! One measured period of one variant under one workload.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::resources::{TargetBusy, TargetMemory, Throttling, WarmUp};
 use crate::stall::Stalls;
 use crate::workload::Workload;
 
-/// What an acknowledgement promises. Windows of different classes are not compared unless that is the question.
+/// The durability guarantee of an acknowledgement. Windows of different classes are compared only if the comparison asks for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Durability {
     /// 0, 1 or -1 (all).
     pub acks: i16,
-    /// What the target does before it acknowledges, as stated for it: `page-cache`, `fsync`, `unstated` ...
+    /// The target's work before it acknowledges, as the user states it: `page-cache`, `fsync`, `unstated` ...
     pub storage: String,
 }
 
@@ -27,17 +27,16 @@ pub struct Durability {
 pub struct CpuSeconds {
     /// User and system together, from the process' CPU clock (ns resolution).
     pub total_s: f64,
-    /// Share of it in user mode, 0 to 1, from the tick-based counters; `None` below 0.1 s in all.
+    /// Share of it in user mode, 0 to 1, from the tick-based counters; `None` below 0.1 s in total.
     pub user_share: Option<f64>,
 }
 
-/// How the wire engine knows when its answers came.
+/// How the wire engine times its answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerTimes {
-    /// Answers of any kind, refusals and what was sent again included.
+    /// Answers of any kind, including errors and answers to repeated requests.
     pub answers: u64,
-    /// Those of them that the kernel stamped as they arrived. The others have the time at which they were read, which is later
-    /// by up to a millisecond.
+    /// Answers that the kernel stamped on arrival. The others have the time of reading, which is later by up to a millisecond.
     pub stamped: u64,
 }
 
@@ -47,7 +46,7 @@ impl AnswerTimes {
         self.stamped as f64 / self.answers.max(1) as f64
     }
 
-    /// Those of several generators.
+    /// The sum over several generators.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let (answers, stamped) = (self.answers, self.stamped);
@@ -58,48 +57,49 @@ impl AnswerTimes {
     }
 }
 
-/// The three latencies of a window. Timeouts and errors are samples at their elapsed time.
+/// The three latencies of a window. Timeouts and errors are samples with their elapsed time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
-    /// From the time the schedule asked for, to the acknowledgement: what a client waits.
+    /// From the scheduled time to the acknowledgement: the wait of a client.
     pub intended_to_ack: Hdr,
-    /// From the actual send to the acknowledgement: what the service takes.
+    /// From the actual send to the acknowledgement: the service time.
     pub sent_to_ack: Hdr,
-    /// From the intended to the actual send: how late the generator was.
+    /// From the scheduled time to the actual send: the delay of the generator.
     pub intended_to_sent: Hdr,
-    /// The same of requests that the target left room for: what is the generator's own fault. Empty where an older record does not say.
+    /// The same delay, only of requests that the target left room for, so that it is the generator's own. Empty in older records without
+    /// it.
     #[serde(default, skip_serializing_if = "Hdr::is_empty")]
     pub own_lateness: Hdr,
 }
 
-/// How a window ended.
+/// Outcome of a window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The target kept up: percentiles mean something.
+    /// The target kept up, so the percentiles are meaningful.
     Steady,
-    /// The backlog only grew: the target can't serve this rate, percentiles would only measure the window's length.
+    /// The backlog grew all the time: the target can't serve this rate. Percentiles would only measure the window's length.
     Saturated {
-        /// Requests due but not acknowledged, at the end of the window.
+        /// Requests due but not acknowledged at the end of the window.
         backlog_requests: u64,
     },
-    /// The generator itself could not keep its schedule: the run failed, the target is not to blame.
+    /// The generator could not keep its own schedule. The run failed, but the target is not the reason.
     GeneratorLate {
-        /// 99th percentile of intended to sent, where the target left room to send.
+        /// 99th percentile of the delay from the scheduled to the actual send, if the target left room to send.
         lateness_us_p99: f64,
-        /// The limit it broke.
+        /// The limit that it exceeded.
         limit_us: f64,
     },
-    /// The target was still becoming warm: its CPU per record fell all through the window.
+    /// The target was still warming up: its CPU per record fell during the whole window.
     Warming {
         /// CPU per record in the first and in the last quarter of the window, in microseconds.
         cpu_us_per_record: [f64; 2],
-        /// Share of its CPU that went into compiling itself; `None` where it has no such threads.
+        /// Share of its CPU that its compiler threads used; `None` without such threads.
         compiling_share: Option<f64>,
     },
-    /// The target broke off: refused, closed half-way, answered garbage.
+    /// The target failed: it refused connections, closed them half-way, or sent garbage.
     Failed {
-        /// What happened, on what, and when.
+        /// The failure, its place and its time.
         reason: String,
     },
 }
@@ -111,40 +111,40 @@ pub struct SeriesPoint {
     pub at_s: f64,
     /// Requests acknowledged in it.
     pub acked_requests: u64,
-    /// Median of intended to ack; 0 when nothing ended in this second.
+    /// Median latency from scheduled time to acknowledgement; 0 if no request ended in this second.
     pub latency_us_p50: f64,
-    /// 99th percentile of intended to ack.
+    /// 99th percentile of the same latency.
     pub latency_us_p99: f64,
-    /// Largest intended to ack.
+    /// Maximum of the same latency.
     pub latency_us_max: f64,
     /// Requests due but not acknowledged at its end.
     pub backlog_requests: u64,
-    /// Every intended to ack that ended in this second. What ended while the window was drained is in the whole window's
-    /// histogram alone.
+    /// Every such latency of requests that ended in this second. Requests that ended while the window drained are in the whole window's
+    /// histogram only.
     #[serde(default)]
     pub latency: PackedHdr,
-    /// Requests that ended with an error in it.
+    /// Requests that failed in it.
     #[serde(default)]
     pub failed_requests: u64,
-    /// 99th percentile of how late the generator was by its own fault; 0 when nothing was sent.
+    /// 99th percentile of the generator's own delay; 0 if no request was sent.
     #[serde(default)]
     pub generator_lag_us_p99: f64,
-    /// The most records that existed in it and had not been fetched, over all partitions; the slowest consumer's.
+    /// Largest consumer lag in it, in records over all partitions, of the slowest consumer.
     #[serde(default)]
     pub consumer_lag_records: Option<u64>,
-    /// Its length, where the window ended within it; `None` for a whole second.
+    /// Its length if the window ended within it; `None` for a whole second.
     #[serde(default)]
     pub length_s: Option<f64>,
 }
 
 impl SeriesPoint {
-    /// Requests acknowledged per second, whatever its length.
+    /// Requests acknowledged per second, for any length.
     pub fn acked_per_s(&self) -> f64 {
         self.acked_requests as f64 / self.length_s.unwrap_or(1.0).max(f64::MIN_POSITIVE)
     }
 }
 
-/// Facts beside the latencies.
+/// Figures besides the latencies.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WindowFacts {
     /// Requests due in the window.
@@ -155,61 +155,62 @@ pub struct WindowFacts {
     pub acked_records: u64,
     /// Bytes of their record batches, as sent.
     pub acked_bytes: u64,
-    /// Requests per second that the schedule asked for.
+    /// Scheduled rate, in requests per second.
     pub asked_requests_per_s: f64,
-    /// Requests per second acknowledged before the window ended; what came while it was drained is in no rate.
+    /// Requests acknowledged per second before the window ended. Requests acknowledged while it drained are in no rate.
     pub reached_requests_per_s: f64,
     /// Errors by name, for example `INVALID_RECORD` or `timeout`.
     pub errors: BTreeMap<String, u64>,
-    /// CPU of the target's process tree; `None` when its process is not known or not on this machine.
+    /// CPU of the target's process tree; `None` if its process is unknown or not on this machine.
     pub target_cpu: Option<CpuSeconds>,
     /// CPU of the generator.
     pub generator_cpu: CpuSeconds,
     /// CPU time stolen by the hypervisor during the window, as a share of all cores, 0 to 1.
     pub steal_share: f64,
-    /// CPU time used by everybody else on the machine, as a share of all cores, 0 to 1.
+    /// CPU time of all other processes on the machine, as a share of all cores, 0 to 1.
     pub others_share: f64,
-    /// Errors after which a request was sent again with its intended time kept, by name. Such a request ends once, well or not.
+    /// Errors after which a request was sent again with its scheduled time kept, by name. Such a request ends once, acknowledged or failed.
     #[serde(default)]
     pub retries: BTreeMap<String, u64>,
-    /// Produce requests that reached the broker, as far as the engine knows: a client engine's requests are records handed to
-    /// the client, and the client makes fewer requests of them. `None` when it does not tell.
+    /// Produce requests that reached the broker, if the engine reports them. A client engine's requests are records passed to the client,
+    /// and the client combines them into fewer requests.
     #[serde(default)]
     pub produce_requests: Option<u64>,
-    /// So much later than agreed did the window open, because its generator was not ready; 0 in time, or without an agreement.
+    /// Delay of the window's start against the agreed time, because its generator was not ready. 0 for a start in time, or without an
+    /// agreed time.
     #[serde(default)]
     pub start_slip_ms: f64,
-    /// How the times of the answers are known; `None` where a client tells them, and where nothing was answered.
+    /// How the answers were timed; `None` if a client times them, or without answers.
     #[serde(default)]
     pub answer_times: Option<AnswerTimes>,
-    /// What the producers wrote to and read from their sockets, by their own count: requests around the batches included, TCP's own
-    /// headers not. `None` where the engine does not tell.
+    /// Bytes that the producers wrote to and read from their sockets, by their own count. It includes the requests around the batches but
+    /// not TCP's headers. `None` if the engine does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_bytes: Option<SocketBytes>,
-    /// Stretches in which requests waited long; `None` where nobody sees single requests, and in older records.
+    /// Periods in which requests waited long; `None` if single requests are unknown, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
-    /// The steps of a load that climbs, as far as it got; empty for any other.
+    /// The steps of a ramp search, as far as it went; empty for other loads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<ClimbStep>,
-    /// Cores that the target took before the window opened: warm, with the load's connections open, and nothing sent. `None` where nobody
-    /// looked.
+    /// Cores that the target used before the window opened: warmed up, with the load's connections open, and without requests. `None` if
+    /// this was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_cores: Option<f64>,
-    /// Memory of the target's process trees; `None` when its process is not known or not on this machine, and in older records.
+    /// Memory of the target's process trees; `None` if its process is unknown or not on this machine, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_memory: Option<TargetMemory>,
-    /// What a CPU limit of its control group took from it: of all groups above its processes the one that was stopped most. `None` without
-    /// a limit, where nobody could look, and in older records.
+    /// Throttling by a CPU limit of the target's control group. Of all groups above its processes it is the most throttled one. `None`
+    /// without a limit, if it could not be read, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttling: Option<Throttling>,
-    /// Busy time of the target by its own counters; `None` where nobody asked for it, or it could not be read.
+    /// Busy time of the target by its own counters; `None` if it was not requested, or could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_busy: Option<TargetBusy>,
-    /// What came before it; `None` without a warm-up, and in older records.
+    /// The warm-up before the window; `None` without one, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
-    /// Share of the target's CPU that went into compiling itself, 0 to 1; `None` where it has no such threads.
+    /// Share of the target's CPU that its compiler threads used, 0 to 1; `None` without such threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiling_share: Option<f64>,
 }
@@ -223,14 +224,14 @@ pub struct SocketBytes {
     pub received: u64,
 }
 
-/// Something that happened to the target, or to the way to it, while the window was open.
+/// An incident of the target, or of the connection to it, while the window was open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, from the window's start.
+    /// Time from the window's start.
     pub at_s: f64,
-    /// What kind of thing.
+    /// Kind of the incident.
     pub kind: EventKind,
-    /// What happened, on what, in words.
+    /// The incident and its place, in words.
     pub what: String,
 }
 
@@ -240,98 +241,97 @@ pub struct Event {
 pub enum EventKind {
     /// A connection broke.
     ConnectionLost,
-    /// A lost connection is back.
+    /// A lost connection was restored.
     Reconnected,
     /// A partition has another leader.
     LeaderMoved,
-    /// The topic is gone.
+    /// The topic disappeared.
     TopicDeleted,
-    /// A record file could not be written; what was measured was kept in memory.
+    /// A record file could not be written; its data stayed in memory.
     RecordingFailed,
-    /// The user ended the window before its time.
+    /// The user ended the window early.
     Interrupted,
-    /// The window opened later than was agreed with others.
+    /// The window opened later than the agreed time.
     StartSlipped,
 }
 
-/// Where the values of [`TopicBatches`] come from.
+/// Source of the values of [`TopicBatches`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BatchSource {
-    /// The generator's own frames, acknowledged.
+    /// The generator's own frames that were acknowledged.
     OwnFrames,
-    /// Batch headers in what the broker gave back.
+    /// Batch headers in data read from the broker.
     Fetched,
 }
 
-/// The effective batch of a topic: what was really written, not what was configured.
+/// The effective batches of a topic: as really written, not as configured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TopicBatches {
     /// The topic.
     pub topic: String,
-    /// How it is known.
+    /// Source of the figures.
     pub source: BatchSource,
     /// Record batches.
     pub batches: u64,
-    /// Records in them.
+    /// Records in these batches.
     pub records: u64,
-    /// Their bytes, headers included, compressed as written.
+    /// Bytes of these batches, headers included, compressed as written.
     pub bytes: u64,
-    /// Share of the topic's batches that was looked at, 0 to 1: reading back has a budget.
+    /// Share of the topic's batches that was read, 0 to 1. Reading has a budget.
     pub seen_share: f64,
 }
 
-/// What consumers saw of the load.
+/// The load as its consumers saw it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndToEnd {
-    /// From the time the schedule asked for to the arrival at a consumer; one sample a request (wire) or record (client)
-    /// and consumer. What is missing is a sample, too: the time it had waited when the window was drained.
+    /// Latency from the scheduled time to the arrival at a consumer; one sample for each request (wire) or record (client) and consumer. A
+    /// missing record is a sample, too, with the time that it had waited when the window drained.
     pub latency: Hdr,
-    /// Consumers. Each reads everything, or they share the partitions as one group.
+    /// Number of consumers. Each reads all records, or they share the partitions as one group.
     pub consumers: u32,
     /// Whether the consumers shared the partitions as one group.
     #[serde(default)]
     pub is_group: bool,
-    /// Records fetched, over all consumers.
+    /// Records fetched by all consumers.
     pub fetched_records: u64,
-    /// Bytes of batches fetched, over all consumers.
+    /// Bytes of batches fetched by all consumers.
     pub fetched_bytes: u64,
-    /// Acknowledged requests that a consumer had not seen when the window was drained, over all consumers.
+    /// Acknowledged requests that had not reached a consumer when the window drained, over all consumers.
     pub missing: u64,
     /// Largest lag in the window, in records: of the slowest consumer, or of all members of a group together.
     pub lag_records_max: u64,
-    /// Lag that half of the window's time did not exceed, in records. `None` in records of older versions.
+    /// Median lag over the window's time, in records. `None` in records of older versions.
     #[serde(default)]
     pub lag_records_p50: Option<u64>,
-    /// Lag that 99 % of the window's time did not exceed, in records. `None` in records of older versions.
+    /// 99th percentile of the lag over the window's time, in records. `None` in records of older versions.
     #[serde(default)]
     pub lag_records_p99: Option<u64>,
-    /// Lag 100 ms after the window closed, in records: the backlog without what is under way at any moment. `None` in records of older
-    /// versions.
+    /// Lag 100 ms after the window closed, in records: the backlog without records in flight. `None` in records of older versions.
     #[serde(default)]
     pub lag_records_end: Option<u64>,
-    /// Of `latency`, the samples of what is missing: those are the least that it can have been.
+    /// Samples of `latency` that belong to missing records; they are lower bounds.
     #[serde(default)]
     pub missing_latency: Hdr,
 }
 
-/// Between which values a latency lies, in microseconds.
+/// Lower and upper bound of a latency, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// It is not less.
+    /// Lower bound.
     pub least_us: f64,
-    /// It is not more; `None` when nobody knows: it lies among what never came.
+    /// Upper bound; `None` if it is unknown, since the latency belongs to a missing record.
     pub most_us: Option<f64>,
 }
 
 impl EndToEnd {
-    /// A quantile of the latency; `None` without so many samples beyond it.
+    /// A quantile of the latency; `None` with fewer samples beyond it than required.
     pub fn quantile(&self, quantile: f64, beyond: u64) -> Option<Bounds> {
         let least_us = self.latency.quantile_us_if_supported(quantile, beyond)?;
         let most_us = if self.missing == 0 {
             Some(least_us)
         } else {
-            // A record from before these were kept has none of them.
+            // Records older than this field have no such samples.
             let is_known = self.missing_latency.count() == self.missing;
             let arrived = is_known.then(|| self.latency.without(&self.missing_latency)).flatten();
             arrived.and_then(|arrived| arrived.quantile_us_with_longer(quantile, self.missing))
@@ -339,23 +339,23 @@ impl EndToEnd {
         Some(Bounds { least_us, most_us })
     }
 
-    /// The longest latency; `None` without any.
+    /// The longest latency; `None` without samples.
     pub fn longest(&self) -> Option<Bounds> {
         let least_us = self.latency.max_us()?;
         Some(Bounds { least_us, most_us: (self.missing == 0).then_some(least_us) })
     }
 }
 
-/// Where a request's time went, as far as the engine can tell. Percentiles of parts can't be added up.
+/// Parts of a request's time, as far as the engine can separate them. Percentiles of parts can't be added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LatencySplit {
-    /// Due until written to the socket: waiting for a slot, or in the client's queue. `None` where the engine does not know.
+    /// From the due time to the write to the socket: the wait for a slot, or in the client's queue. `None` if the engine does not know it.
     pub client_queue: Option<Part>,
     /// Round trip of the connection as the kernel or the client measures it, without the broker's work.
     pub network: Option<Part>,
-    /// Written until acknowledged, less the median round trip of the network.
+    /// From the write to the acknowledgement, minus the median round trip of the network.
     pub broker: Option<Part>,
-    /// How each was found, in words.
+    /// Source of each part, in words.
     pub how: String,
 }
 
@@ -364,11 +364,11 @@ pub struct LatencySplit {
 pub struct Part {
     /// Median.
     pub us_p50: f64,
-    /// 99th percentile; `None` where the source has none.
+    /// 99th percentile; `None` if the source has none.
     pub us_p99: Option<f64>,
 }
 
-/// What a window ran on and against.
+/// Environment of a window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// The machine of the generator.
@@ -379,82 +379,82 @@ pub struct Environment {
     pub brokers: BTreeMap<i32, String>,
     /// The cluster's id.
     pub cluster_id: Option<String>,
-    /// What the broker calls itself, where it tells.
+    /// Name and version of the broker, if it reports them.
     pub broker_software: Option<String>,
-    /// Settings of the first leader that differ from the broker's defaults, through DescribeConfigs; secrets are left out.
+    /// Settings of the first leader that differ from the broker's defaults, by DescribeConfigs, without secrets.
     pub broker_config: BTreeMap<String, String>,
-    /// Settings of the topic that are not defaults.
+    /// Settings of the topic that differ from the defaults.
     pub topic_config: BTreeMap<String, String>,
-    /// Replicas of the topic's partitions (the least).
+    /// Replicas of the topic's partitions (the smallest number).
     pub replicas: Option<u32>,
     /// `plaintext`, `tls`, `sasl-plain`, `tls+sasl-scram-sha-512` ...
     pub security: String,
-    /// The processes whose CPU and memory were measured, by the name of their program, and how they were found. Empty in older records.
+    /// The processes whose CPU and memory were measured, by program name, and the method that found them. Empty in older records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measured: Vec<String>,
-    /// Servers of this machine that they passed work on to, and that were not measured: what stands behind a proxy.
+    /// Unmeasured servers on this machine to which these processes passed work, for example behind a proxy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub behind: Vec<String>,
-    /// What could not be found out, and why.
+    /// Missing facts, with the reason.
     pub unknown: Vec<String>,
-    /// The commit of the target, as whoever loaded it has said.
+    /// The commit of the target, as the user stated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
 }
 
-/// Begins a line of [`Environment::unknown`] that gives the reason why the CPU of the target is missing or incomplete.
+/// Prefix of a line in [`Environment::unknown`] that states why the target's CPU is missing or incomplete.
 pub const CPU_OF_TARGET: &str = "CPU of the target: ";
-/// Begins a line of [`Environment::unknown`] that gives the reason why the busy time of the target is missing.
+/// Prefix of a line in [`Environment::unknown`] that states why the target's busy time is missing.
 pub const BUSY_OF_TARGET: &str = "busy time of the target: ";
 
-/// A window with a larger share of failed requests is another experiment.
+/// A window with a larger share of failed requests can't be compared.
 const ERROR_SHARE_LIMIT: f64 = 0.01;
 
-/// One measured stretch of one variant under one workload.
+/// One measured period of one variant under one workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// The variant's name.
     pub variant: String,
-    /// Where the load went, `host:port`.
+    /// Address of the load's target, `host:port`.
     pub address: String,
     /// The load.
     pub workload: Workload,
-    /// What an acknowledgement promised.
+    /// The durability guarantee of an acknowledgement.
     pub durability: Durability,
     /// Wall-clock start, milliseconds since 1970.
     pub started_unix_ms: u64,
     /// Measured length.
     pub duration_s: f64,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
     /// Counts, rates, CPU.
     pub facts: WindowFacts,
     /// The three histograms.
     pub latencies: Latencies,
-    /// One point a second.
+    /// One point per second.
     pub series: Vec<SeriesPoint>,
-    /// What consumers saw; `None` without consumers.
+    /// Measurements of the consumers; `None` without consumers.
     #[serde(default)]
     pub end_to_end: Option<EndToEnd>,
-    /// The effective batch by topic.
+    /// The effective batches by topic.
     #[serde(default)]
     pub batches: Vec<TopicBatches>,
-    /// Where the time went.
+    /// Parts of a request's time.
     #[serde(default)]
     pub split: Option<LatencySplit>,
-    /// What happened on the way, in order.
+    /// Incidents in order of time.
     #[serde(default)]
     pub events: Vec<Event>,
-    /// What it ran on and against.
+    /// The environment.
     #[serde(default)]
     pub environment: Option<Environment>,
-    /// Which part of a load over several generators this is; `None` for a whole one.
+    /// The shard number, if several generators share the load; `None` for a whole load.
     #[serde(default)]
     pub shard: Option<Shard>,
     /// The client that sent it; `None` for the wire engine.
     #[serde(default)]
     pub client: Option<ClientFacts>,
-    /// The rules it had to meet, and what it said to them.
+    /// The rules that it had to meet, with the results.
     #[serde(default)]
     pub requirements: Vec<Requirement>,
 }
@@ -464,29 +464,29 @@ pub struct Window {
 pub struct ClientFacts {
     /// Name and version, for example `librdkafka 2.12.1`.
     pub software: String,
-    /// The settings that shape its requests, as they were in force: those that were given, and its own defaults.
+    /// The settings that shape its requests, as they were in force: given settings and its own defaults.
     pub settings: BTreeMap<String, String>,
 }
 
-/// Part of a load that several generators share.
+/// One part of a load that several generators share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
-    /// 0 to `of` - 1.
+    /// Index from 0 to `of` - 1.
     pub index: u32,
-    /// Generators.
+    /// Number of generators.
     pub of: u32,
-    /// When the window opened for all of them, milliseconds since 1970.
+    /// Start of the window of all generators, milliseconds since 1970.
     pub start_unix_ms: u64,
 }
 
 impl Window {
-    /// The reason in [`Environment::unknown`] behind `begin`, for example [`CPU_OF_TARGET`]; `None` if the figure is known.
+    /// The reason in [`Environment::unknown`] after the prefix `begin`, for example [`CPU_OF_TARGET`]; `None` if the figure is known.
     pub fn why_unknown(&self, begin: &str) -> Option<&str> {
         let unknown = self.environment.iter().flat_map(|environment| &environment.unknown);
         unknown.filter_map(|line| line.strip_prefix(begin)).next()
     }
 
-    /// Why a window can't be compared, by a rule that looks at no latency and no CPU.
+    /// Why a window can't be compared, by a rule that uses neither latency nor CPU.
     pub fn why_excluded(&self) -> Option<String> {
         let name = &self.variant;
         match &self.outcome {
@@ -496,19 +496,20 @@ impl Window {
             }
             Outcome::GeneratorLate { lateness_us_p99, limit_us } => {
                 return Some(format!(
-                    "the generator was late for {name} (p99 {:.0} ms, limit {:.0} ms)",
+                    "the generator fell behind for {name} (p99 {:.0} ms, limit {:.0} ms)",
                     lateness_us_p99 / 1e3,
                     limit_us / 1e3
                 ));
             }
             Outcome::Warming { cpu_us_per_record: [first, last], .. } => {
                 return Some(format!(
-                    "{name} was still becoming warm (CPU per record from {first:.0} to {last:.0} µs in the window)"
+                    "{name} was still warming up (CPU per record from {first:.0} to {last:.0} µs in the \
+                     window)"
                 ));
             }
             Outcome::Failed { reason } => return Some(format!("{name} failed: {reason}")),
         }
-        // A climb goes on to where requests fail: each of its steps is held against that limit, and those that break it are its answer.
+        // A ramp search continues until requests fail. Each of its steps has this limit, and failed steps are its result.
         if self.workload.climb().is_some() {
             return None;
         }
@@ -520,13 +521,13 @@ impl Window {
         })
     }
 
-    /// Whether the user ended it before its time.
+    /// Whether the user ended it early.
     pub fn was_interrupted(&self) -> bool {
         self.events.iter().any(|event| event.kind == EventKind::Interrupted)
     }
 
-    /// The rate that was set, where what was due is a draw of it; otherwise that of what was due: of a shard, or of a schedule
-    /// with rates of its own.
+    /// The set rate, if the number of due requests is a random draw from it. Otherwise the rate of the due requests, for example of a
+    /// shard, or of a schedule with its own rates.
     pub fn asked_requests_per_s(&self) -> f64 {
         let set = self.workload.requests_per_s;
         let expected = set * self.duration_s;
@@ -541,20 +542,20 @@ impl Window {
         failed as f64 / self.facts.requests.max(1) as f64
     }
 
-    /// CPU per record in microseconds, without what the target would have taken in the same time with no load. `None` where
-    /// [`Metric::CpuPerRecord`] has no value, or nobody has looked at the idle target.
+    /// CPU per record in microseconds, without the CPU that the target would have used in the same time without a load. `None` if
+    /// [`Metric::CpuPerRecord`] has no value, or the idle target was not measured.
     pub fn cpu_us_per_record_beyond_idling(&self) -> Option<f64> {
         let idle_us = self.facts.idle_cores? * self.duration_s * 1e6 / self.facts.acked_records.max(1) as f64;
         Some((self.value(Metric::CpuPerRecord)? - idle_us).max(0.0))
     }
 
-    /// The value of a metric in its own unit; `None` when the window can't tell: saturated, too few samples beyond
-    /// the quantile, no CPU known.
+    /// The value of a metric in its own unit. `None` if the window can't provide it: saturated, too few samples beyond the quantile, CPU
+    /// unknown.
     pub fn value(&self, metric: Metric) -> Option<f64> {
         if !matches!(self.outcome, Outcome::Steady) {
             return None;
         }
-        // A load that climbs is another one in each window: it ends where the promise breaks.
+        // A ramp search is a different load in each window, since it ends where the SLO is missed.
         match (metric, self.workload.climb()) {
             (Metric::Capacity, Some(climb)) => return climb.capacity(&self.facts.steps),
             (Metric::Capacity, None) | (_, Some(_)) => return None,
@@ -621,7 +622,7 @@ mod tests {
 
     #[test]
     fn a_quantile_among_what_is_missing_has_no_upper_bound() {
-        // They waited shorter than others that came, and nobody knows how long they would have taken.
+        // They waited shorter than others that arrived, and their full latency is unknown.
         let seen = seen(&[1; 50]);
         assert_eq!(bounds(&seen, 0.5), (475.0, Some(525.0)));
         assert_eq!(bounds(&seen, 0.95), (948.0, Some(998.0)));

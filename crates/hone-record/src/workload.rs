@@ -1,4 +1,4 @@
-//! The load: everything that is needed to send it again.
+//! The load: all data that is needed to send it again.
 
 use std::collections::BTreeMap;
 
@@ -6,42 +6,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::ramp_search::Climb;
 
-/// What sends the load.
+/// The engine that sends the load.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
-    /// Hone's own frames: the shape of a request is an input.
+    /// Hone's own frames. The shape of a request is an input.
     #[default]
     Wire,
-    /// librdkafka: its settings are inputs, the batches an output. A request of the schedule is one record handed over.
+    /// librdkafka. Its settings are inputs, the batches are an output. A scheduled request is one record passed to the client.
     Librdkafka {
         /// Properties of the producer, for example `linger.ms`.
         settings: BTreeMap<String, String>,
     },
-    /// Any other client behind the line protocol of docs/client-protocol.md. A request of the schedule is one record.
+    /// Any other client that uses the line protocol of docs/client-protocol.md. A scheduled request is one record.
     Command {
         /// Program and arguments.
         command: Vec<String>,
-        /// Settings handed to it.
+        /// Settings passed to it.
         settings: BTreeMap<String, String>,
     },
-    /// A load generator of any protocol, as a command that ends when its operations are done. It keeps its own pace (a closed
-    /// loop), and nothing is known of single operations.
+    /// A load generator for any protocol: a command that ends after its operations. It runs at its own pace (closed loop), and single
+    /// operations are unknown.
     Tool {
         /// Program and arguments, with placeholders.
         command: Vec<String>,
-        /// Operations that it does.
+        /// Number of operations.
         operations: u64,
-        /// What fills the target with data, once for each start of it, before anything is counted.
+        /// Command that fills the target with data before the measurement, once for each start of the target.
         populate: Option<Vec<String>>,
-        /// What warms it up, once for each start of it, behind `populate`.
+        /// Command that warms the target up after `populate`, once for each start of the target.
         warmup: Option<Vec<String>>,
     },
     /// The target itself, started for each window: it does its work and exits.
     Exits {
         /// Its arguments, with placeholders.
         arguments: Vec<String>,
-        /// Operations that it does.
+        /// Number of operations.
         operations: u64,
     },
 }
@@ -58,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// Operations of a window, where they are counted by whoever does them; `None` where requests come from a schedule.
+    /// Operations per window, if the program counts them; `None` if requests come from a schedule.
     pub fn operations(&self) -> Option<u64> {
         match self {
             Self::Tool { operations, .. } | Self::Exits { operations, .. } => Some(*operations),
@@ -67,42 +67,42 @@ impl Engine {
     }
 }
 
-/// Time after which a command of a load, or a target that should exit, is ended, unless another is asked for: long beside any
-/// burst, short beside an evening.
+/// Default time limit for a command of a load, or for a target that should exit. It is long compared with any burst, and short compared
+/// with an evening.
 const COMMAND_LIMIT_S: f64 = 600.0;
 
-/// When requests are due.
+/// Times at which requests are due.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
     /// Equal gaps.
     Uniform,
-    /// Independent arrivals: exponential gaps.
+    /// Independent arrivals with exponential gaps.
     Poisson,
-    /// All requests of a period at its beginning; every 2 ms is what kafka-producer-perf-test does.
+    /// All requests of a period at its beginning. kafka-producer-perf-test does this every 2 ms.
     Bursts {
         /// The period.
         every_ms: f64,
     },
-    /// A rate that rises or falls evenly over the window, from the workload's to this one.
+    /// A rate that changes linearly over the window, from the workload's rate to this one.
     Ramp {
         /// Rate at the window's end.
         to_requests_per_s: f64,
     },
-    /// Rates that hold for equal parts of the window, one after the other; the workload's rate is their mean.
+    /// A sequence of rates for equal parts of the window. The workload's rate is their mean.
     Steps {
         /// The rates.
         requests_per_s: Vec<f64>,
     },
-    /// Rates that rise until a promise about latency breaks, with independent arrivals; the workload's rate is the first.
+    /// A ramp search: rates that rise until the SLO is missed, with independent arrivals. The workload's rate is the first.
     Climb(Climb),
-    /// Arrival times as they were recorded.
+    /// Recorded arrival times.
     Replay {
-        /// Where they came from: a file, or `topic NAME`.
+        /// Source of the times: a file, or `topic NAME`.
         source: String,
-        /// Times in it.
+        /// Number of times in it.
         arrivals: u64,
-        /// SHA-256 over the times, so that a record says what it replayed.
+        /// SHA-256 over the times, so that a record identifies the replayed arrivals.
         sha256: String,
     },
 }
@@ -111,24 +111,24 @@ pub enum Schedule {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keys {
-    /// No keys.
+    /// Records without keys.
     #[default]
     None,
-    /// Every key is as likely as the other.
+    /// All keys are equally likely.
     Uniform {
-        /// How many there are.
+        /// Number of keys.
         distinct: u64,
     },
-    /// The k-th key is 1/k^exponent as likely as the first.
+    /// Zipf distribution: the k-th key is 1/k^exponent as likely as the first.
     Zipf {
-        /// How many there are.
+        /// Number of keys.
         distinct: u64,
-        /// 0 is uniform; 1 is what texts and shops have.
+        /// The exponent: 0 is uniform, 1 is typical of texts and shops.
         exponent: f64,
     },
 }
 
-/// What the records hold.
+/// Contents of the records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Payload {
@@ -142,7 +142,7 @@ pub enum Payload {
         /// Name of the generator.
         shape: String,
     },
-    /// The lines of a file, in turn.
+    /// The lines of a file in turn.
     File {
         /// The file.
         path: String,
@@ -158,7 +158,7 @@ pub enum Sizes {
     /// Each has the workload's `record_bytes`.
     #[default]
     Fixed,
-    /// Evenly between two sizes; `record_bytes` is their mean.
+    /// Uniform between two sizes; `record_bytes` is their mean.
     Uniform {
         /// Smallest.
         least_bytes: u32,
@@ -172,64 +172,65 @@ pub enum Sizes {
     },
 }
 
-/// A file with the records of a topic: when each came, by which producer, with which key and size, and nothing of what it held.
+/// A file with the records of a topic: their times, producers, keys and sizes, but not their contents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recording {
     /// The file.
     pub path: String,
-    /// SHA-256 of its bytes, so that a record says what was sent.
+    /// SHA-256 of its bytes, so that a record identifies the data that was sent.
     pub sha256: String,
 }
 
 impl Recording {
-    /// The key that a number in the file stands for. Numbers are chosen so that Kafka's murmur2 puts these keys where the topic's own lie.
+    /// The key for a number in the file. The numbers are chosen so that Kafka's murmur2 maps these keys to the partitions of the topic's
+    /// own keys.
     pub fn key(number: u64) -> String {
         format!("{number:x}")
     }
 }
 
-/// The load: everything that is needed to send it again.
+/// The load: all data that is needed to send it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// The name in the experiment file.
     pub name: String,
-    /// What sends it.
+    /// The engine that sends it.
     #[serde(default)]
     pub engine: Engine,
     /// Seed of arrivals, keys and payloads.
     pub seed: u64,
-    /// Spacing of the requests.
+    /// Arrival pattern of the requests.
     pub schedule: Schedule,
-    /// Requests asked for, per second, over all connections: Produce requests (wire), or records handed over (clients).
+    /// Scheduled rate per second over all connections: Produce requests (wire), or records passed to the client.
     pub requests_per_s: f64,
     /// Records in each batch; a request carries one batch for each of `partitions_per_request` partitions. 1 for clients.
     pub records_per_batch: u32,
     /// Size of a record's value.
     pub record_bytes: u32,
-    /// How the sizes are spread around it.
+    /// Distribution of the sizes.
     #[serde(default)]
     pub sizes: Sizes,
     /// Contents of a record's value.
     pub payload: Payload,
-    /// Keys of the records. A keyed record goes to the partition that Kafka's default partitioner (murmur2) names.
+    /// Keys of the records. A keyed record goes to the partition that Kafka's default partitioner (murmur2) chooses.
     #[serde(default)]
     pub keys: Keys,
-    /// Codec the producer uses: `none`, `gzip`, `snappy`, `lz4`, `zstd`.
+    /// Codec of the producer: `none`, `gzip`, `snappy`, `lz4`, `zstd`.
     pub compression: String,
     /// TCP connections (wire), or producers (clients).
     pub connections: u32,
-    /// Most requests without an answer on one connection.
+    /// Largest number of unanswered requests per connection.
     pub in_flight: u32,
     /// Partitions of the topic.
     pub partitions: u32,
-    /// Partitions that one request writes to.
+    /// Partitions per request.
     pub partitions_per_request: u32,
     /// 0, 1 or -1 (all).
     pub acks: i16,
-    /// Producer id, epoch and sequences in every batch.
+    /// Idempotence: producer id, epoch and sequences in every batch.
     #[serde(default)]
     pub idempotent: bool,
-    /// Consumers. Each reads everything that is produced, or they share the partitions as one group.
+    /// Number of consumers. Each reads all records, or they share the partitions as one group.
     #[serde(default)]
     pub consumers: u32,
     /// Whether the consumers share the partitions as one group.
@@ -237,19 +238,19 @@ pub struct Workload {
     pub consumer_group: bool,
     /// Requests sent and answered before the window opens.
     pub warmup_requests: u64,
-    /// Most time for the warm-up, in seconds: it goes on until the target is warm. 0 sends `warmup_requests` and no more.
+    /// Time limit for the warm-up, in seconds; it runs until the target is warm. 0 sends only `warmup_requests`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warmup_limit_s: f64,
     /// Length of the window.
     pub duration_s: f64,
-    /// Time after which a request without an answer is counted as timed out.
+    /// Time after which an unanswered request counts as timed out.
     pub timeout_s: f64,
-    /// Properties the topic is created with.
+    /// Properties for creating the topic.
     pub topic_config: BTreeMap<String, String>,
-    /// Replicas of each partition of the topic that is created for the load; `None` leaves the number to the cluster.
+    /// Replicas of each partition of the load's own topic; `None` leaves the number to the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replication_factor: Option<u16>,
-    /// Records of a topic to send: their sizes, keys and producers, in the order of the schedule, in place of `sizes` and `keys`.
+    /// Records of a topic to send: their sizes, keys and producers, in the order of the schedule, instead of `sizes` and `keys`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recording>,
 }
@@ -265,8 +266,8 @@ fn is_zero(number: &f64) -> bool {
 }
 
 impl Workload {
-    /// Requests that nearly every window will have: random arrivals bring three standard deviations fewer now and then. `None`
-    /// when recorded arrivals decide, and where operations are counted.
+    /// Number of requests that nearly every window has. Random arrivals sometimes bring three standard deviations fewer. `None` for
+    /// recorded arrivals and for counted operations.
     pub fn requests_per_window(&self) -> Option<u64> {
         let mean_rate = match &self.schedule {
             _ if self.engine.operations().is_some() => return None,
@@ -279,19 +280,19 @@ impl Workload {
         Some((mean - spread).max(0.0).floor() as u64)
     }
 
-    /// The same load, climbing from its own rate; its length is that of all steps.
+    /// The same load as a ramp search from its own rate. Its length is the sum of all steps.
     #[must_use]
     pub fn climbing(self, climb: Climb) -> Self {
         let steps = climb.rates(self.requests_per_s).len() as f64;
         Self { schedule: Schedule::Climb(climb), duration_s: steps * climb.stride_s(), ..self }
     }
 
-    /// The shortest that a window of it can be which counts: its length, but for a climb, which ends where the promise breaks.
+    /// The shortest valid duration of its windows. This is its length, except for a ramp search, which ends where the SLO is missed.
     pub fn least_s(&self) -> f64 {
         self.climb().map_or(self.duration_s, |climb| climb.least_s(self.requests_per_s))
     }
 
-    /// How it climbs; `None` for a load that does not.
+    /// The ramp search; `None` for other loads.
     pub fn climb(&self) -> Option<Climb> {
         match self.schedule {
             Schedule::Climb(climb) => Some(climb),
@@ -299,8 +300,8 @@ impl Workload {
         }
     }
 
-    /// A load of counted operations ([`Engine::Tool`] or [`Engine::Exits`]). What describes requests of a schedule says nothing
-    /// then: no rate is asked for, nothing has a size, and `duration_s` is 0 because the work and not the clock ends a window.
+    /// A load of counted operations ([`Engine::Tool`] or [`Engine::Exits`]). Fields that describe scheduled requests then mean nothing:
+    /// there is no rate and no size, and `duration_s` is 0 because the work and not the clock ends a window.
     pub fn of_operations(name: &str, engine: Engine) -> Self {
         Self {
             name: name.to_owned(),
@@ -332,8 +333,8 @@ impl Workload {
         }
     }
 
-    /// The same load with another number of operations. `None` where it is not counted in operations, or where its command does
-    /// not say `{operations}` and so would do as many as before.
+    /// The same load with another number of operations. `None` if it is not counted in operations, or if its command lacks `{operations}`,
+    /// which would leave the number unchanged.
     #[must_use]
     pub fn with_operations(&self, wanted: u64) -> Option<Self> {
         let mut load = self.clone();
@@ -349,7 +350,7 @@ impl Workload {
         Some(load)
     }
 
-    /// The same load with each of its rates changed so. Recorded arrivals have none of their own.
+    /// The same load with each of its rates changed by this function. Recorded arrivals have no rate.
     #[must_use]
     pub fn at_rates(&self, change: impl Fn(f64) -> f64) -> Self {
         let mut load = self.clone();

@@ -1,4 +1,4 @@
-//! Whatever a load was, and however many generators shared it: their records merge into the one that a single generator would
+//! For any load and any number of generators, their records merge into the one that a single generator would
 //! have made, in everything that adds up.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 /// Length of the window, with a last second that is half of one.
 const DURATION_S: f64 = 3.5;
 
-/// What became of one request.
+/// Outcome of one request.
 #[derive(Debug, Clone)]
 struct Request {
     due_us: u64,
@@ -24,7 +24,7 @@ struct Request {
     /// 0 is well.
     error: u8,
     retries: u64,
-    /// From due to a consumer, or to the end of the wait for it.
+    /// From due time to the arrival at a consumer, or to the end of the wait for it.
     end_to_end_us: u64,
     is_missing: bool,
 }
@@ -55,7 +55,7 @@ fn request() -> impl Strategy<Value = Request> {
     )
 }
 
-/// The load of so many generators.
+/// The load of this many generators.
 fn workload(of: u32) -> Workload {
     Workload {
         name: "any".to_owned(),
@@ -118,7 +118,7 @@ fn point(requests: &[Request], second: u64) -> SeriesPoint {
     }
 }
 
-/// What generators with so many consumers in all record of these requests, when all that were written are `readable`.
+/// Results of generators with this many consumers each, when `readable` of all written records were readable.
 fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, consumers: u32) -> Window {
     let well = || requests.iter().filter(is_well);
     let total = |of: fn(&Request) -> u64| well().map(of).sum::<u64>();
@@ -244,7 +244,7 @@ proptest! {
         ] {
             prop_assert!((one - other).abs() < 1e-6, "{} {}", one, other);
         }
-        // What was compared but for its last bits, and what is no sum.
+        // Fields that are compared except for their last bits, and fields that are not sums.
         for window in [&mut merged, &mut whole] {
             window.facts.asked_requests_per_s = 0.0;
             window.facts.reached_requests_per_s = 0.0;
@@ -316,7 +316,7 @@ fn an_impossible_shard_is_refused_before_anything_is_counted() {
         let mut parts = shards(&[], 1);
         parts[0].shard = Some(Shard { index, of, start_unix_ms: 1_000 });
         let error = merge(&parts).unwrap_err().to_string();
-        let expected = format!("record 1 says that it is shard {index} of {of}: shards count from 0");
+        let expected = format!("record 1 states that it is shard {index} of {of}: shards count from 0");
         assert!(error.starts_with(&expected), "{error}");
     }
     let mut one_of_many = shards(&[], 1);

@@ -1,4 +1,4 @@
-//! A document and its three writers: terminal, Markdown, and a page of HTML that needs no network.
+//! A document and its three writers: terminal, Markdown, and a self-contained HTML page.
 
 use crate::tree::{Element, Markup, el};
 use crate::{html, markdown, terminal};
@@ -6,8 +6,8 @@ use crate::{html, markdown, terminal};
 /// The style sheet; part of the page.
 pub(crate) const STYLE: &str = include_str!("page.css");
 
-/// Constant heads. The policy is a second wall: even if something foreign came through, it could neither run nor load
-/// anything.
+/// Constant heads. The content security policy is a second line of defence: foreign content that got through could neither run
+/// nor load anything.
 const META: [&str; 4] = [
     "<meta charset=\"utf-8\">",
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
@@ -15,7 +15,7 @@ const META: [&str; 4] = [
     "<meta name=\"color-scheme\" content=\"light dark\">",
 ];
 
-/// What a record says, ready to be written.
+/// The content of a record, ready for a writer.
 #[derive(Debug, Clone)]
 pub struct Document {
     title: String,
@@ -29,7 +29,7 @@ impl Document {
         Self { title: title.to_owned(), header, main, page: None }
     }
 
-    /// With a page of its own in place of the usual one, for a document that is used rather than read.
+    /// Sets a special page that replaces the usual one, for a document that is used rather than read.
     pub(crate) fn with_page(self, html: String) -> Self {
         Self { page: Some(html), ..self }
     }
@@ -48,7 +48,7 @@ impl Document {
         html::html(&Markup::constant("<!DOCTYPE html>\n").with(html).with(Markup::constant("\n")))
     }
 
-    /// Markdown, as GitHub and GitLab show it. Pictures are left out; the numbers behind each stay.
+    /// Markdown for GitHub and GitLab. The writer omits pictures and keeps the numbers behind each.
     pub fn markdown(self) -> String {
         markdown::markdown(&self.content())
     }

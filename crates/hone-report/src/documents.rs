@@ -1,4 +1,4 @@
-//! Each kind of record becomes a document here, once.
+//! Turns each kind of record into a document.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::section::{
 };
 use crate::tree::{Element, Markup, el};
 
-/// An optimisation, with what led to it when it is known.
+/// The document of an optimisation, with its run summary if there is one.
 pub fn optimization(
     optimization: &Optimization,
     windows: &BTreeMap<String, Window>,
@@ -26,7 +26,7 @@ pub fn optimization(
             judging.push(&comparison.workload);
         }
     }
-    // Where nothing was judged yet, the training tells what is loaded.
+    // If nothing was judged yet, the training load says what the target is loaded with.
     let promised = if judging.is_empty() { vec![&optimization.training] } else { judging.clone() };
     let is_one_edge = judging.len() == optimization.comparisons.len();
     let judged = in_order(optimization).into_iter().enumerate().map(|(index, comparison)| {
@@ -55,14 +55,15 @@ pub fn optimization(
     Document::new(&optimization.name, headline::optimization(optimization), main)
 }
 
-/// Of a story, what stands before the details of a single run.
+/// The parts of a run summary that come before the details of a single run.
 fn before_details(told: Option<&Story>) -> Markup {
     let Some(told) = told else { return Markup::default() };
     let foretold: Markup = story::predictions(told).into_iter().collect();
     Markup::default().with(story::percentiles(told)).with(foretold)
 }
 
-/// A comparison, with what led to it when it is known. What was concluded from it by other limits stands first.
+/// The document of a comparison, with its run summary if there is one. A headline that the run summary drew with other limits
+/// comes first.
 pub fn comparison(
     comparison: &Comparison,
     windows: &BTreeMap<String, Window>,
@@ -88,7 +89,7 @@ pub fn comparison(
     Document::new(&title, headline::comparison(comparison, concluded), main)
 }
 
-/// Changes of batch settings that were tried one after the other.
+/// The document of batch settings that were tried one after the other.
 pub fn proof(found: &Proof, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> Document {
     let first = found.steps.iter().find_map(|step| step.comparison.as_ref());
     let main = el("main")
@@ -107,7 +108,7 @@ pub fn proof(found: &Proof, windows: &BTreeMap<String, Window>, told: Option<&St
     Document::new(&format!("Batch settings of {}", found.target), headline::proof(found), main)
 }
 
-/// Settings of a host that were tried.
+/// The document of a trial of host settings.
 pub fn host_trial(found: &HostTrial, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> Document {
     let all = || found.tried.iter().chain(&found.together);
     let judged = all().enumerate().map(|(index, knob)| {
@@ -132,7 +133,7 @@ pub fn host_trial(found: &HostTrial, windows: &BTreeMap<String, Window>, told: O
     Document::new(&format!("Host settings under {}", found.target), headline::host_trial(found), main)
 }
 
-/// A commit that was compared with its base.
+/// The document of a commit that was compared with its base.
 pub fn gate(found: &CommitGate, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> Document {
     let all = &found.comparisons;
     let judged = all.iter().enumerate().map(|(index, one)| gate::comparison(index, one, windows));
@@ -157,8 +158,8 @@ pub fn gate_comment(found: &CommitGate) -> Document {
     Document::new(&format!("Gate of {}", found.name), headline::gate_in_short(found), main)
 }
 
-/// The page of all that was tried: where the time went, what was tried at each altitude, percentiles step by step, what was foretold beside
-/// what came, and all numbers to take along.
+/// The document of a run summary: where the time went, what was tried in each layer, percentiles step by step, predictions with
+/// their outcome, and all numbers as files.
 pub fn story(told: &Story) -> Document {
     let main = el("main")
         .children(diagnosis::of_all(&told.diagnoses))
@@ -172,7 +173,7 @@ pub fn story(told: &Story) -> Document {
     Document::new(&told.title, headline::story(told), main)
 }
 
-/// A service that was tuned.
+/// The document of a tuned service.
 pub fn tuning(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> Document {
     let proof = found.as_proof();
     let first = proof.steps.iter().find_map(|step| step.comparison.as_ref());
@@ -198,7 +199,7 @@ pub fn tuning(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<&
     Document::new(&format!("{} tuned", found.name), headline::tuning(found), main)
 }
 
-/// The comparison of each step that was measured.
+/// The comparison of each measured step.
 fn judged_steps(proof: &Proof, windows: &BTreeMap<String, Window>) -> Vec<Element> {
     let judged = proof.steps.iter().enumerate().filter_map(|(index, step)| {
         let title = format!("{}: {}", step.change, step.outcome());
@@ -208,7 +209,7 @@ fn judged_steps(proof: &Proof, windows: &BTreeMap<String, Window>) -> Vec<Elemen
     judged.collect()
 }
 
-/// One load run.
+/// The document of one load run.
 pub fn window(window: &Window) -> Document {
     let main = el("main")
         .children(load_run::remark(window))
@@ -222,13 +223,13 @@ pub fn window(window: &Window) -> Document {
     Document::new(&title, headline::window(window), main)
 }
 
-/// A diagnosis, or two of them side by side.
+/// The document of a diagnosis, or of two side by side.
 pub fn diagnosis(found: &Diagnosis) -> Document {
     let main = el("main").child(diagnosis::alone(found));
     Document::new(&format!("Diagnosis of {}", found.source), headline::diagnosis(found), main)
 }
 
-/// A search for a capacity.
+/// The document of a capacity search.
 pub fn capacity(capacity: &Capacity) -> Document {
     let main = el("main")
         .child(rates::of_capacity(capacity))
@@ -238,7 +239,7 @@ pub fn capacity(capacity: &Capacity) -> Document {
     Document::new(&format!("Capacity of {}", capacity.variant), headline::capacity(capacity), main)
 }
 
-/// A sweep over rates or batch sizes.
+/// The document of a sweep over rates or batch sizes.
 pub fn curve(curve: &Curve) -> Document {
     let main = el("main")
         .child(rates::of_curve(curve))
@@ -248,7 +249,7 @@ pub fn curve(curve: &Curve) -> Document {
     Document::new(&format!("{} at many rates", curve.variant), headline::curve(curve), main)
 }
 
-/// Where the code lies that runs.
+/// The document of a heatmap, which shows where the executed code lies.
 pub fn heatmap(found: &Heatmap) -> Document {
     crate::heatmap::document(found)
 }

@@ -1,13 +1,13 @@
-//! Finds, for a comparison, the windows that its estimates rest on. Pure selection and merging, nothing is shown.
+//! Finds the windows that support the estimates of a comparison. It only selects and merges.
 
 use std::collections::BTreeMap;
 
 use hone_record::{Comparison, Hdr, Metric, Outcome, PairKind, PairOutcome, Window};
 
-/// A pair that counts, with its windows as far as they are at hand.
+/// An included pair, with those of its windows that are available.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CountedPair<'a> {
-    /// The pair as judged.
+    /// The pair as it was judged.
     pub(crate) outcome: &'a PairOutcome,
     /// Window of the first arm.
     pub(crate) a: Option<&'a Window>,
@@ -18,12 +18,12 @@ pub(crate) struct CountedPair<'a> {
 /// Everything that a comparison's plots need.
 #[derive(Debug)]
 pub(crate) struct Evidence<'a> {
-    /// A/B pairs that count, in the order they were measured.
+    /// Included A/B pairs, in the order of measurement.
     pub(crate) pairs: Vec<CountedPair<'a>>,
 }
 
 impl<'a> Evidence<'a> {
-    /// Looks the windows of the counting A/B pairs up.
+    /// Looks up the windows of the included A/B pairs.
     pub(crate) fn of(comparison: &'a Comparison, windows: &'a BTreeMap<String, Window>) -> Self {
         let counts = |pair: &&PairOutcome| pair.kind == PairKind::Test && pair.dropped.is_none();
         let found = |name: &str| windows.get(name).filter(|window| matches!(window.outcome, Outcome::Steady));
@@ -35,24 +35,24 @@ impl<'a> Evidence<'a> {
         Self { pairs: pairs.collect() }
     }
 
-    /// Windows of the first arm at hand.
+    /// Available windows of the first arm.
     pub(crate) fn windows_a(&self) -> impl Iterator<Item = &'a Window> + '_ {
         self.pairs.iter().filter_map(|pair| pair.a)
     }
 
-    /// Windows of the second arm at hand.
+    /// Available windows of the second arm.
     pub(crate) fn windows_b(&self) -> impl Iterator<Item = &'a Window> + '_ {
         self.pairs.iter().filter_map(|pair| pair.b)
     }
 
-    /// Windows that counting pairs name and that were not given.
+    /// Number of windows that included pairs name and that are not available.
     pub(crate) fn missing(&self) -> u64 {
         let missing = |pair: &CountedPair| u64::from(pair.a.is_none()) + u64::from(pair.b.is_none());
         self.pairs.iter().map(missing).sum()
     }
 
-    /// The pair in the middle by its ratio of `metric`, among those with both windows at hand: the one whose time
-    /// series stands for the others. The lower of two middles.
+    /// The median pair by its ratio of `metric`, among those with both windows available. Its time series represents the others.
+    /// Of two middle pairs, this is the lower one.
     pub(crate) fn median_pair(&self, metric: Metric) -> Option<CountedPair<'a>> {
         let complete = |pair: &&CountedPair| pair.a.is_some() && pair.b.is_some();
         let mut ranked: Vec<_> = self
@@ -65,7 +65,7 @@ impl<'a> Evidence<'a> {
         ranked.get(ranked.len().saturating_sub(1) / 2).map(|(_, pair)| *pair)
     }
 
-    /// Geometric mean of a metric in one arm over the counting pairs; `None` when no pair has it.
+    /// Geometric mean of a metric in one arm over the included pairs. `None` when no pair has it.
     pub(crate) fn mean(&self, metric: Metric, arm: Arm) -> Option<f64> {
         let logs: Vec<f64> = self
             .pairs

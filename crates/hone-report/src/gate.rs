@@ -1,4 +1,4 @@
-//! The outcome of a gate in words, the same in a terminal, on a page, in a comment and in files for CI systems.
+//! The outcome of a gate in words. The terminal, the page, the comment and the files for CI systems share it.
 
 use hone_format::{change, change_size, exact_percent};
 use hone_record::{CommitGate, GateFinding, GateOutcome, GateState, Metric};
@@ -8,7 +8,7 @@ pub(crate) fn loss_size(loss: f64) -> String {
     change_size(1.0 + loss)
 }
 
-/// What a metric does that gets worse.
+/// How a metric gets worse: it grows or it falls.
 pub fn loss_word(metric: Metric) -> &'static str {
     if metric.lower_is_better() { "growth" } else { "fall" }
 }
@@ -19,24 +19,26 @@ pub fn sentence(found: &CommitGate) -> String {
     let of = |finding: &GateFinding| self::finding(found, finding);
     match found.outcome {
         GateOutcome::SameProgram => format!(
-            "Passed: {base} and {head} build the same program, byte for byte as it is loaded, so there is nothing to measure."
+            "Passed: {base} and {head} build the same program, byte for byte as loaded, so there is nothing \
+             to measure."
         ),
         GateOutcome::Worse => {
             let failures: Vec<String> = found.failures().map(of).collect();
-            format!("Failed: {head} is worse than {base}. {}.", failures.join(". "))
+            format!("Failed: {head} has a regression compared with {base}. {}.", failures.join(". "))
         }
         GateOutcome::TooLittlePower => {
             let weak: Vec<String> = found.failures().map(of).collect();
             format!(
-                "Could not tell whether {head} is worse than {base}. {}. More pairs or longer windows show smaller effects.",
+                "Inconclusive: {head} may be worse than {base}. {}. More pairs or longer windows find \
+                 smaller effects.",
                 weak.join(". ")
             )
         }
         GateOutcome::NotSeen => {
             let unseen: Vec<String> = found.failures().map(of).collect();
             format!(
-                "Could not tell whether {head} is worse than {base}. {}. Nothing was measured that a verdict could rest on. Where pairs were \
-                 excluded, use a quieter machine or more pairs.",
+                "Inconclusive: {head} may be worse than {base}. {}. No measurement supports a verdict. If \
+                 Hone excluded pairs, use a quieter machine or more pairs.",
                 unseen.join(". ")
             )
         }
@@ -48,9 +50,10 @@ pub fn sentence(found: &CommitGate) -> String {
                 .map(of)
                 .collect();
             match &weak[..] {
-                [] => format!("Passed: {head} is not shown to be worse than {base}."),
+                [] => format!("Passed: {head} shows no regression compared with {base}."),
                 weak => format!(
-                    "Passed: {head} is not shown to be worse than {base}, but these pairs would not have shown a loss by the limit. {}.",
+                    "Passed: {head} shows no regression compared with {base}, but these pairs would not have \
+                     found a loss at the limit. {}.",
                     weak.join(". ")
                 ),
             }
@@ -65,34 +68,31 @@ pub fn finding(found: &CommitGate, finding: &GateFinding) -> String {
     let limit = exact_percent(finding.worse_by);
     let smallest = || match finding.detectable_loss() {
         Some(loss) => format!(
-            "the smallest {} that these pairs would have shown is {}",
+            "the smallest {} that these pairs would have found is {}",
             loss_word(finding.metric),
             loss_size(loss)
         ),
-        None => format!("nothing can be said of it: {}", finding.why),
+        None => format!("there is no estimate: {}", finding.why),
     };
     match (finding.state, finding.ratio) {
         (GateState::Worse, Some([ratio, low, high])) if finding.by_troubles => format!(
-            "{under}: {} (what is left of the pairs: {} [{}, {}])",
+            "{under}: {} (remaining pairs: {} [{}, {}])",
             finding.why,
             change(ratio),
             change(low),
             change(high)
         ),
-        (GateState::Worse, Some([ratio, low, high])) => format!(
-            "{under}: {} [{}, {}], and the limit is {limit}",
-            change(ratio),
-            change(low),
-            change(high)
-        ),
+        (GateState::Worse, Some([ratio, low, high])) => {
+            format!("{under}: {} [{}, {}], limit {limit}", change(ratio), change(low), change(high))
+        }
         (GateState::Worse | GateState::NotSeen, _) => format!("{under}: {}", finding.why),
         (GateState::Tolerated, Some([ratio, ..])) => {
-            format!("{under}: {}, which is worse, and below the limit of {limit}", change(ratio))
+            format!("{under}: {}, a regression below the limit of {limit}", change(ratio))
         }
         (GateState::Held, Some([ratio, low, high])) => {
             format!("{under}: {} [{}, {}]", change(ratio), change(low), change(high))
         }
-        (GateState::NotShown, _) => format!("{under}: not shown; {} (limit {limit})", smallest()),
+        (GateState::NotShown, _) => format!("{under}: inconclusive; {} (limit {limit})", smallest()),
         (state, None) => format!("{under}: {}", state.label()),
     }
 }

@@ -1,10 +1,10 @@
-//! The writer of HTML. Text and attribute values are escaped here and nowhere else.
+//! The writer of HTML. Only this module escapes text and attribute values.
 
 use std::fmt::Write as _;
 
 use crate::tree::{Element, Markup, Node};
 
-/// The whole of it.
+/// The complete HTML.
 pub(crate) fn html(markup: &Markup) -> String {
     let mut out = String::new();
     write_all(markup, &mut out);
@@ -31,14 +31,15 @@ fn write_element(element: &Element, out: &mut String) {
         out.push('"');
     }
     out.push('>');
-    // What has no content in HTML has no end either.
+    // Elements without content have no end tag in HTML.
     if !matches!(tag, "input" | "link" | "meta") {
         write_all(element.inner(), out);
         let _ = write!(out, "</{tag}>");
     }
 }
 
-/// Escapes what opens markup, and replaces what HTML forbids and what turns the direction of the text that follows.
+/// Escapes characters that open markup. It replaces characters that HTML forbids and those that change the direction of the
+/// following text.
 fn escape(text: &str, out: &mut String) {
     for character in text.chars() {
         match character {

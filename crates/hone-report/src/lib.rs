@@ -1,10 +1,11 @@
-//! Records in, one self-contained HTML page out.
+//! Turns records into one self-contained HTML page, Markdown or terminal text.
 //!
-//! A page of an optimisation, of a comparison, of a whole story out of the ledger, of a search for a capacity, of a sweep, of one load run. Each is a single string that needs no network,
-//! no script and no font of its own (a heatmap has one script inside, to zoom; a run that goes on one that looks for more); it adapts to a phone, to print and to a dark screen. Everything that comes from a
-//! record is escaped, and what a record does not hold becomes a sentence instead of an empty plot.
+//! There is a page for an optimisation, a comparison, a run summary from the ledger, a capacity search, a sweep and a load run.
+//! Each page is a single string without network access or fonts of its own. It has no script, except that a heatmap contains one
+//! to zoom and a live run contains one to refresh. The page adapts to a phone, to print and to a dark screen. The crate escapes
+//! everything that comes from a record. A value that is missing in the record becomes a sentence instead of an empty plot.
 //!
-//! The room is pure: no file, no clock, no process.
+//! The crate is pure: it uses no file, clock or process.
 
 pub mod desk;
 mod document;

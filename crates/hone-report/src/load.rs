@@ -1,4 +1,4 @@
-//! A load in words.
+//! Describes a load in words.
 
 use hone_format::{count, exact};
 use hone_record::{Engine, Keys, Payload, Schedule, Sizes, Workload};
@@ -17,7 +17,7 @@ pub fn load_text(workload: &Workload) -> String {
     let records = match &workload.payload {
         Payload::Bytes { .. } => sizes(workload),
         Payload::Json { shape } => format!("{} ({shape})", sizes(workload)),
-        // How long they are is known when the file has been read.
+        // The length of the lines is known once the file has been read.
         Payload::File { path, sha256 } if sha256.is_empty() => format!("lines of {path}"),
         Payload::File { path, .. } => format!("about {} B (lines of {path})", workload.record_bytes),
     };
@@ -37,7 +37,7 @@ pub fn load_text(workload: &Workload) -> String {
     )
 }
 
-/// What kind of records a load has, where a few words must do.
+/// The records of a load in a few words.
 pub fn records_text(workload: &Workload) -> String {
     match &workload.payload {
         Payload::File { path, sha256 } if sha256.is_empty() => format!("the lines of {path}"),

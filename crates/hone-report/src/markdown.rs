@@ -1,4 +1,4 @@
-//! The writer of Markdown, as GitHub and GitLab show it. Pictures are left out; the numbers behind each stay.
+//! The writer of Markdown for GitHub and GitLab. It omits pictures and keeps the numbers behind each.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,14 @@ use crate::tree::{Element, Markup};
 
 const INLINE: Inline = Inline { escape: in_a_cell, strong: "**", code: "`" };
 
-/// The whole of it.
+/// The complete Markdown.
 pub(crate) fn markdown(document: &Markup) -> String {
     let mut out = String::new();
     blocks(document, &mut out);
     out
 }
 
-/// Blocks as they come; text between them becomes a paragraph.
+/// Writes the blocks in their order. Text between blocks becomes a paragraph.
 fn blocks(markup: &Markup, out: &mut String) {
     for piece in pieces(markup) {
         match piece {
@@ -82,7 +82,7 @@ fn list(element: &Element, indent: &str, out: &mut String) {
 
 fn table(element: &Element, out: &mut String) {
     let grid = Grid::new(element, INLINE);
-    // A table can be called as its section.
+    // A table can have the same name as its section.
     let caption = &grid.caption;
     let is_said = [format!("# {caption}"), format!("<summary>{caption}</summary>")]
         .iter()
@@ -114,8 +114,8 @@ fn folded(title: &str, content: &Markup, out: &mut String) {
     out.push_str("</details>\n\n");
 }
 
-/// Text without what would end a cell or begin markup. Pictures and links of somebody else's text would be loaded and followed, and the
-/// name behind an `@` would be notified.
+/// Escapes text so that it cannot end a cell or begin markup. Otherwise, foreign text could load pictures, add links, or notify
+/// the name behind an `@`.
 pub fn in_a_cell(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

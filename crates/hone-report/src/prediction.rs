@@ -1,4 +1,4 @@
-//! Predicted figures of a change in words, each with what was measured.
+//! Predicted figures of a change in words, each with its measured value.
 
 use hone_format::{change, exact_percent, measured};
 use hone_record::{BatchForetold, BatchState, FigureOutcome, Hope};
@@ -8,7 +8,7 @@ pub fn outcomes(predicted: &BatchForetold, before: &BatchState, after: &BatchSta
     predicted.outcomes(before, after).iter().map(outcome).collect()
 }
 
-/// What a change is expected to save.
+/// The expected gain of a change.
 pub fn expected_gain(hope: &Hope) -> String {
     match hope.is_unsaid {
         true => format!("expected gain unknown, ranked as {}", exact_percent(hope.share)),
@@ -49,8 +49,8 @@ mod tests {
             (Some(900.0), None, "measured 900 (0.0 %)"),
             (Some(-3.0), Some(true), "measured −3.00, came true"),
         ] {
-            let text = outcome(&FigureOutcome { what: "bytes a batch", said, found, came_true });
-            assert!(text.starts_with("bytes a batch: predicted 900") && text.ends_with(expected), "{text}");
+            let text = outcome(&FigureOutcome { what: "bytes per batch", said, found, came_true });
+            assert!(text.starts_with("bytes per batch: predicted 900") && text.ends_with(expected), "{text}");
         }
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn percent(share: f64) -> String {
     unbroken(&hone_format::percent(share))
 }
 
-/// Percent without needless decimals, for a figure that somebody chose: `95 %`, `99.4 %`, `2.5 %`.
+/// Percent without needless decimals, for a figure that a person chose: `95 %`, `99.4 %`, `2.5 %`.
 pub(crate) fn chosen_percent(share: f64) -> String {
     unbroken(&hone_format::exact_percent(share))
 }

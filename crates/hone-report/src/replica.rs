@@ -28,7 +28,7 @@ pub(crate) fn rows(replica: &Replica) -> Vec<(&'static str, [String; 3])> {
     rows
 }
 
-/// The figures and the verdict, as lines of progress.
+/// The figures and the verdict, as progress lines.
 pub fn text(replica: &Replica) -> String {
     let head = ["", "topic today", "replica here", "difference"].map(str::to_owned).to_vec();
     let rows = rows(replica).into_iter().map(|(name, cells)| [&[name.to_owned()][..], &cells].concat());
@@ -37,18 +37,18 @@ pub fn text(replica: &Replica) -> String {
     format!("Replica of topic {}:\n{table}{}\n", replica.topic, wrapped(&verdict(replica)))
 }
 
-/// Whether the replica is like the topic.
+/// Says whether the replica matches the topic.
 pub fn verdict(replica: &Replica) -> String {
     match replica.is_like() {
         true => format!(
-            "The replica is like the topic: records, bytes and batches a second differ by no more than {:.0} %.",
+            "The replica matches the topic: records, bytes and batches per second differ by at most {:.0} %.",
             100.0 * Replica::LIKE
         ),
         false => difference(replica),
     }
 }
 
-/// The figures that differ too much, and probable reasons.
+/// Names the figures that differ too much, with probable reasons.
 pub fn difference(replica: &Replica) -> String {
     let of = |figure: &ReplicaDifference| {
         let (today, here) = (measured(figure.today), measured(figure.here));
@@ -57,14 +57,15 @@ pub fn difference(replica: &Replica) -> String {
     let figures: Vec<String> = replica.differences().iter().map(of).collect();
     let reasons =
         if replica.reasons.is_empty() { String::new() } else { format!(" {}", replica.reasons.join(" ")) };
-    format!("The replica is not like topic {}: {}.{reasons}", replica.topic, figures.join("; "))
+    format!("The replica differs from topic {}: {}.{reasons}", replica.topic, figures.join("; "))
 }
 
-/// That the load can't do what the topic's producer does.
+/// Says that the load can't reproduce how the topic's producer sends.
 pub fn waits(topic: &str) -> String {
     format!(
-        "The producer of topic {topic} waits for every answer. The replica does not: it sends at the recorded times. So another linger or batch \
-         size would show gains here that the topic can't have. `hone batch xray` says what to set for such a producer"
+        "The producer of topic {topic} waits for each answer before it sends again. The replica sends at the \
+         recorded times instead. Another linger or batch size would therefore show gains here that the topic \
+         can't have. `hone batch xray` prints suitable settings for such a producer"
     )
 }
 
@@ -78,7 +79,8 @@ mod tests {
         let found = difference(&replica());
         assert_eq!(
             found,
-            "The replica is not like topic orders: batches/s 200 in the topic and 150 here (−25.0 %). A reason."
+            "The replica differs from topic orders: batches/s 200 in the topic and 150 here (−25.0 %). A \
+             reason."
         );
         let rows = rows(&replica());
         assert_eq!(rows[0].1, ["2,000", "1,990", "−0.5 %"]);
@@ -90,6 +92,6 @@ mod tests {
     #[test]
     fn what_is_alike_is_said() {
         let alike = Replica { here: replica().today, ..replica() };
-        assert!(text(&alike).contains("is like the topic"), "{}", text(&alike));
+        assert!(text(&alike).contains("matches the topic"), "{}", text(&alike));
     }
 }

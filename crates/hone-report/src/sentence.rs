@@ -1,4 +1,4 @@
-//! Verdicts, controls and outcomes as sentences. Every figure comes from the estimate, every claim from the verdict.
+//! Verdicts, controls and outcomes as sentences. Every figure comes from the estimate, and every claim from the verdict.
 
 use hone_record::{
     Comparison, Durability, Estimate, Judgement, Metric, Mode, Outcome, PairKind, Verdict, Window,
@@ -6,7 +6,7 @@ use hone_record::{
 
 use crate::quantity::{self, NBSP};
 
-/// The metric inside a sentence, in the words of the comparison's load: `p50 latency`, `CPU per record`, `CPU per operation`.
+/// The metric inside a sentence, named for the load of the comparison: `p50 latency`, `CPU per record`, `CPU per operation`.
 pub(crate) fn noun(comparison: &Comparison, metric: Metric) -> &'static str {
     if comparison.workload.engine.operations().is_some() {
         match metric {
@@ -34,12 +34,12 @@ pub(crate) fn noun(comparison: &Comparison, metric: Metric) -> &'static str {
     }
 }
 
-/// Whether ratio and interval are positive and finite, so that they can be told as percent.
+/// Whether ratio and interval are positive and finite, so that they can be shown as percent.
 pub(crate) fn is_sound(estimate: &Estimate) -> bool {
     [estimate.ratio, estimate.low, estimate.high].iter().all(|value| value.is_finite() && *value > 0.0)
 }
 
-/// Confidence of an interval, as `95 %`.
+/// Confidence level of an interval, as `95 %`.
 pub(crate) fn confidence(estimate: &Estimate) -> String {
     quantity::chosen_percent(estimate.confidence)
 }
@@ -52,11 +52,11 @@ pub(crate) fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// The other metrics, grouped by verdict, what got worse first; `None` when there are none.
+/// The other metrics by verdict, regressions first. `None` when there are none.
 pub(crate) fn beside(comparison: &Comparison) -> Option<String> {
     let groups = [Verdict::Worse, Verdict::Better, Verdict::Equivalent, Verdict::NotShown];
     let parts: Vec<String> = groups.into_iter().filter_map(|verdict| group(comparison, verdict)).collect();
-    (!parts.is_empty()).then(|| format!("Beside it – {}.", parts.join("; ")))
+    (!parts.is_empty()).then(|| format!("Other metrics – {}.", parts.join("; ")))
 }
 
 fn group(comparison: &Comparison, verdict: Verdict) -> Option<String> {
@@ -79,10 +79,10 @@ fn named(comparison: &Comparison, judgement: &Judgement, verdict: Verdict) -> St
     }
 }
 
-/// What the A/A control of the primary metric says.
+/// The result of the A/A control of the primary metric.
 pub(crate) fn control(comparison: &Comparison) -> String {
     let Some(judgement) = comparison.primary() else {
-        return "Without an estimate there is no control to hold it against.".to_owned();
+        return "There is no estimate, so there is nothing to compare with the A/A control.".to_owned();
     };
     let Some(control) = judgement.control.as_ref().filter(|control| is_sound(control)) else {
         return without_control(comparison);
@@ -90,7 +90,7 @@ pub(crate) fn control(comparison: &Comparison) -> String {
     let noun = noun(comparison, control.metric);
     let pairs = quantity::counted(u64::from(control.pairs), "A/A pair", "A/A pairs");
     let figures = format!(
-        "{} (ratio {}, {} interval {} to {}, {pairs})",
+        "{} (ratio {}, {} CI {} to {}, {pairs})",
         quantity::change(control.ratio),
         quantity::ratio(control.ratio),
         confidence(control),
@@ -101,47 +101,47 @@ pub(crate) fn control(comparison: &Comparison) -> String {
     let margin = comparison.design.rule.equivalence;
     if control.low <= 1.0 && control.high >= 1.0 {
         let hides = if may_hide(control, &judgement.estimate) {
-            " The control is wider than that effect: a bias as large as the effect could hide in it."
+            " The control is wider than that effect: it could hide a bias as large as the effect."
         } else {
             ""
         };
-        format!("The A/A control shows no difference: {a} differs from itself by {figures} in {noun}.{hides}")
+        format!("The A/A control shows no difference: two arms of {a} differ by {figures} in {noun}.{hides}")
     } else if control.ratio.ln().abs() <= (1.0 + margin).ln() {
         format!(
-            "The A/A control shows a difference, though one inside the margin of ±{}: {a} differs from itself by \
+            "The A/A control shows a difference within the margin of ±{}: two arms of {a} differ by \
              {figures} in {noun}.",
             quantity::chosen_percent(margin)
         )
     } else {
         format!(
-            "The A/A control is not silent: {a} differs from itself by {figures} in {noun}; this session cannot tell \
-             variants apart that differ by as little."
+            "The A/A control shows a difference beyond the margin: two arms of {a} differ by {figures} in \
+             {noun}. This run can't detect effects of that size."
         )
     }
 }
 
-/// How many control pairs count, where they are too few for a control of the primary metric.
+/// Says how many control pairs are usable, if they are too few for a control of the primary metric.
 fn without_control(comparison: &Comparison) -> String {
     let controls = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Control);
     let counted = controls().filter(|pair| pair.dropped.is_none()).count() as u64;
-    let known = "how much this session differs from itself is not known.";
+    let known = "the bias between the arms is unknown.";
     match (controls().count(), counted) {
-        (0, _) if comparison.design.control_pairs == 0 => format!("No A/A control was asked for: {known}"),
-        (_, 0) => format!("No A/A pair counts: {known}"),
+        (0, _) if comparison.design.control_pairs == 0 => format!("No A/A control was requested: {known}"),
+        (_, 0) => format!("No A/A pair is usable: {known}"),
         (measured, counted) => format!(
-            "{} of {measured} count, too few for an A/A control of this metric: {known}",
+            "{} of {measured} are usable, too few for an A/A control of this metric: {known}",
             quantity::counted(counted, "A/A pair", "A/A pairs")
         ),
     }
 }
 
-/// Whether a control that shows no difference reaches further from 1 than the effect does.
+/// Whether the interval of a control without a difference extends further from 1 than the effect.
 fn may_hide(control: &Estimate, effect: &Estimate) -> bool {
     let reach = control.high.ln().max(-control.low.ln());
     is_sound(effect) && reach > effect.ratio.ln().abs()
 }
 
-/// How a window ended, in one sentence, and what to do where that was not the target's doing.
+/// How a window ended, in one sentence. If the target is not the cause, the sentence adds what to do.
 pub(crate) fn outcome(window: &Window) -> String {
     let facts = &window.facts;
     let asked = quantity::plain(window.asked_requests_per_s());
@@ -155,19 +155,21 @@ pub(crate) fn outcome(window: &Window) -> String {
             }
         },
         Outcome::Saturated { backlog_requests } => format!(
-            "Saturated: the backlog only grew. {} of {asked}{NBSP}requests/s asked for were acknowledged and {} were waiting at the end; \
-             percentiles would only measure the length of the window. Ask for fewer requests per second.",
+            "Saturated: the backlog kept growing. {} of {asked}{NBSP}requests/s were acknowledged, and {} \
+             were waiting at the end. Percentiles would only measure the length of the window. Lower the \
+             request rate.",
             reached,
             quantity::counted(*backlog_requests, "request", "requests"),
         ),
         Outcome::GeneratorLate { lateness_us_p99, limit_us } => format!(
-            "Not measured: the generator could not keep its schedule (p99 {} late, limit {}). The run failed, not the target. Ask for \
-             fewer requests per second, or give the generator a core of its own.",
+            "Not measured: the generator fell behind its schedule (p99 {} late, limit {}). The run failed, \
+             not the target. Lower the request rate, or give the generator a core of its own.",
             quantity::time_us(*lateness_us_p99),
             quantity::time_us(*limit_us),
         ),
         Outcome::Warming { cpu_us_per_record: [first, last], compiling_share } => format!(
-            "Still warming up: CPU per record went from {} to {} in the window{}. Warm up longer: raise --warmup-limit or --warmup.",
+            "Still warming up: CPU per record changed from {} to {} within the window{}. Warm up longer: \
+             raise --warmup-limit or --warmup.",
             quantity::time_us(*first),
             quantity::time_us(*last),
             compiling_share.map_or(String::new(), |share| format!(
@@ -191,10 +193,10 @@ fn steady(window: &Window, asked: &str, reached: &str) -> String {
         .filter_map(|metric| Some(format!("{} {}", metric.label(), quantity::time_us(window.value(metric)?))))
         .collect();
     let tail = if latencies.is_empty() { String::new() } else { format!("; {}", latencies.join(", ")) };
-    format!("Steady: {reached} of {asked}{NBSP}requests/s asked for were acknowledged{tail}.")
+    format!("Steady: {reached} of {asked}{NBSP}requests/s were acknowledged{tail}.")
 }
 
-/// The durability class in one sentence; nothing where the load has no acks (operations) and the target states no storage.
+/// The durability class in one sentence. `None` when the load has no acks (operations) and the target states no storage.
 pub(crate) fn durability(durability: &Durability, has_acks: bool) -> Option<String> {
     let acks = match durability.acks {
         0 => "acks=0: the client does not wait for an answer".to_owned(),
@@ -204,7 +206,9 @@ pub(crate) fn durability(durability: &Durability, has_acks: bool) -> Option<Stri
     };
     let storage = match durability.storage.as_str() {
         "unstated" | "" if !has_acks => return None,
-        "page-cache" => "page-cache: the operating system has the record, a power cut may lose it".to_owned(),
+        "page-cache" => {
+            "page-cache: the operating system has the record; a power failure can lose it".to_owned()
+        }
         "fsync" => "fsync: the record is on the device".to_owned(),
         "unstated" | "" => "storage before the answer: not stated for this target".to_owned(),
         other => format!("storage before the answer: {other}"),
@@ -222,7 +226,7 @@ mod tests {
         let mut comparison =
             sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.8, 0.95, 1.1);
         let none_asked = std::mem::take(&mut comparison.design.control_pairs);
-        assert!(control(&comparison).starts_with("No A/A control was asked for"));
+        assert!(control(&comparison).starts_with("No A/A control was requested"));
         comparison.design.control_pairs = none_asked.max(6);
         let pair = |index: u32| hone_record::PairOutcome {
             index,
@@ -234,24 +238,24 @@ mod tests {
         };
         comparison.pairs = (0..5).map(pair).collect();
         let said = control(&comparison);
-        assert!(said.replace(NBSP, " ").starts_with("3 A/A pairs of 5 count, too few"), "{said}");
+        assert!(said.replace(NBSP, " ").starts_with("3 A/A pairs of 5 are usable, too few"), "{said}");
         comparison.pairs.iter_mut().for_each(|pair| pair.dropped = Some("neighbours".to_owned()));
-        assert!(control(&comparison).starts_with("No A/A pair counts"));
+        assert!(control(&comparison).starts_with("No A/A pair is usable"));
         let mut twin = comparison.judgements[0].estimate.clone();
         (twin.ratio, twin.low, twin.high, twin.pairs) = (1.003, 0.98, 1.03, 4);
         comparison.judgements[0].control = Some(twin.clone());
         let said = control(&comparison);
         assert!(said.starts_with("The A/A control shows no difference") && !said.contains("wider"), "{said}");
-        // As wide as this it says nothing of an effect of 10 %.
+        // With an interval this wide, the control says nothing about an effect of 10 %.
         (twin.low, twin.high) = (0.87, 1.15);
         comparison.judgements[0].control = Some(twin.clone());
-        assert!(control(&comparison).ends_with("a bias as large as the effect could hide in it."));
+        assert!(control(&comparison).ends_with("it could hide a bias as large as the effect."));
         (twin.ratio, twin.low, twin.high) = (1.01, 1.003, 1.017);
         comparison.judgements[0].control = Some(twin.clone());
-        assert!(control(&comparison).starts_with("The A/A control shows a difference, though one inside"));
+        assert!(control(&comparison).starts_with("The A/A control shows a difference within"));
         (twin.ratio, twin.low, twin.high) = (1.06, 1.03, 1.09);
         comparison.judgements[0].control = Some(twin);
-        assert!(control(&comparison).starts_with("The A/A control is not silent"));
+        assert!(control(&comparison).starts_with("The A/A control shows a difference beyond"));
     }
 
     #[test]

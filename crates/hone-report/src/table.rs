@@ -1,4 +1,4 @@
-//! Tables: a caption, named columns, a header cell for each row, and room to scroll on a narrow page.
+//! Tables: a caption, named columns, a header cell for each row, and a scrolling region for narrow pages.
 
 use crate::tree::{Element, Markup, el};
 
@@ -6,7 +6,7 @@ use crate::tree::{Element, Markup, el};
 #[derive(Debug)]
 pub(crate) struct Table {
     caption: Markup,
-    /// What the scrolling region is called by a screen reader.
+    /// Name of the scrolling region for a screen reader.
     name: String,
     columns: Vec<Column>,
     rows: Vec<Element>,
@@ -66,7 +66,7 @@ impl Cell {
         Self { content: content.into(), class: "number", columns: 1 }
     }
 
-    /// Lets the cell reach over several columns.
+    /// Makes the cell span several columns.
     #[must_use]
     pub(crate) fn across(self, columns: usize) -> Self {
         Self { columns, ..self }
@@ -112,6 +112,12 @@ impl Table {
     /// Adds a row.
     pub(crate) fn row(&mut self, title: impl Into<Markup>, cells: Vec<Cell>) {
         self.row_of_class("plain", title, cells);
+    }
+
+    /// Makes the last row a part of the explanation: a terminal shows it on request.
+    pub(crate) fn explain_last(&mut self) {
+        let last = self.rows.pop().map(Element::detail);
+        self.rows.extend(last);
     }
 
     /// Adds a row that stands out.

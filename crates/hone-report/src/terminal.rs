@@ -1,4 +1,4 @@
-//! The writer for a terminal. The result first; what explains it on request.
+//! The writer for a terminal. It prints the result first, and the explanation on request.
 
 use std::fmt::Write as _;
 
@@ -7,19 +7,19 @@ use crate::text::{
 };
 use crate::tree::{Element, Markup};
 
-/// Columns of running text; tables may be wider.
+/// Maximum columns of running text. Tables may be wider.
 const COLUMNS: usize = 100;
-/// Names in a list of facts are padded to this width at least.
+/// Minimum width of a name in a list of facts.
 const NAME_COLUMNS: usize = 11;
 
 const INLINE: Inline = Inline { escape: plain, strong: "", code: "" };
 
-/// How much of a document is shown.
+/// How much of a document to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// The result.
     Result,
-    /// The result and what explains it.
+    /// The result and its explanation.
     Everything,
 }
 
@@ -33,9 +33,9 @@ pub(crate) fn terminal(document: &Markup, detail: Detail) -> String {
 struct Writer<'a> {
     out: String,
     detail: Detail,
-    /// The sentence that stands above all.
+    /// The sentence that comes first.
     first: Option<&'a Element>,
-    /// How long the text was behind the last heading.
+    /// Length of the text after the last heading.
     heading_end: usize,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Writer<'a> {
         rest.for_each(|part| self.block(part));
     }
 
-    /// An empty line, unless one is there or nothing is.
+    /// Adds an empty line, unless the text is empty or already ends with one.
     fn gap(&mut self) {
         if !self.out.is_empty() && !self.out.ends_with("\n\n") {
             self.out.push('\n');
@@ -117,7 +117,8 @@ impl<'a> Writer<'a> {
     }
 
     fn table(&mut self, element: &Element) {
-        let grid = Grid::new(element, INLINE);
+        let mut grid = Grid::new(element, INLINE);
+        let left_out = if self.detail == Detail::Result { grid.take_details() } else { Vec::new() };
         if grid.titles.is_empty() {
             // The first facts below a heading need no name of their own.
             if self.out.len() != self.heading_end {
@@ -131,17 +132,18 @@ impl<'a> Writer<'a> {
                 let padding = " ".repeat(width - name.chars().count());
                 let _ = writeln!(self.out, "{name}{padding} {}", values.join(" ").trim_end());
             }
+            self.left_out(&left_out);
             return;
         }
         self.gap();
-        // A figure's table is called as the figure.
+        // A figure's table has the same name as the figure.
         if !self.out.trim_end().ends_with(&grid.caption) {
             self.line(&grid.caption);
         }
         if self.detail == Detail::Everything {
             self.line(&grid.remark);
         }
-        // A sentence over several columns would widen the first of them: it goes behind the row.
+        // A sentence over several columns would widen the first of them, so it goes after the row.
         let mut rows = vec![grid.titles];
         let mut sentences = vec![String::new()];
         for (mut row, wide) in grid.rows.into_iter().zip(grid.wide) {
@@ -152,15 +154,23 @@ impl<'a> Writer<'a> {
         for (line, sentence) in aligned(&rows, &grid.is_number).lines().zip(sentences) {
             let _ = writeln!(self.out, "{}", format!("{line}   {sentence}").trim_end());
         }
+        self.left_out(&left_out);
+    }
+
+    /// Names the rows that only the explanation has.
+    fn left_out(&mut self, names: &[String]) {
+        if !names.is_empty() {
+            self.line(&format!("With --explain also: {}.", names.join(", ")));
+        }
     }
 }
 
-/// The first sentence of a header, however deep.
+/// The first sentence of a header, at any depth.
 fn sentence(element: &Element) -> Option<&Element> {
     element.elements().find_map(|part| if part.has_class("sentence") { Some(part) } else { sentence(part) })
 }
 
-/// Rows as aligned lines: numbers to the right. `is_number` has an entry for each column.
+/// Rows as aligned lines, with right-aligned numbers. `is_number` has an entry for each column.
 pub fn aligned(rows: &[Vec<String>], is_number: &[bool]) -> String {
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -176,7 +186,7 @@ pub fn aligned(rows: &[Vec<String>], is_number: &[bool]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Running text in lines of at most `COLUMNS`, the first as it is, the others indented by two blanks.
+/// Running text in lines of at most `COLUMNS` characters. All lines except the first are indented by two spaces.
 pub fn wrapped(text: &str) -> String {
     let mut out = String::new();
     let mut column = 0;
@@ -195,7 +205,7 @@ pub fn wrapped(text: &str) -> String {
     out
 }
 
-/// Text without characters that a terminal obeys.
+/// Text without control characters, which a terminal would interpret.
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

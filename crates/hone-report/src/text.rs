@@ -1,19 +1,19 @@
-//! What the writers of text share: running text out of a tree, and tables as rows of text.
+//! Shared parts of the text writers: running text out of a tree, and tables as rows of text.
 
 use crate::tree::{Element, Markup, Node};
 
 /// How a writer marks words inside running text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Inline {
-    /// Makes foreign text harmless.
+    /// Escapes foreign text.
     pub(crate) escape: fn(&str) -> String,
-    /// Around strong words.
+    /// Mark around strong words.
     pub(crate) strong: &'static str,
-    /// Around code.
+    /// Mark around code.
     pub(crate) code: &'static str,
 }
 
-/// Pictures with what belongs to them alone, scripts and controls: text has no place for them.
+/// Pictures and their legends, scripts and controls. Text omits them.
 pub(crate) fn is_left_out(element: &Element) -> bool {
     matches!(
         element.tag(),
@@ -21,7 +21,7 @@ pub(crate) fn is_left_out(element: &Element) -> bool {
     ) || ["legend", "no-figure", "downloads"].iter().any(|class| element.has_class(class))
 }
 
-/// A figure without its picture: the title and the numbers; `None` when it has no numbers.
+/// A figure without its picture: the title and the numbers. `None` when it has no numbers.
 pub(crate) fn numbers_of(figure: &Element) -> Option<Numbers<'_>> {
     let title = figure.elements().find(|part| part.tag() == "h3")?.inner();
     let details = figure.elements().find(|part| part.tag() == "details")?;
@@ -29,7 +29,7 @@ pub(crate) fn numbers_of(figure: &Element) -> Option<Numbers<'_>> {
     Some(Numbers { title, numbers })
 }
 
-/// What is left of a figure.
+/// The parts of a figure that text keeps.
 #[derive(Debug)]
 pub(crate) struct Numbers<'a> {
     /// What the picture shows.
@@ -55,7 +55,7 @@ pub(crate) fn is_block(element: &Element) -> bool {
     )
 }
 
-/// Content as a writer takes it: blocks, and what stands loose between them.
+/// Content in the form that a writer needs: blocks, and loose text between them.
 pub(crate) enum Piece<'a> {
     /// Text and inline elements in a row.
     Loose(Markup),
@@ -76,14 +76,14 @@ pub(crate) fn pieces(markup: &Markup) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// The elements of the content that are asked for, and everything else.
+/// Splits the content into the requested elements and everything else.
 pub(crate) fn parted(element: &Element, is_asked: fn(&Element) -> bool) -> (Vec<&Element>, Markup) {
     let is_other = |node: &&Node| !matches!(node, Node::Element(one) if is_asked(one));
     let others = element.inner().nodes().iter().filter(is_other).cloned().collect();
     (element.elements().filter(|one| is_asked(one)).collect(), others)
 }
 
-/// Whether the element is a list, with numbers or without.
+/// Whether the element is a list, numbered or not.
 pub(crate) fn is_list(element: &Element) -> bool {
     matches!(element.tag(), "ul" | "ol")
 }
@@ -99,7 +99,7 @@ pub(crate) fn raw(markup: &Markup) -> String {
 }
 
 impl Inline {
-    /// All text below, on one line. Lines and remarks inside a cell are set off by a comma or a blank.
+    /// All text below the element, on one line. A comma or a space separates lines and remarks inside a cell.
     pub(crate) fn line(self, markup: &Markup) -> String {
         let mut out = String::new();
         self.append(markup, &mut out);
@@ -139,7 +139,7 @@ impl Inline {
             out.push(' ');
         }
         out.extend([mark, &inner, mark]);
-        // The blank at the end of `<b>name: </b>` belongs behind the mark.
+        // The space at the end of `<b>name: </b>` belongs after the mark.
         if ends_in_blank(element) {
             out.push(' ');
         }
@@ -154,18 +154,20 @@ fn ends_in_blank(element: &Element) -> bool {
 /// A table as text.
 #[derive(Debug, Default)]
 pub(crate) struct Grid {
-    /// What the table shows.
+    /// Name of the table.
     pub(crate) caption: String,
-    /// A sentence below the caption; often empty.
+    /// A sentence below the caption, often empty.
     pub(crate) remark: String,
     /// Title of each column; empty for a table of names and values.
     pub(crate) titles: Vec<String>,
-    /// Whether a column holds numbers, for as many columns as there are.
+    /// Whether a column holds numbers, one entry per column.
     pub(crate) is_number: Vec<bool>,
-    /// Cells of each row, as many as there are columns.
+    /// Cells of each row, one per column.
     pub(crate) rows: Vec<Vec<String>>,
-    /// For each row, where a cell over several columns begins.
+    /// Column at which a cell over several columns begins, for each row.
     pub(crate) wide: Vec<Option<usize>>,
+    /// Whether a row belongs to the explanation.
+    pub(crate) is_detail: Vec<bool>,
 }
 
 impl Grid {
@@ -193,9 +195,26 @@ impl Grid {
                 column += span(cell);
             }
             grid.wide.push(wide);
+            grid.is_detail.push(row.is_detail());
         }
         grid.rows.iter_mut().for_each(|row| row.resize(columns, String::new()));
         grid
+    }
+
+    /// Takes the rows of the explanation out, and returns the name of each.
+    pub(crate) fn take_details(&mut self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut is_detail = self.is_detail.iter();
+        let mut keep = self.is_detail.iter().map(|is_detail| !is_detail).collect::<Vec<_>>().into_iter();
+        self.wide.retain(|_| !is_detail.next().copied().unwrap_or_default());
+        self.rows.retain_mut(|row| {
+            let is_kept = keep.next().unwrap_or(true);
+            if !is_kept {
+                names.extend(row.first().cloned());
+            }
+            is_kept
+        });
+        names
     }
 
     fn read_caption(&mut self, caption: &Element, inline: Inline) {
@@ -213,7 +232,7 @@ fn span(cell: &Element) -> usize {
     value.and_then(|(_, value)| value.parse().ok()).unwrap_or(1)
 }
 
-/// A cell over several columns stands in the first of them.
+/// A cell over several columns goes into the first of them.
 fn cells(row: &Element, inline: Inline) -> Vec<String> {
     let each = row.elements().flat_map(|cell| {
         let rest = std::iter::repeat_n(String::new(), span(cell).saturating_sub(1));

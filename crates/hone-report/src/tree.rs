@@ -1,24 +1,24 @@
-//! A document as a tree of the elements that HTML has names for. It is made once; `html`, `markdown` and `terminal` write it.
+//! A document as a tree of HTML elements. It is built once, and `html`, `markdown` and `terminal` write it.
 
 use std::fmt::Display;
 
 /// A piece of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Node {
-    /// Text, as it came: each writer escapes it.
+    /// Text as it came. Each writer escapes it.
     Text(String),
     /// An element.
     Element(Element),
-    /// Finished HTML: constants of this crate, and JSON that closes no element. Other writers leave it out.
+    /// Finished HTML: constants of this crate, and JSON that closes no element. Other writers omit it.
     Html(String),
 }
 
-/// Pieces in a row.
+/// A sequence of pieces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Markup(Vec<Node>);
 
 impl Markup {
-    /// HTML of this crate, as it is.
+    /// Constant HTML of this crate, unescaped.
     pub(crate) fn constant(html: &'static str) -> Self {
         Self(vec![Node::Html(html.to_owned())])
     }
@@ -28,7 +28,7 @@ impl Markup {
         Self(vec![Node::Text(text.to_owned())])
     }
 
-    /// A value for a script to read, without a character that could end the element around it.
+    /// JSON for a script, without a character that could end the surrounding element.
     pub(crate) fn data(value: &serde_json::Value) -> Self {
         let text = value.to_string();
         Self(vec![Node::Html(text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"))])
@@ -39,19 +39,19 @@ impl Markup {
         &self.0
     }
 
-    /// Appends.
+    /// Appends a piece.
     pub(crate) fn push(&mut self, piece: impl Into<Self>) {
         self.0.append(&mut piece.into().0);
     }
 
-    /// With another piece behind.
+    /// Appends a piece and returns the markup.
     #[must_use]
     pub(crate) fn with(mut self, piece: impl Into<Self>) -> Self {
         self.push(piece);
         self
     }
 
-    /// As HTML.
+    /// Renders the markup as HTML.
     pub(crate) fn into_string(self) -> String {
         crate::html::html(&self)
     }
@@ -84,39 +84,39 @@ impl Element {
         Self { tag, attributes: Vec::new(), inner: Markup::default(), is_detail: false }
     }
 
-    /// What explains or proves the result. A terminal shows it on request only.
+    /// Marks the element as an explanation or proof of the result. A terminal shows it only on request.
     #[must_use]
     pub(crate) fn detail(self) -> Self {
         Self { is_detail: true, ..self }
     }
 
-    /// With an attribute; the value may come from a record.
+    /// Adds an attribute. The value may come from a record.
     #[must_use]
     pub(crate) fn attr(mut self, name: &'static str, value: impl Display) -> Self {
         self.attributes.push((name, value.to_string()));
         self
     }
 
-    /// With a class for the style sheet.
+    /// Adds a class for the style sheet.
     #[must_use]
     pub(crate) fn class(self, class: &'static str) -> Self {
         self.attr("class", class)
     }
 
-    /// With text that may come from a record.
+    /// Adds text that may come from a record.
     #[must_use]
     pub(crate) fn text(self, text: &str) -> Self {
         self.child(Markup::text(text))
     }
 
-    /// With a child behind the others.
+    /// Appends a child.
     #[must_use]
     pub(crate) fn child(mut self, child: impl Into<Markup>) -> Self {
         self.inner.push(child);
         self
     }
 
-    /// With children behind the others.
+    /// Appends children.
     #[must_use]
     pub(crate) fn children<T: Into<Markup>>(mut self, children: impl IntoIterator<Item = T>) -> Self {
         children.into_iter().for_each(|child| self.inner.push(child));
@@ -133,7 +133,7 @@ impl Element {
         &self.attributes
     }
 
-    /// Whether the style sheet knows it by this class.
+    /// Whether the element has this class.
     pub(crate) fn has_class(&self, class: &str) -> bool {
         self.attributes
             .iter()
@@ -150,7 +150,7 @@ impl Element {
         self.is_detail
     }
 
-    /// Elements among the content, not deeper.
+    /// Elements directly below this one.
     pub(crate) fn elements(&self) -> impl Iterator<Item = &Self> {
         self.inner.nodes().iter().filter_map(|node| match node {
             Node::Element(element) => Some(element),

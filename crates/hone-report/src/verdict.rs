@@ -1,12 +1,24 @@
-//! The verdict on a comparison in words, the same in a terminal, in a comment and in a ledger.
+//! The verdict on a comparison in words. The terminal, the comment and the ledger share it.
 
 use hone_format::{counted, exact_percent, measured, ratio};
-use hone_record::{Comparison, Estimate, Metric, Mode, PairKind};
+use hone_record::{Comparison, Estimate, Metric, Mode, NOT_SHOWN_AGAIN, PairKind, Verdict};
 
-/// The verdict, the figures that carry it, and what qualifies it.
+/// A decision of a ledger entry for people. The stored value does not change.
+pub fn decision_label(stored: &str) -> &str {
+    match stored {
+        NOT_SHOWN_AGAIN => "not reconfirmed",
+        "could not tell" => "inconclusive",
+        "put back" | "taken back" => "rolled back",
+        "foretold" => "predicted",
+        other => other,
+    }
+}
+
+/// The verdict, the figures that support it, and what qualifies it.
 pub fn sentence(comparison: &Comparison) -> String {
     let mut text = format!("{} {}", headline(comparison), of_primary(comparison));
-    // With the verdict and not below the table: who reads no further must not take it for a gain.
+    // This comes with the verdict, not below the table: a reader who stops early must not take the change for
+    // a gain.
     if let Some(other) = comparison.other_promise() {
         text.push_str(&format!(" {other}"));
     }
@@ -17,14 +29,14 @@ pub fn sentence(comparison: &Comparison) -> String {
     if comparison.b_does_not_sustain()
         && let Some(trouble) = comparison.last_trouble_of_b()
     {
-        text.push_str(&format!(" The last time: {}.", trouble.trim_end_matches('.')));
+        text.push_str(&format!(" Last failure: {}.", trouble.trim_end_matches('.')));
     }
     for worse in comparison.regressions() {
         let estimate = &worse.estimate;
         let guard = comparison.design.rule.guards.contains(&estimate.metric);
         text.push_str(&format!(
-            " {}{} is worse: {} × {} {}.",
-            if guard { "Guard metric " } else { "" },
+            " Regression: {}{} {} × {} {}.",
+            if guard { "guard metric " } else { "" },
             comparison.label(estimate.metric),
             ratio(estimate.ratio),
             comparison.a,
@@ -36,7 +48,8 @@ pub fn sentence(comparison: &Comparison) -> String {
     }
     for unseen in comparison.unseen_guards() {
         text.push_str(&format!(
-            " Guard rail not seen: {} could not be estimated or has no usable A/A control, so nothing is called better.",
+            " Guard metric unknown: {} has no estimate or no usable A/A control, so the result can't be \
+             better.",
             comparison.label(unseen)
         ));
     }
@@ -44,7 +57,7 @@ pub fn sentence(comparison: &Comparison) -> String {
         let estimate = &undecided.estimate;
         let end = if estimate.metric.lower_is_better() { estimate.high } else { estimate.low };
         text.push_str(&format!(
-            " Guard rail not decided: {} may be as bad as {} × {}.",
+            " Guard metric inconclusive: {} may be as bad as {} × {}.",
             comparison.label(estimate.metric),
             ratio(end),
             comparison.a
@@ -53,35 +66,46 @@ pub fn sentence(comparison: &Comparison) -> String {
     text
 }
 
-/// `B against A: better.`, or with all that got worse: `B against A: p50 better, p99 worse.`
+/// The verdict with all regressions: `B against A: better.`, or `B against A: regression in p99; p50 better.`
 pub fn headline(comparison: &Comparison) -> String {
     let Comparison { a, b, .. } = comparison;
     if comparison.b_does_not_sustain() {
-        return format!("{b} against {a}: worse. {b} does not sustain this load.");
+        return format!("{b} against {a}: regression. {b} does not sustain this load.");
     }
     let regressions = comparison.regressions();
     let mut worse: Vec<&str> =
         regressions.iter().map(|found| comparison.label(found.estimate.metric)).collect();
     worse.extend(comparison.more_failures().map(|_| "error rate"));
-    let worse: Vec<String> = worse.iter().map(|label| format!("{label} worse")).collect();
     let worse = worse.join(", ");
     let Some(primary) = comparison.primary() else {
         let metric = comparison.label(comparison.design.rule.primary);
         return match &*worse {
-            "" => format!("Not shown: {metric} could not be estimated."),
-            worse => format!("{b} against {a}: {worse}, {metric} not estimated."),
+            "" => format!("Inconclusive: {metric} could not be estimated."),
+            worse => format!("{b} against {a}: regression in {worse}; {metric} not estimated."),
         };
     };
     if worse.is_empty() {
-        return format!("{b} against {a}: {}.", comparison.verdict().label());
+        return format!("{b} against {a}: {}.", headline_word(comparison.verdict()));
     }
-    // What troubles of an arm make of the primary metric is not what its figures say.
+    // If the troubles of an arm decide, the figures of the primary metric do not carry the verdict.
     let verdict =
         if comparison.why_troubles_decide().is_some() { comparison.verdict() } else { primary.verdict };
-    format!("{b} against {a}: {} {}, {worse}.", comparison.label(primary.estimate.metric), verdict.label())
+    let label = comparison.label(primary.estimate.metric);
+    match verdict {
+        Verdict::Worse => format!("{b} against {a}: regression in {label}, {worse}."),
+        verdict => format!("{b} against {a}: regression in {worse}; {label} {}.", verdict.label()),
+    }
 }
 
-/// That of one arm only a lower bound of the capacity is known: ` B at least 40,000 requests/s, A 31,200.`
+/// The verdict as a headline names it.
+fn headline_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Worse => "regression",
+        verdict => verdict.label(),
+    }
+}
+
+/// Names the arms whose capacity is only a lower bound: ` B at least 40,000 requests/s, A 31,200.`
 fn lower_bounds(comparison: &Comparison) -> Option<String> {
     let bounds = comparison.at_least();
     let estimate = &comparison.primary()?.estimate;
@@ -90,27 +114,27 @@ fn lower_bounds(comparison: &Comparison) -> Option<String> {
         format!("{name} {}{} requests/s", if bounds[side] { "at least " } else { "" }, measured(value))
     };
     Some(format!(
-        " {}, {}: where it says at least, {} held in every step of a climb.",
+        " {}, {}. “At least” means that {} held at every step of the search.",
         side(1, &comparison.b, estimate.value_b),
         side(0, &comparison.a, estimate.value_a),
         climb.slo.label()
     ))
 }
 
-/// Why there is no estimate, without a final point.
+/// The reason for a missing estimate, without a full stop.
 fn why_not_estimated(comparison: &Comparison, metric: Metric) -> String {
     let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
     match comparison.not_estimated.get(&metric) {
         Some(reason) => reason.trim_end_matches('.').to_owned(),
         None if tests().next().is_none() => "no A/B pair was measured".to_owned(),
         None if tests().all(|pair| pair.dropped.is_some()) => {
-            format!("none of the {} counts", counted(tests().count() as u64, "A/B pair", "A/B pairs"))
+            format!("none of the {} is usable", counted(tests().count() as u64, "A/B pair", "A/B pairs"))
         }
         None => "the record gives no reason".to_owned(),
     }
 }
 
-/// What the primary metric shows.
+/// The result of the primary metric.
 fn of_primary(comparison: &Comparison) -> String {
     let Some(judgement) = comparison.primary() else {
         let metric = comparison.design.rule.primary;
@@ -118,10 +142,10 @@ fn of_primary(comparison: &Comparison) -> String {
     };
     let estimate = &judgement.estimate;
     let counted = format!(
-        "{} × {} ({} interval {} to {}, {} {} pairs)",
+        "{} × {} ({} CI {} to {}, {} {} pairs)",
         ratio(estimate.ratio),
         comparison.a,
-        // 97.5 where two loads share the error.
+        // The confidence is 97.5 % where two loads share the error.
         exact_percent(estimate.confidence),
         ratio(estimate.low),
         ratio(estimate.high),
@@ -139,7 +163,7 @@ fn of_primary(comparison: &Comparison) -> String {
     )
 }
 
-/// `[0.857, 0.882]`: the interval of an estimate, as a table has it beside the ratio.
+/// The interval of an estimate, as a table shows it after the ratio: `[0.857, 0.882]`.
 pub fn interval(estimate: &Estimate) -> String {
     let high = if estimate.high > 100.0 { "> 100".to_owned() } else { ratio(estimate.high) };
     format!("[{}, {high}]", ratio(estimate.low))

@@ -8,7 +8,7 @@ use hone_report::documents;
 use hone_report::heatmap::{grid, png, svg};
 use scraper::{Html, Selector};
 
-/// Code at `begin`: so many pages, of which each line runs with half of its bytes; the first line is the hottest.
+/// Code at `begin`: this many pages. Half of the bytes of each line run, and the first line is the hottest.
 fn heatmap_page(map: &Heatmap) -> String {
     documents::heatmap(map).html()
 }
@@ -163,7 +163,7 @@ fn a_picture_has_both_sides_on_one_scale() {
     let picture = svg(&map);
     let parsed = Html::parse_fragment(&picture);
     let count = |class: &str| parsed.select(&Selector::parse(&format!("rect.{class}")).unwrap()).count();
-    // Legend, and one cell; the lines beside each other are one rectangle.
+    // The legend and one cell: neighbouring lines share one rectangle.
     assert_eq!((count("h9"), count("h6"), count("h0")), (2, 3, 1), "{picture}");
     assert!(picture.contains("before: server") && picture.contains("prefers-color-scheme:dark"));
 }
@@ -193,7 +193,7 @@ fn nothing_that_ran_is_a_page_all_the_same() {
     assert!(documents::heatmap(&Heatmap::default()).html().contains("</html>"));
 }
 
-/// A heatmap beside a run brings a style of its own, without which a browser draws it black.
+/// A heatmap on a run's page brings its own style. Without it, a browser draws the heatmap black.
 #[test]
 fn pages_of_the_desk_allow_every_style_that_they_have() {
     use base64::Engine as _;

@@ -160,7 +160,7 @@ fn an_optimisation_tells_what_it_found_and_how() {
         "1.93 MiB".to_owned(),
         "9f2c4e7d1a5b3c8e6f0d2b4a7c9e1f3d5b7a9c0e2d4f6a8b1c3e5d7f9a0b2c4d".to_owned(),
         "14,822".to_owned(),
-        "zstd-sys (C): left out".to_owned(),
+        "zstd-sys (C): excluded".to_owned(),
         "passed: wrote and read back records of every codec, 10,000 records".to_owned(),
         "rustc: rustc 1.95.0".to_owned(),
         "≠ JSON, telemetry".to_owned(),
@@ -170,13 +170,13 @@ fn an_optimisation_tells_what_it_found_and_how() {
         "2026-11-20 18:47 UTC".to_owned(),
         "Loopback: the load came from the same machine".to_owned(),
         "embedded broker: one node".to_owned(),
-        "differences in latency come out smaller".to_owned(),
+        "differences in latency look smaller".to_owned(),
     ] {
         assert!(page.contains(&wanted), "{wanted}");
     }
 }
 
-/// What was said before stands beside what was measured, and a wrong word is told like a right one.
+/// The page shows each prediction with its measurement, whether it was right or wrong.
 #[test]
 fn why_it_stalls_and_what_was_foretold_are_told() {
     let (mut optimization, windows) = sample::optimization();
@@ -200,23 +200,23 @@ fn why_it_stalls_and_what_was_foretold_are_told() {
     let told = words(&page);
     for wanted in [
         "Why the CPU stalls",
-        "Evidence: simulated (an exact trace, on models of caches). Of baseline, 100,000 requests",
+        "Evidence: simulated (an exact trace on models of caches). Source: baseline, 100,000 requests",
         "reactor-0 (91 %): will a better layout help? likely.",
         "It can save at most 64 % of the CPU.",
         "12.50 \u{2192} 0.21",
         "61 \u{2192} 17",
         "a gain",
-        "as foretold",
+        "as predicted",
         "Note: libc.so.6 has no symbols.",
     ] {
         assert!(told.contains(wanted), "{wanted}");
     }
-    assert!(!told.contains("not as foretold"));
+    assert!(!told.contains("not as predicted"));
     optimization.variants[1] = variant(Expectation::Harm, [40.0, 20.0, 9.0]);
-    assert!(words(&optimization_page(&optimization, &windows)).contains("not as foretold"));
+    assert!(words(&optimization_page(&optimization, &windows)).contains("not as predicted"));
 }
 
-/// Counted operations are neither records nor requests, wherever the page speaks of them; and each build of a variant is told.
+/// Counted operations are neither records nor requests, in every text of the page. The page also lists each build of a variant.
 #[test]
 fn a_load_of_operations_is_told_in_operations_and_builds_are_told_with_their_seeds() {
     let (mut optimization, windows) = sample::optimization();
@@ -234,12 +234,14 @@ fn a_load_of_operations_is_told_in_operations_and_builds_are_told_with_their_see
     let page = optimization_page(&optimization, &windows);
     check(&page);
     let page = words(&page);
-    for wanted in ["CPU per operation is better", "operations/s", "pgo~2", "by seed 2", "p99.9 not seen"] {
+    for wanted in
+        ["CPU per operation is better", "operations/s", "pgo~2", "by seed 2", "p99.9 is not measured"]
+    {
         assert!(page.contains(wanted), "{wanted}");
     }
     assert!(!page.contains("CPU per record"), "it speaks of records");
 
-    // Nor where nothing was judged, and only the training tells what is counted.
+    // The same if nothing was judged, and only the training says what is counted.
     optimization.comparisons.clear();
     optimization.training = Workload::of_operations("train", engine);
     let page = words(&optimization_page(&optimization, &windows));
@@ -285,7 +287,7 @@ fn of_a_program_that_ends() -> (Optimization, Windows) {
             (judged.a, judged.b) = (a.to_owned(), b.to_owned());
             judged
         }));
-        let (decision, why) = ("drop".to_owned(), format!("not shown beside {a} under validate"));
+        let (decision, why) = ("drop".to_owned(), format!("inconclusive compared with {a} under validate"));
         optimization.variants.push(VariantFacts { decision, why, ..VariantFacts::made(b, Some(a)) });
     }
     optimization.variants.insert(0, VariantFacts::made("baseline", None));
@@ -305,13 +307,13 @@ fn of_a_program_that_ends_nothing_is_said_that_only_servers_have() {
     let html = check(&page);
     let text = words(&page);
     for wanted in [
-        "The program is its own load and ends by itself: no network takes part",
-        "A load of operations tells the latency of none of them, so there is none to draw.",
+        "The program is its own load and ends by itself. No external load generator runs, and no network takes part",
+        "A load of operations reports no latency for single operations, so there is none to draw.",
         "The rule for “validate”, “plain”, fixed before",
     ] {
         assert!(text.contains(wanted), "{wanted}");
     }
-    for unfit in ["went over a network", "acks=", "Durability class", "not at hand", "same figure again"] {
+    for unfit in ["went over a network", "acks=", "Durability class", "not available", "same figure again"] {
         assert!(!text.contains(unfit), "{unfit}");
     }
     let rows = select(&html, ".results tbody tr").into_iter().map(text_of);
@@ -334,7 +336,7 @@ fn the_head_begins_with_the_decision_and_ends_with_what_is_only_built_on() {
         assert!(places.is_sorted(), "{wanted:?} in {head}");
     };
     let decision = "Decision: keep the baseline; no variant is kept.";
-    let reason = "drop pgo: not shown beside baseline under validate";
+    let reason = "drop pgo: inconclusive compared with baseline under validate";
     let under = "Verdict under the workload";
     places(
         &optimization,
@@ -359,7 +361,7 @@ fn the_head_begins_with_the_decision_and_ends_with_what_is_only_built_on() {
             "relocs against baseline: ",
         ],
     );
-    // Nobody builds on it: then it was asked for, and is no ground.
+    // No variant builds on it. So the user asked for it, and it is no base variant.
     optimization.best = None;
     optimization.variants.retain(|variant| variant.name != "bolt");
     places(&optimization, &[decision, under, "relocs against baseline: ", "pgo against baseline: "]);
@@ -380,10 +382,10 @@ fn a_check_of_the_baseline_is_told_as_done() {
 #[test]
 fn an_arm_of_one_layout_is_told_with_what_the_interval_does_not_know() {
     let (mut optimization, windows) = sample::optimization();
-    let why = "0 of 9 hot functions stand at other places in its builds".to_owned();
+    let why = "only 0 of 9 hot functions have other places in its builds".to_owned();
     optimization.comparisons[0].one_layout = vec![OneLayout { variant: "pgo".to_owned(), why }];
     optimization.comparisons[0].design.builds = [3, 3];
-    let wanted = "0 of 9 hot functions stand at other places in its builds. The luck of that layout is not in the interval.";
+    let wanted = "only 0 of 9 hot functions have other places in its builds. The confidence interval does not include the effect of that layout.";
     let page = words(&comparison_page(&optimization.comparisons[0], &windows));
     assert!(page.contains(wanted), "{page}");
 }
@@ -391,10 +393,10 @@ fn an_arm_of_one_layout_is_told_with_what_the_interval_does_not_know() {
 #[test]
 fn what_a_target_takes_idle_stands_beside_its_cpu() {
     let mut window = sample::window("baseline", 1, 1.0);
-    assert!(!words(&documents::window(&window).html()).contains("takes idle"));
+    assert!(!words(&documents::window(&window).html()).contains("when idle"));
     window.facts.idle_cores = Some(0.031);
     let page = words(&documents::window(&window).html());
-    assert!(page.contains("µs/record beyond the 0.0310 cores that it takes idle"), "{page}");
+    assert!(page.contains("µs/record above the 0.0310 cores that it uses when idle"), "{page}");
 }
 
 #[test]
@@ -418,7 +420,7 @@ fn two_kinds_of_a_percentile_are_told_apart() {
     let html = check(&comparison_page(&optimization.comparisons[0], &windows));
     let captions: Vec<String> = select(&html, "caption").into_iter().map(text_of).collect();
     for wanted in [
-        "Geometric means over the pairs that count, of each window's own figures",
+        "Geometric means over the included pairs, from the figures of each window",
         "percentile, all windows together",
     ] {
         assert!(captions.iter().any(|caption| caption.contains(wanted)), "{wanted}: {captions:?}");
@@ -431,7 +433,7 @@ fn the_table_has_every_metric_with_its_verdict_in_words() {
     let comparison = &optimization.comparisons[0];
     let html = Html::parse_document(&comparison_page(comparison, &windows));
     let rows: Vec<String> = select(&html, ".results tbody tr").into_iter().map(text_of).collect();
-    // A capacity is told by windows that climb, and these have one rate; nobody read the target's counters.
+    // Only windows that climb have a capacity, and these have one rate. The target's counters were not read.
     let untold = [Metric::Capacity, Metric::BusyPerRecord];
     let told = || Metric::ALL.into_iter().filter(|metric| !untold.contains(metric));
     assert_eq!(rows.len(), told().count());
@@ -444,11 +446,14 @@ fn the_table_has_every_metric_with_its_verdict_in_words() {
     assert!(rows[0].starts_with("CPU per recordprimary"), "the primary stands first: {}", rows[0]);
 }
 
-/// What was fixed before the first window: the one change, the builds, the promise and what the clock left out.
+/// The design that was fixed before the first window: the one change, the builds, the predicted power and the pairs that the time limit cut.
 #[test]
 fn a_comparison_tells_how_it_was_laid_out() {
     let mut comparison = sample::comparison("w", 0.9, &mut BTreeMap::new());
-    assert!(words(&comparison_page(&comparison, &BTreeMap::new())).contains("A tail lives on rare events"));
+    assert!(
+        words(&comparison_page(&comparison, &BTreeMap::new()))
+            .contains("Tail latency depends on rare events")
+    );
     comparison.change = Some(Change {
         kind: "topic".to_owned(),
         name: "flush.messages".to_owned(),
@@ -481,18 +486,21 @@ fn a_comparison_tells_how_it_was_laid_out() {
     check(&page);
     let said = words(&page);
     for part in [
-        "topic.flush.messages: as it is -> <1>",
+        "topic.flush.messages: existing value -> <1>",
         "3 builds of baseline, 3 of pgo",
         "p99 77.0 %",
-        "The clock left out 4 of the planned pairs",
+        "The time limit cut 4 of the planned pairs",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
     comparison.pilot.as_mut().unwrap().no_promise = Some("builds differ".to_owned());
     comparison.design.both_controls = true;
     let said = words(&comparison_page(&comparison, &BTreeMap::new()));
-    assert!(said.contains("Nothing was promised: builds differ.") && !said.contains("p99 77.0 %"), "{said}");
-    assert!(said.contains("A against A and B against B, in turn"), "{said}");
+    assert!(
+        said.contains("There is no power prediction: builds differ.") && !said.contains("p99 77.0 %"),
+        "{said}"
+    );
+    assert!(said.contains("compare A with A and B with B in turn"), "{said}");
 }
 
 #[test]
@@ -503,8 +511,9 @@ fn a_broken_guard_rail_turns_the_mark_at_the_top() {
     guard.verdict = Verdict::Worse;
     let html = check(&comparison_page(comparison, &windows));
     assert_eq!(select(&html, ".sentence .mark.worse").len(), 1);
-    assert_eq!(select(&html, ".beside.worse").len(), 1);
-    assert!(text_of(select(&html, ".sentence")[0]).contains("p99 worse"));
+    assert_eq!(select(&html, ".others.worse").len(), 1);
+    let sentence = text_of(select(&html, ".sentence")[0]);
+    assert!(sentence.contains("regression in p99"), "{sentence}");
 }
 
 const HOSTILE: &str =
@@ -645,7 +654,7 @@ fn a_go_program_has_its_hot_spots_and_benchmarks_told() {
         "0.880 [0.860, 0.900]",
         "better",
         "x/other",
-        "told, not judged",
+        "reported, not judged",
     ] {
         assert!(seen.contains(expected), "{expected} is not in\n{seen}");
     }
@@ -667,7 +676,7 @@ fn without_windows_sentences_stand_in_the_place_of_plots() {
     let html = check(&page);
     // Ratios and pairs live in the comparison itself.
     assert_eq!(select(&html, "svg.plot.wide").len(), 2);
-    assert!(words(&page).contains("The windows of the pairs are not at hand"));
+    assert!(words(&page).contains("The windows of the pairs are not available"));
 }
 
 #[test]
@@ -676,7 +685,7 @@ fn some_missing_windows_are_counted() {
     let comparison = &optimization.comparisons[0];
     let named = comparison.pairs.iter().find(|pair| pair.dropped.is_none()).unwrap();
     windows.remove(&named.window_b);
-    assert!(words(&comparison_page(comparison, &windows)).contains("1 window was not at hand."));
+    assert!(words(&comparison_page(comparison, &windows)).contains("1 window was not available."));
 }
 
 #[test]
@@ -692,10 +701,10 @@ fn when_no_pair_counts_the_page_says_so() {
     assert_eq!(select(&html, "svg.plot").len(), 0);
     let words = words(&page);
     for wanted in [
-        "Not shown: CPU per record could not be estimated.CPU per record: none of the 14 A/B pairs counts.",
-        "18 of 18 pairs left out",
+        "Inconclusive: CPU per record could not be estimated.CPU per record: none of the 14 A/B pairs is usable.",
+        "18 of 18 pairs excluded",
         "No metric could be estimated, so there is no ratio to draw.",
-        "No A/B pair counts, so there is no latency to draw.",
+        "No A/B pair is usable, so there is no latency to draw.",
         "No pair has a ratio of this metric",
     ] {
         assert!(words.contains(wanted), "{wanted}");
@@ -735,8 +744,12 @@ fn an_optimisation_that_broke_off_is_still_a_page() {
     optimization.steps.clear();
     let page = optimization_page(&optimization, &Windows::new());
     check(&page);
-    for wanted in ["No verdict: nothing was judged yet.", "holds no build", "was not probed", "holds no step"]
-    {
+    for wanted in [
+        "No verdict yet: nothing was judged.",
+        "holds no build",
+        "did not probe the ceiling",
+        "holds no step",
+    ] {
         assert!(words(&page).contains(wanted), "{wanted}");
     }
 }
@@ -848,7 +861,7 @@ fn a_capacity_is_a_sentence_a_curve_and_every_window() {
     nothing.end = hone_record::CapacityEnd::BrokenOff { why: "the target closed the connection".to_owned() };
     let page = documents::capacity(&nothing).html();
     check(&page);
-    assert!(words(&page).contains("broken off: the target closed the connection"));
+    assert!(words(&page).contains("The search was interrupted: the target closed the connection."));
 }
 
 #[test]
@@ -873,10 +886,10 @@ fn a_load_run_tells_rules_events_consumers_and_environment() {
     let text = words(&page);
     for expected in [
         "NOT MET",
-        "can't be told: too few samples",
+        "unknown: too few samples",
         "partition 0 has another leader <2>",
         "intended to consumer: end to end",
-        "records that the slowest consumer was behind",
+        "records that the slowest consumer lagged behind",
         "25.0 records, 8.00 KiB each (of 50.0 % that were read)",
         "client queue 12.0 µs, broker 80.0 µs",
         "features metadata.version 30",
@@ -911,16 +924,16 @@ fn a_story_has_every_altitude_percentiles_predictions_and_its_numbers() {
     for wanted in [
         "Kept: pgo; pgo+bolt on pgo; linger=5ms; profile latency.",
         "Rejected: no-jump-tables; topic.write.caching",
-        "Not shown: linger=50ms",
+        "Inconclusive: linger=50ms",
         "how the service is built",
         "how the machine is set",
-        "nothing was measured",
+        "not measured",
         "p99.999",
         "too few samples",
         "CPU, cores",
-        "network sent a second",
-        "2 of 3 that are decided came true.",
-        "hone host revert",
+        "network sent per second",
+        "2 of 3 decided predictions came true.",
+        "hone host rollback",
     ] {
         assert!(shown.contains(wanted), "{wanted}: {shown}");
     }
@@ -971,7 +984,7 @@ fn the_pages_of_runs_carry_their_numbers() {
     assert_eq!(carried(&html).len(), 3);
 }
 
-/// What a run of `hone tune` has beside its record: each altitude as the ledger has it, and hopes beside what came.
+/// What a run of `hone tune` has besides its record: each layer as in the ledger, and the expected gains with their results.
 fn tuned_story(tuning: &hone_record::Tuning) -> Story {
     let chapter = |step: &hone_record::TuningStep| hone_record::Chapter {
         entry: LedgerEntry {
@@ -999,18 +1012,18 @@ fn a_tuning_tells_where_the_time_went_what_was_tried_and_what_is_saved() {
     let shown = words(&page);
     for wanted in [
         "Saved at this load: ",
-        " windows of the first state and 13 of what is kept, in pairs",
+        " windows of the first state and 13 windows with the kept changes, in pairs",
         "Where the time went, before the first change",
-        "the target's user code, libraries with it",
-        "records a batch",
-        "Where the CPU goes, and what a build could bring at most",
+        "in user code of the target and its libraries",
+        "records per batch",
+        "Where the CPU goes, and the largest possible gain of a build",
         "one record a request <each>",
-        "kept, not shown again",
+        "kept, not reconfirmed",
         "the product of these",
         "all kept changes, compared with the first state",
         "how the machine is set",
-        "that are decided came true.",
-        "hoped to save 60 % of the CPU per record, since one record a request <each>.",
+        "decided predictions came true.",
+        "expected to save 60 % of the CPU per record, since one record a request <each>.",
     ] {
         assert!(shown.contains(wanted), "{wanted}: {shown}");
     }
@@ -1019,7 +1032,7 @@ fn a_tuning_tells_where_the_time_went_what_was_tried_and_what_is_saved() {
         assert!(captions.iter().any(|caption| caption.starts_with(altitude)), "{altitude}: {captions:?}");
     }
     let fates: Vec<String> = select(&html, "#tried td:last-child").into_iter().map(text_of).collect();
-    assert_eq!(fates, ["kept", "not shown", "kept", "rejected", "not shown"], "by altitude");
+    assert_eq!(fates, ["kept", "inconclusive", "kept", "rejected", "inconclusive"], "by layer");
     check(&documents::tuning(&tuning, &windows, None).html());
     let bare = hone_record::Tuning { first: Default::default(), together: None, ..tuning };
     check(&documents::tuning(&bare, &Windows::new(), None).html());
@@ -1036,10 +1049,11 @@ fn of_a_load_that_climbs_the_capacity_is_told_and_nothing_else() {
     let page = documents::tuning(&tuning, &windows, None).html();
     let html = check(&page);
     let rows: Vec<String> = select(&html, "#states tbody th").into_iter().map(text_of).collect();
-    let expected = ["outcome", "windows", "capacity, requests/s", "CPU per record, ratio", "its interval"];
+    let expected =
+        ["outcome", "windows", "capacity, requests/s", "CPU per record, ratio", "confidence interval"];
     assert_eq!(rows, expected);
     let look: String = select(&html, "#first-look").into_iter().map(text_of).collect();
-    assert!(look.contains("No two had the same load") && !look.contains("records a batch"), "{look}");
+    assert!(look.contains("No two had the same load") && !look.contains("records per batch"), "{look}");
     assert!(!words(&page).contains("Saved at this load"), "{}", words(&page));
 }
 

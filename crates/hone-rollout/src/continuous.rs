@@ -1,8 +1,8 @@
-//! Profiles out of a continuous profiler: Pyroscope's and Parca's own queries, merged by the server, as one profile of pprof.
+//! Profiles from a continuous profiler. The server merges them by its own query (Pyroscope or Parca) into one pprof profile.
 //!
-//! Pyroscope: `querier.v1.QuerierService/SelectMergeProfile` by the Connect protocol, as protocol buffers on both sides (its JSON form is of
-//! the message and no file of pprof). Parca: `parca.query.v1alpha1.QueryService/Query` by its gateway to HTTP, whose answer has
-//! the compressed profile in base64.
+//! Pyroscope: `querier.v1.QuerierService/SelectMergeProfile` with the Connect protocol, with protocol buffers on both sides (its
+//! JSON form is the message and not a pprof file). Parca: `parca.query.v1alpha1.QueryService/Query` over its HTTP gateway, whose
+//! answer has the compressed profile in base64.
 
 use std::time::Duration;
 
@@ -16,52 +16,52 @@ use serde::Deserialize;
 
 use hone_experiment::moment::now_unix_ms;
 
-/// What Go's CPU profiles are to both, when they were scraped or pushed.
+/// The type of Go's CPU profiles in both, when they were scraped or pushed.
 pub const CPU: &str = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
-/// A profile that is one of a stretch of time, to Parca.
+/// Suffix of a profile over a period, for Parca.
 const DELTA: &str = ":delta";
-/// A merge over days of many services takes a server minutes.
+/// A server needs minutes to merge days of many services.
 const ANSWER_LIMIT: Duration = Duration::from_secs(300);
-/// Numbers of `parca.query.v1alpha1.QueryRequest`: `MODE_MERGE`, and pprof, whose name has changed and whose number has not.
+/// Numbers of `parca.query.v1alpha1.QueryRequest`: `MODE_MERGE`, and pprof, whose name has changed while its number has not.
 const PARCA_MERGE: &str = "2";
 const PARCA_PPROF: &str = "1";
 
-/// A question.
+/// A query.
 #[derive(Debug, Clone)]
 pub struct Question<'a> {
-    /// Its address.
+    /// The server's address.
     pub server: &'a str,
-    /// Labels, such as `{service_name="checkout"}`.
+    /// Label selectors, such as `{service_name="checkout"}`.
     pub selector: &'a str,
     /// `name:sample type:sample unit:period type:period unit`.
     pub kind: &'a str,
     /// How far back, in seconds.
     pub since_s: f64,
-    /// The tenant, as Pyroscope's `X-Scope-OrgID`.
+    /// The tenant, for Pyroscope's `X-Scope-OrgID`.
     pub tenant: Option<&'a str>,
     /// A bearer token.
     pub token: Option<&'a str>,
 }
 
-/// A profile that a server made.
+/// A profile that a server merged.
 #[derive(Debug)]
 pub struct Merged {
-    /// The bytes of a file of pprof.
+    /// The bytes of a pprof file.
     pub bytes: Vec<u8>,
-    /// Stacks in it.
+    /// Number of its stacks.
     pub stacks: usize,
     /// The sum of their counts.
     pub total: i64,
-    /// Functions with samples that have no line on which they start, of all with samples: Go's compiler takes none of them.
+    /// Functions with samples but without a start line, of all functions with samples: Go's compiler ignores those.
     pub without_start: (usize, usize),
-    /// What it is, in words.
+    /// Its source, in words.
     pub load: String,
 }
 
 /// Gets a merged profile from Pyroscope.
 ///
 /// # Errors
-/// When the server does not answer with a profile.
+/// When the server does not return a profile.
 pub fn from_pyroscope(question: &Question<'_>) -> Result<Merged> {
     let (begin, end) = question.stretch();
     let url =
@@ -78,7 +78,7 @@ pub fn from_pyroscope(question: &Question<'_>) -> Result<Merged> {
 /// Gets a merged profile from Parca.
 ///
 /// # Errors
-/// When the server does not answer with a profile.
+/// When the server does not return a profile.
 pub fn from_parca(question: &Question<'_>) -> Result<Merged> {
     let (begin, end) = question.stretch();
     let url = format!("{}/api/profiles/query", question.server.trim_end_matches('/'));
@@ -95,15 +95,17 @@ pub fn from_parca(question: &Question<'_>) -> Result<Merged> {
     let web = Web::open(question.token)?;
     let text = web.get_within(&url, &asked, ANSWER_LIMIT, &interrupt::requested)?;
     let answer: ParcaAnswer = serde_json::from_str(&text).with_context(|| {
-        format!("the answer of {} is not that of Parca's query\n  next: {NEXT}", shown(&url))
+        format!("{} did not return an answer to Parca's query\n  next: {NEXT}", shown(&url))
     })?;
-    let bytes = STANDARD.decode(&answer.pprof).with_context(|| format!("{} sent no base64", shown(&url)))?;
+    let bytes =
+        STANDARD.decode(&answer.pprof).with_context(|| format!("{} returned no base64", shown(&url)))?;
     question.merged("Parca", bytes)
 }
 
-const NEXT: &str = "give the address of its server, such as http://127.0.0.1:4040 (Pyroscope), http://127.0.0.1:7070 (Parca)";
+const NEXT: &str = "give the address of its server, for example http://127.0.0.1:4040 (Pyroscope), \
+     http://127.0.0.1:7070 (Parca)";
 
-/// Of a stretch without profiles there is none in it.
+/// A period without profiles returns an empty one.
 #[derive(Deserialize)]
 struct ParcaAnswer {
     #[serde(default)]
@@ -121,8 +123,8 @@ impl Question<'_> {
         let from = format!("{who} at {}", shown(self.server));
         let nothing = || {
             format!(
-                "{from} has no {} of {} in the last {:.0} s\n  next: look at its labels and kinds of profiles; say others with --kind and \
-                 --since",
+                "{from} has no {} of {} in the last {:.0} s\n  next: check its labels and profile types, and \
+                 choose others with --profile-type and --last",
                 self.kind, self.selector, self.since_s
             )
         };
@@ -131,14 +133,14 @@ impl Question<'_> {
         }
         let read = Profile::parse(&bytes).map_err(anyhow::Error::msg);
         let profile =
-            read.with_context(|| format!("what {from} sent is no profile of pprof\n  next: {NEXT}"))?;
+            read.with_context(|| format!("{from} did not return a pprof profile\n  next: {NEXT}"))?;
         let total = profile.total(0);
         if profile.samples.is_empty() || total <= 0 {
             bail!(nothing());
         }
         let load =
             format!("{} of {} in the last {:.0} s, merged by {who}", self.kind, self.selector, self.since_s);
-        // Pyroscope sends it as it is; a file of pprof is compressed.
+        // Pyroscope sends it uncompressed; a pprof file is compressed.
         let bytes = if bytes.starts_with(&[0x1f, 0x8b]) { bytes } else { profile.to_bytes() };
         let without_start = without_start(&profile);
         Ok(Merged { bytes, stacks: profile.samples.len(), total, without_start, load })
@@ -155,7 +157,7 @@ fn without_start(profile: &Profile) -> (usize, usize) {
     (bare, seen.len())
 }
 
-/// `SelectMergeProfileRequest`: kind (1), labels (2), begin (3) and end (4) in milliseconds.
+/// `SelectMergeProfileRequest`: type (1), labels (2), start (3) and end (4) in milliseconds.
 fn pyroscope_request(question: &Question<'_>, begin_ms: u64, end_ms: u64) -> Vec<u8> {
     let mut out = Vec::new();
     for (number, text) in [(1, question.kind), (2, question.selector)] {
@@ -178,7 +180,7 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// `2026-01-31T12:34:59Z`: with its seconds, since a stretch may be as short as one.
+/// `2026-01-31T12:34:59Z`: with seconds, since a period may be as short as one.
 fn rfc3339(unix_ms: u64) -> String {
     let date = hone_report::date_utc(unix_ms);
     format!("{}:{:02}Z", date.trim_end_matches(" UTC").replace(' ', "T"), unix_ms / 1_000 % 60)

@@ -1,8 +1,8 @@
-//! Profiles of many hosts in one place, a folder or an object store: one folder for each build-id, and in it one object for each
-//! profile, named by when it was pushed, by which host, and by its contents.
+//! Profiles of many hosts in one store, a folder or an object store. There is one folder per build-id, and in it one object per
+//! profile. Its name consists of the time of the push, the host, and the hash of its contents.
 //!
-//! A profile's companions (its lock, and of BOLT its note) are written before it, so that a profile that is listed is whole. Nothing is
-//! ever replaced: the same profile of the same host is there already.
+//! A profile's companions (its lock, and a note for BOLT) are written first, so that a listed profile is complete. No object is
+//! ever replaced: the same profile of the same host exists already.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -20,44 +20,44 @@ use hone_experiment::ending::Usage;
 use hone_experiment::moment::now_unix_ms;
 use hone_experiment::whole::{not_interrupted, write_whole};
 
-/// Digits of a profile's SHA-256 in its name: two profiles in four thousand million have the same ones.
+/// Digits of a profile's SHA-256 in its name: two profiles share them with a probability of one in four thousand million.
 const SHORT: usize = 16;
-/// A build-id is 20 bytes, Go's own one some 80 characters.
+/// A build-id has 20 bytes; Go's own one has about 80 characters.
 const LONGEST_BUILD_ID: usize = 128;
-/// What DNS allows.
+/// The limit of DNS.
 const LONGEST_HOST: usize = 253;
-/// The fewest characters that stand for the whole build-id.
+/// The fewest characters that identify a build-id.
 const FEWEST_OF_BUILD_ID: usize = 4;
-/// Digits of the shortest build-id that a linker makes by itself.
+/// Digits of the shortest build-id that a linker creates by itself.
 const SHORTEST_OF_A_LINKER: usize = 16;
 
-/// A merge takes weights in a wider range, and a host's share is parted among its profiles.
+/// A merge accepts a wider range of weights, since a host's share is divided among its profiles.
 const LIGHTEST_HOST: f64 = 0.001;
 const HEAVIEST_HOST: f64 = 1_000.0;
-/// The shares that a merge takes.
+/// The range of shares in a merge.
 const SMALLEST_SHARE: f64 = 1e-6;
 const LARGEST_SHARE: f64 = 1e6;
 
 const LOCK: &str = "lock";
 const NOTE: &str = "origin.json";
 
-/// A profile in its place.
+/// A profile in its store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Kept {
-    /// When it was pushed, by the clock of its host.
+    /// The time of its push, by the clock of its host.
     pub(crate) pushed_unix_ms: u64,
     /// The host that pushed it.
     pub host: String,
     /// The first digits of its SHA-256.
     pub sha256: String,
-    /// The kind of profile.
+    /// The format of the profile.
     pub kind: KindName,
 }
 
-/// [`StoredFormat`] with an order, by its name.
+/// [`StoredFormat`], ordered by its name.
 pub(crate) type KindName = &'static str;
 
-/// What is there of one build.
+/// The contents of the store for one build.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Build {
     /// The build-id of the program.
@@ -69,11 +69,11 @@ pub struct Build {
     pub profiles: u64,
     pub(crate) first_unix_ms: u64,
     pub(crate) last_unix_ms: u64,
-    /// Objects that are no profile and of none.
+    /// Objects that belong to no profile.
     pub foreign: u64,
 }
 
-/// What came of pushing one profile.
+/// The result of pushing one profile.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pushed {
     /// The file on this disk.
@@ -83,11 +83,11 @@ pub struct Pushed {
     /// The object's name.
     pub name: String,
     pub(crate) bytes: u64,
-    /// The host had pushed it before.
+    /// Whether the host had pushed it before.
     pub was_there: bool,
 }
 
-/// A profile that has come from its place.
+/// A profile that was pulled from its store.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fetched {
     /// The object's name.
@@ -96,24 +96,24 @@ pub struct Fetched {
     pub host: String,
     /// The file on this disk.
     pub file: PathBuf,
-    /// Sum of its counts, as its lock says.
+    /// Sum of its counters, from its lock.
     pub(crate) total_count: u64,
-    /// The same file lay there before.
+    /// Whether the same file existed before.
     pub was_there: bool,
 }
 
-/// Which profiles of a place are meant.
+/// Selects profiles of a store.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
-    /// The whole build-id, or its beginning.
+    /// The complete build-id, or its start.
     pub build_id: String,
-    /// Of each host only its newest, so many.
+    /// Only this number of the newest profiles per host.
     pub last: Option<usize>,
-    /// The kind of profile.
+    /// The format of the profile.
     pub kind: Option<StoredFormat>,
 }
 
-/// The place.
+/// The store.
 #[derive(Debug)]
 pub struct Depot {
     store: Store,
@@ -125,12 +125,12 @@ impl Kept {
         Self { pushed_unix_ms: now_unix_ms(), host: host.to_owned(), sha256, kind: kind.name() }
     }
 
-    /// The name of the object.
+    /// The object's name.
     pub fn name(&self) -> String {
         format!("{:013}_{}_{}.{}", self.pushed_unix_ms, self.host, self.sha256, self.kind)
     }
 
-    /// `None` of what is no profile.
+    /// `None` if the name is not that of a profile.
     pub fn parse(name: &str) -> Option<Self> {
         let (stem, ending) = name.rsplit_once('.')?;
         let kind = [StoredFormat::Profdata, StoredFormat::Fdata, StoredFormat::Pprof]
@@ -152,16 +152,16 @@ impl Kept {
     }
 }
 
-/// A host as it can stand in an object's name.
+/// Checks a host's name for the name of an object.
 fn checked_host(host: &str) -> Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     if host.is_empty() || host.len() > LONGEST_HOST || host.starts_with('.') || !host.chars().all(plain) {
-        bail!("`{host}` can't be a host's name here: letters, digits, dots and dashes, and no dot in front");
+        bail!("invalid host name `{host}`: use letters, digits, dots and dashes, and no dot at the start");
     }
     Ok(host.to_owned())
 }
 
-/// The host that was named, or this machine.
+/// The named host, or this machine.
 pub fn host_of(named: Option<&str>) -> Result<String> {
     match named {
         Some(host) => checked_host(host).map_err(|error| Usage(error.to_string()).into()),
@@ -173,28 +173,29 @@ pub fn host_of(named: Option<&str>) -> Result<String> {
 fn own_host() -> Result<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim().replace('_', "-");
-    checked_host(&name).context("this machine's name is no name; give one by --host")
+    checked_host(&name).context("this machine's name is not usable; name one with --host")
 }
 
-/// A build-id as it names a folder. Those of Go have slashes, which become underscores; hex digits are small.
+/// The folder name for a build-id. Go's have slashes, which become underscores; hex digits become lower case.
 pub fn folder_of(build_id: &str) -> Result<String> {
     let id = build_id.trim();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_/=+".contains(c);
     if id.is_empty() || id.len() > LONGEST_BUILD_ID || !id.chars().all(plain) {
         bail!(
-            "`{build_id}` is no build-id\n  next: `hone profile show` tells a profile's, `readelf -n` a program's"
+            "invalid build-id `{build_id}`\n  next: `hone profile show` prints that of a profile, `readelf \
+             -n` that of a program"
         );
     }
     let is_hex = id.bytes().all(|byte| byte.is_ascii_hexdigit());
     Ok(if is_hex { id.to_ascii_lowercase() } else { id.replace(['/', '+', '='], "_") })
 }
 
-/// Whether a build-id is no name that somebody has given.
+/// Whether a build-id comes from a linker, and is not a name that a user chose.
 fn is_of_a_linker(build_id: &str) -> bool {
     build_id.len() >= SHORTEST_OF_A_LINKER && build_id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Those of some builds that are meant by one, or by its beginning, each as it names a folder: a whole one is meant alone.
+/// The builds that a build-id, or its start, selects, as folder names. A complete one only selects itself.
 fn meant<'a>(wanted: &str, all: &'a [String]) -> Vec<&'a String> {
     match all.iter().find(|id| *id == wanted) {
         Some(whole) => vec![whole],
@@ -202,7 +203,7 @@ fn meant<'a>(wanted: &str, all: &'a [String]) -> Vec<&'a String> {
     }
 }
 
-/// Those of some builds that begin so.
+/// The builds that start with a text.
 pub fn beginning_with<'a>(said: &str, all: &'a [String]) -> Vec<&'a String> {
     let begins = |id: &String| id.get(..said.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(said));
     all.iter().filter(|id| said.len() >= FEWEST_OF_BUILD_ID && begins(id)).collect()
@@ -214,12 +215,12 @@ fn beside(name: &str, ending: &str) -> String {
 }
 
 impl Depot {
-    /// Opens a place. Nothing is asked of it yet.
+    /// Opens a store. It sends no request yet.
     pub fn open(address: &str) -> Result<Self> {
         Ok(Self { store: Store::open(address)? })
     }
 
-    /// What is there, build by build.
+    /// The contents of the store, build by build.
     pub fn builds(&self) -> Result<Vec<Build>> {
         self.store.folders()?.into_iter().map(|build_id| self.build(build_id)).collect()
     }
@@ -249,7 +250,7 @@ impl Depot {
         })
     }
 
-    /// The folder that a build-id, or its beginning, stands for.
+    /// The folder for a build-id, or its start.
     fn folder(&self, build_id: &str) -> Result<(String, Store)> {
         let (wanted, all) = (folder_of(build_id)?, self.store.folders()?);
         let found = meant(&wanted, &all);
@@ -257,14 +258,15 @@ impl Depot {
         match found[..] {
             [one] => Ok((one.clone(), self.store.folder(one)?)),
             [] => bail!(
-                "{address} has no profile of build {build_id}\n  next: see what it has (hone profile list {address}), or push one"
+                "{address} has no profile of build {build_id}\n  next: list its contents (hone profile list \
+                 {address}), or push one"
             ),
-            _ => bail!("{build_id} is the beginning of {} builds in {address}: give more of it", found.len()),
+            _ => bail!("{} builds in {address} start with {build_id}; give more characters", found.len()),
         }
     }
 
-    /// The build of which a profile is to be pushed, by what was said of it: a build-id, which may be new here, or the beginning of a linker's that
-    /// is here. Of a name that somebody has given nothing can say whether it is whole, so it is refused beside one that it begins.
+    /// The build for a push: a build-id, which may be new, or the start of a linker's one in the store. A name that a user chose
+    /// may be incomplete, so Hone rejects it if an existing name starts with it.
     fn whole_build_id(&self, said: &str) -> Result<String> {
         let (wanted, all) = (folder_of(said)?, self.store.folders()?);
         let begun: Vec<&String> = all.iter().filter(|id| id.starts_with(&wanted)).collect();
@@ -273,20 +275,21 @@ impl Depot {
             _ if all.contains(&wanted) => Ok(said.to_owned()),
             [one] if wanted.len() >= FEWEST_OF_BUILD_ID && is_of_a_linker(one) => Ok(one.clone()),
             [first, ..] => bail!(Usage(format!(
-                "{said} is no build in {}, and {first} begins with it: say the whole build-id, or another name for a build that is new there",
+                "{} has no build {said}, but {first} starts with it; give the complete build-id, or another \
+                 name for a new build",
                 self.store.address()
             ))),
         }
     }
 
-    /// The profiles that are meant, oldest first, with the whole build-id.
+    /// The selected profiles, oldest first, with the complete build-id.
     pub fn chosen(&self, choice: &Choice) -> Result<(String, Vec<Kept>)> {
         let (build_id, store) = self.folder(&choice.build_id)?;
         let all = store.names()?.iter().filter_map(|name| Kept::parse(name)).collect();
         let chosen = newest(all, choice);
         if chosen.is_empty() {
             bail!(
-                "{} has no such profile\n  next: see what is there (hone profile list {})",
+                "{} has no such profile\n  next: list its contents (hone profile list {})",
                 store.address(),
                 self.store.address()
             );
@@ -294,7 +297,8 @@ impl Depot {
         Ok((build_id, chosen))
     }
 
-    /// Takes one profile into a folder, with its companions, each whole or not at all, and holds it against its name and its lock.
+    /// Pulls one profile into a folder, with its companions, each completely or not at all. Checks it against its name and its
+    /// lock.
     pub fn fetch(&self, build_id: &str, kept: &Kept, to: &Path) -> Result<Fetched> {
         not_interrupted()?;
         let store = self.store.folder(build_id)?;
@@ -310,7 +314,7 @@ impl Depot {
             let found = hone_binary::sha256_hex(contents);
             if !found.starts_with(&kept.sha256) {
                 bail!(
-                    "{name} in {} is not what was pushed: its SHA-256 begins with {}",
+                    "{name} in {} was changed after the push: its SHA-256 starts with {}",
                     store.address(),
                     &found[..SHORT]
                 );
@@ -326,7 +330,7 @@ impl Depot {
             .collect();
         if !ids.is_empty() && !ids.iter().any(|id| id == build_id) {
             bail!(
-                "{name} lies under build {build_id} in {}, and its lock names {}",
+                "{name} is stored under build {build_id} in {}, but its lock names {}",
                 self.store.address(),
                 ids.join(", ")
             );
@@ -350,24 +354,24 @@ impl Depot {
     }
 }
 
-/// Pushes the profiles of one host. What lies there of a build is asked once, and then known.
+/// Pushes the profiles of one host. It lists the store once per build.
 #[derive(Debug)]
 pub struct Pusher<'a> {
     depot: &'a Depot,
     host: &'a str,
     /// By folder: the store, and this host's profiles in it.
     there: HashMap<String, (Store, Vec<Kept>)>,
-    /// By what was said of a build: its build-id.
+    /// By the user's build name: its build-id.
     whole: HashMap<String, String>,
 }
 
 impl<'a> Pusher<'a> {
-    /// A pusher to a depot, by the name of a host.
+    /// A pusher to a store, with the name of a host.
     pub fn new(depot: &'a Depot, host: &'a str) -> Self {
         Self { depot, host, there: HashMap::new(), whole: HashMap::new() }
     }
 
-    /// The build that is meant by what was said of it: the beginning of one that is there makes none of its own.
+    /// The build for the user's build name. The start of an existing one does not create a new one.
     pub fn whole_build_id(&mut self, said: &str) -> Result<String> {
         if let Some(known) = self.whole.get(said) {
             return Ok(known.clone());
@@ -377,14 +381,18 @@ impl<'a> Pusher<'a> {
         Ok(whole)
     }
 
-    /// Pushes a profile with its lock, and of BOLT its note. One without a lock gets one, with the build and the host.
+    /// Pushes a profile with its lock, and a note for BOLT. A profile without a lock gets one, with the build and the host.
     pub fn push(&mut self, file: &Path, facts: LockedProfile, build_id: &str) -> Result<Pushed> {
         not_interrupted()?;
         if facts.total_count == 0 {
-            bail!("{} has no count above 0, and is not pushed", file.display());
+            bail!("{} has no counter above 0, so it is not pushed", file.display());
         }
         if facts.bytes > LARGEST_OBJECT_BYTES {
-            bail!("{} has {} bytes, and {LARGEST_OBJECT_BYTES} are the most", file.display(), facts.bytes);
+            bail!(
+                "{} has {} bytes, which is more than the limit of {LARGEST_OBJECT_BYTES}",
+                file.display(),
+                facts.bytes
+            );
         }
         let (bytes, kept) = (facts.bytes, Kept::new(self.host, &facts.sha256, facts.kind));
         let host = self.host;
@@ -419,7 +427,7 @@ impl<'a> Pusher<'a> {
     }
 }
 
-/// Puts the companions, then the profile.
+/// Writes the companions, then the profile.
 fn put_whole(
     store: &Store,
     name: &str,
@@ -433,7 +441,7 @@ fn put_whole(
         Some(lock) => lock,
         None => {
             let program = LockedProgram { build_id: Some(build_id.to_owned()), ..LockedProgram::default() };
-            let load = Some(format!("as it was on {host}"));
+            let load = Some(format!("the production load of {host}"));
             Lock::new(facts, vec![program], vec![LockedTraining { load, ..LockedTraining::default() }])
         }
     };
@@ -444,13 +452,14 @@ fn put_whole(
     store.put(&beside(name, LOCK), lock.to_text().into_bytes())?;
     let contents = read(file)?;
     if hone_binary::sha256_hex(&contents) != lock.profile.sha256 {
-        bail!("{} has changed while it was pushed\n  next: push it when nobody writes it", file.display());
+        bail!("{} changed during the push\n  next: push it again when no program writes it", file.display());
     }
     store.put(name, contents)?;
     Ok(())
 }
 
-/// In the order of their time, and each profile of a host once, as it was first pushed: two pushes at the same time don't see each other.
+/// In the order of their time, without duplicates of a host's profile; the first push stays. Two simultaneous pushes do not see
+/// each other.
 fn each_once(mut all: Vec<Kept>) -> Vec<Kept> {
     all.sort_unstable();
     let mut seen = HashSet::new();
@@ -458,7 +467,7 @@ fn each_once(mut all: Vec<Kept>) -> Vec<Kept> {
     all
 }
 
-/// Of each host its newest, so many; all in the order of their time.
+/// The newest ones of each host, in the order of their time.
 fn newest(all: Vec<Kept>, choice: &Choice) -> Vec<Kept> {
     let mut by_host: BTreeMap<String, Vec<Kept>> = BTreeMap::new();
     for one in each_once(all).into_iter().filter(|one| choice.kind.is_none_or(|kind| kind.name() == one.kind))
@@ -474,7 +483,7 @@ fn newest(all: Vec<Kept>, choice: &Choice) -> Vec<Kept> {
     chosen
 }
 
-/// What the hosts of a pattern count for.
+/// The weight of the hosts of a pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostWeight {
     /// A host's name, in which a star stands for any text.
@@ -486,16 +495,19 @@ impl HostWeight {
     /// # Errors
     /// When the text is not `PATTERN=WEIGHT`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let how = "write it as PATTERN=WEIGHT, as in 'eu-*=3'";
+        let how = "use PATTERN=WEIGHT, for example 'eu-*=3'";
         let (pattern, weight) = text.rsplit_once('=').ok_or(how)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-.*".contains(c);
         if pattern.is_empty() || !pattern.chars().all(plain) {
-            return Err(format!("`{pattern}` fits no host: letters, digits, dots, dashes and *; {how}"));
+            return Err(format!(
+                "invalid host pattern `{pattern}`: use letters, digits, dots, dashes and *; \
+                 {how}"
+            ));
         }
         let weight =
             weight.parse::<f64>().ok().filter(|weight| LIGHTEST_HOST <= *weight && *weight <= HEAVIEST_HOST);
         let weight = weight.ok_or_else(|| {
-            format!("a host's weight lies between {LIGHTEST_HOST} and {HEAVIEST_HOST}; {how}")
+            format!("invalid weight of a host: use a number from {LIGHTEST_HOST} to {HEAVIEST_HOST}; {how}")
         })?;
         Ok(Self { pattern: pattern.to_owned(), weight })
     }
@@ -504,7 +516,7 @@ impl HostWeight {
         fits(self.pattern.as_bytes(), host.as_bytes())
     }
 
-    /// What each host counts for; 1 where no weight was given at all.
+    /// The weight of each host; 1 without any weights.
     pub fn of_all<'a>(given: &[Self], hosts: impl Iterator<Item = &'a str>) -> Result<BTreeMap<String, f64>> {
         let hosts: BTreeSet<&str> = hosts.collect();
         let weight = |host: &str| match given {
@@ -514,7 +526,8 @@ impl HostWeight {
         let unnamed: Vec<&str> = hosts.iter().copied().filter(|host| weight(host).is_none()).collect();
         if let Some(first) = unnamed.first() {
             bail!(
-                "no --host-weight fits {} of {} hosts, {first} for one\n  next: name them, or let all others count once by a last --host-weight '*=1'",
+                "no --host-weight matches {} of {} hosts, for example {first}\n  next: name them, or give \
+                 all others the weight 1 with a last --host-weight '*=1'",
                 unnamed.len(),
                 hosts.len()
             );
@@ -522,20 +535,19 @@ impl HostWeight {
         Ok(hosts.into_iter().filter_map(|host| Some((host.to_owned(), weight(host)?))).collect())
     }
 
-    /// Patterns by which no host counts, in words: a name may be spelt wrong.
+    /// Patterns without a host, in words, since a name may be misspelled.
     pub fn idle(given: &[Self], profiles: &[Fetched]) -> Vec<String> {
         let first = |host: &str| given.iter().position(|one| one.fits(host));
         let used: BTreeSet<usize> = profiles.iter().filter_map(|one| first(&one.host)).collect();
         let idle = given.iter().enumerate().filter(|(at, _)| !used.contains(at));
-        idle.map(|(_, one)| format!("no host counts by --host-weight {}={}", one.pattern, one.weight))
-            .collect()
+        idle.map(|(_, one)| format!("no host matches --host-weight {}={}", one.pattern, one.weight)).collect()
     }
 }
 
-/// Whether a text is one of a pattern.
+/// Whether a text matches a pattern.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut seen) = (0, 0);
-    // Where the last star stands, and how much it has taken.
+    // Position of the last star, and the length that it covers.
     let mut star: Option<(usize, usize)> = None;
     while seen < text.len() {
         if pattern.get(at) == Some(&b'*') {
@@ -553,14 +565,15 @@ fn fits(pattern: &[u8], text: &[u8]) -> bool {
     pattern[at..].iter().all(|rest| *rest == b'*')
 }
 
-/// For each profile its share of the sum, so that each host has what it counts for: within a host, profiles count by their counts.
+/// The share of each profile in the sum, so that each host has its weight. Within a host, the counters determine the shares.
 ///
 /// # Errors
-/// When a profile has no counts, or so few beside the others that a merge does not take its share.
+/// When a profile has no counters, or so small ones relative to the others that a merge can't use its share.
 pub fn shares_of_hosts(profiles: &[Fetched], weights: &BTreeMap<String, f64>) -> Result<Vec<f64>> {
     if let Some(empty) = profiles.iter().find(|one| one.total_count == 0) {
         bail!(
-            "{} of host {} has no count above 0, so it can't have a share of the sum\n  next: take it out of the place, or leave --same-for-hosts away",
+            "{} of host {} has no counter above 0, so it can't have a share of the sum\n  next: remove it \
+             from the store, or remove --same-for-hosts",
             empty.name,
             empty.host
         );
@@ -577,15 +590,16 @@ pub fn shares_of_hosts(profiles: &[Fetched], weights: &BTreeMap<String, f64>) ->
     as_a_merge_takes_them(shares, profiles)
 }
 
-/// What shares are to each other is all that counts, so small ones become larger together.
+/// Only the ratios of the shares matter, so small ones are scaled up together.
 fn as_a_merge_takes_them(shares: Vec<f64>, profiles: &[Fetched]) -> Result<Vec<f64>> {
     let least = shares.iter().zip(profiles).min_by(|(one, _), (other, _)| one.total_cmp(other));
     let Some((&least, of)) = least.filter(|(share, _)| **share < SMALLEST_SHARE) else { return Ok(shares) };
     let larger = SMALLEST_SHARE / least;
     if shares.iter().any(|share| share * larger > LARGEST_SHARE) {
         bail!(
-            "{} of host {} is to have a share that is too small beside the others: {:e} of the largest\n  next: give its host more by --host-weight, \
-             take only the newest profiles by --last, or leave --same-for-hosts away",
+            "the share of {} of host {} is too small for a merge: {:e} of the largest\n  next: give its host \
+             more weight (--host-weight), use only the newest profiles (--newest), or remove \
+             --same-for-hosts",
             of.name,
             of.host,
             least / shares.iter().copied().fold(0.0, f64::max)
@@ -594,7 +608,7 @@ fn as_a_merge_takes_them(shares: Vec<f64>, profiles: &[Fetched]) -> Result<Vec<f
     Ok(shares.into_iter().map(|share| (share * larger).max(SMALLEST_SHARE)).collect())
 }
 
-/// Whether the same profile lies there; another one under this name is refused.
+/// Whether the same profile exists there. Another one with this name is an error.
 fn lies_there(file: &Path, sha256: &str) -> Result<bool> {
     if !file.exists() {
         return Ok(false);
@@ -603,7 +617,8 @@ fn lies_there(file: &Path, sha256: &str) -> Result<bool> {
         return Ok(true);
     }
     bail!(
-        "{} is another file than the profile of that name\n  next: move it away, or name another folder",
+        "{} exists, but has other contents than the profile of that name\n  next: move it away, or name \
+         another folder",
         file.display()
     )
 }
@@ -675,11 +690,11 @@ mod tests {
         for (said, begun) in refused {
             let error = depot.whole_build_id(said).unwrap_err();
             assert!(hone_experiment::usage::is_usage(&error), "{error}");
-            assert!(error.to_string().contains(&format!(", and {begun} begins with it")), "{error}");
+            assert!(error.to_string().contains(&format!(", but {begun} starts with it")), "{error}");
         }
     }
 
-    /// When those were pushed that are chosen.
+    /// The push times of the selected profiles.
     fn times(all: &[Kept], last: Option<usize>, kind: Option<StoredFormat>) -> Vec<u64> {
         let choice = Choice { last, kind, ..Choice::default() };
         newest(all.to_vec(), &choice).iter().map(|one| one.pushed_unix_ms).collect()
@@ -699,7 +714,7 @@ mod tests {
         assert_eq!(times(&all, None, Some(StoredFormat::Pprof)), [2]);
     }
 
-    /// Two pushes of one profile at the same time: neither has seen the other's.
+    /// Two simultaneous pushes of one profile: neither has seen the other's.
     #[test]
     fn a_profile_that_was_pushed_twice_counts_once() {
         let all = vec![
@@ -734,7 +749,8 @@ mod tests {
         assert_eq!(shares_of_hosts(&profiles, &BTreeMap::new()).unwrap(), [0.75, 0.25, 1.0]);
         assert_eq!(shares_of_hosts(&profiles, &weights(1.0, 3.0)).unwrap(), [0.75, 0.25, 3.0]);
 
-        // Beside a long profile a short one has little of its host's share, and a merge takes none below a millionth.
+        // Next to a long profile, a short one has a small part of its host's share, and a merge accepts none
+        // below a millionth.
         let short = |count| [of("a", 1), of("a", count), of("b", 5)];
         let shares = shares_of_hosts(&short(9_999), &weights(0.001, 1.0)).unwrap();
         let near = |(found, wanted): (&f64, f64)| (found / wanted - 1.0).abs() < 1e-9;
@@ -744,11 +760,11 @@ mod tests {
         );
         assert!(shares[0] >= SMALLEST_SHARE, "{shares:?}");
         let refused = shares_of_hosts(&short(10_000_000), &weights(0.001, 1_000.0)).unwrap_err().to_string();
-        for wanted in ["profile-1 of host a", "too small beside the others", "--host-weight"] {
+        for wanted in ["profile-1 of host a", "too small for a merge", "--host-weight"] {
             assert!(refused.contains(wanted), "{wanted}: {refused}");
         }
         let empty = shares_of_hosts(&[of("a", 0)], &BTreeMap::new()).unwrap_err().to_string();
-        assert!(empty.contains("profile-0 of host a has no count above 0"), "{empty}");
+        assert!(empty.contains("profile-0 of host a has no counter above 0"), "{empty}");
         assert_eq!(shares_of_hosts(&[], &BTreeMap::new()).unwrap(), [0.0; 0]);
     }
 
@@ -779,7 +795,7 @@ mod tests {
         let expected = [("eu-1", 5.0), ("eu-2", 3.0), ("us", 0.5)];
         assert_eq!(found, expected.map(|(host, weight)| (host.to_owned(), weight)).into());
         let error = HostWeight::of_all(&given[..2], ["us", "eu-2"].into_iter()).unwrap_err().to_string();
-        assert!(error.contains("fits 1 of 2 hosts, us for one") && error.contains("'*=1'"), "{error}");
+        assert!(error.contains("matches 1 of 2 hosts, for example us") && error.contains("'*=1'"), "{error}");
         assert_eq!(HostWeight::of_all(&[], ["us"].into_iter()).unwrap()["us"], 1.0);
         for wrong in ["", "a", "=1", "a b=1", "a=", "a=x", "a=0", "a=-1", "a=inf", "a=nan", "a=1e9", "a/b=1"]
         {

@@ -1,4 +1,4 @@
-//! Profiles in a place, as text.
+//! Profiles in a store, as text.
 
 use std::path::PathBuf;
 
@@ -9,29 +9,29 @@ use crate::fleet::{Build, Fetched, Pushed};
 use hone_document::table::table;
 use hone_document::{plain, wrapped};
 
-/// What came of taking profiles out of a place.
+/// The result of pulling profiles from a store.
 #[derive(Debug, serde::Serialize)]
 pub struct Pulled {
     /// The build-id of the program.
     pub build_id: String,
-    /// The folder that they were fetched into.
+    /// The folder of the pulled profiles.
     pub folder: PathBuf,
-    /// The fetched profiles.
+    /// The pulled profiles.
     pub profiles: Vec<Fetched>,
-    /// Names of those that are broken, each with the reason.
+    /// Names of the broken ones, each with the reason.
     pub left_out: Vec<(String, String)>,
 }
 
-/// So many characters of a build-id tell builds apart for a reader; `--json` has the whole.
+/// Characters of a build-id in the text, enough to tell builds apart. `--json` has the complete one.
 const BUILD_ID_CHARACTERS: usize = 40;
-/// So many profiles one by one.
+/// Number of profiles that are listed one by one.
 const MOST_ROWS: usize = 20;
 
-/// What was pushed.
+/// The pushed profiles.
 pub fn pushed(found: &[Pushed], place: &str, host: &str) -> String {
     let mut out = String::new();
     for one in found.iter().take(MOST_ROWS) {
-        let was = if one.was_there { "was there already" } else { "pushed" };
+        let was = if one.was_there { "existed already" } else { "pushed" };
         let file = plain(&one.file.display().to_string());
         out.push_str(&format!("{file}: {was}, {}, build {}\n", bytes(one.bytes), plain(&one.build_id)));
     }
@@ -46,11 +46,11 @@ fn more(all: usize) -> String {
     if rest == 0 { String::new() } else { format!("  and {} more\n", count(rest as u64)) }
 }
 
-/// What lies in a place.
+/// The contents of a store.
 pub fn builds(found: &[Build], place: &str) -> String {
     if found.is_empty() {
         return format!(
-            "{} has no profiles\nnext: hone profile push PROFILE --to {}\n",
+            "{} has no profiles\nnext: hone profile push PROFILE --store {}\n",
             plain(place),
             plain(place)
         );
@@ -67,19 +67,19 @@ pub fn builds(found: &[Build], place: &str) -> String {
     let mut out = table(&std::iter::once(head).chain(rows).collect::<Vec<_>>());
     let foreign: u64 = found.iter().map(|build| build.foreign).sum();
     if foreign > 0 {
-        out.push_str(&format!("note: {} objects there are no profiles\n", count(foreign)));
+        out.push_str(&format!("note: {} objects there are not profiles\n", count(foreign)));
     }
     out
 }
 
-/// What was taken.
+/// The pulled profiles.
 pub fn pulled(found: &Pulled) -> String {
     let new = found.profiles.iter().filter(|one| !one.was_there).count();
     let mut hosts: Vec<&str> = found.profiles.iter().map(|one| one.host.as_str()).collect();
     hosts.sort_unstable();
     hosts.dedup();
     let mut out = format!(
-        "{} profiles of {} hosts, build {}, in {}; {} of them were there already\n",
+        "{} profiles of {} hosts, build {}, in {}; {} of them existed already\n",
         count(found.profiles.len() as u64),
         count(hosts.len() as u64),
         plain(&found.build_id),
@@ -87,7 +87,7 @@ pub fn pulled(found: &Pulled) -> String {
         count((found.profiles.len() - new) as u64)
     );
     for (name, reason) in found.left_out.iter().take(MOST_ROWS) {
-        out.push_str(&format!("left out: {}\n", wrapped(&plain(&format!("{name}: {reason}")))));
+        out.push_str(&format!("skipped: {}\n", wrapped(&plain(&format!("{name}: {reason}")))));
     }
     out.push_str(&more(found.left_out.len()));
     out

@@ -1,4 +1,4 @@
-//! The gates of a roll-out, looked through once by themselves.
+//! Checks the gates of a roll-out once, without a roll-out.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::rollout::text::Gates;
 use hone_experiment::moment::now_unix_ms;
 use hone_experiment::progress::Progress;
 
-/// What `--keep` keeps.
+/// The contents of the file of --save-baseline.
 #[derive(Debug, Serialize, Deserialize)]
 struct KeptLook {
     hone_gate: u32,
@@ -24,8 +24,8 @@ struct KeptLook {
 
 const KEPT_FORMAT: u32 = 1;
 
-/// Looks through the gates, and judges by what was kept before a change; says whether something is worse by that. What was seen is kept in
-/// `keep`.
+/// Checks the gates, and compares with a baseline from before a change. Returns whether anything is worse. `keep` is the file for
+/// the new baseline.
 pub fn looked_through(
     (bootstrap, security): (&[String], &Security),
     rules: &Rules,
@@ -64,7 +64,7 @@ fn look(
     baseline: Duration,
     progress: &Progress,
 ) -> Result<(Option<Health>, Stretch, Vec<Finding>)> {
-    progress.doing("looking at the cluster");
+    progress.doing("checking the cluster");
     let health = match gate.until_well(&mut || ()) {
         Ok(health) => health,
         Err(Closed::Interrupted) => bail!("interrupted"),
@@ -89,14 +89,14 @@ fn look(
 fn kept_look(path: &Path) -> Result<KeptLook> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
     let kept: KeptLook = serde_json::from_str(&text)
-        .with_context(|| format!("{} is not what --gate-only --keep writes", path.display()))?;
+        .with_context(|| format!("{} is not a file of --gate-only --save-baseline", path.display()))?;
     if kept.hone_gate != KEPT_FORMAT {
-        bail!("{} has format {}, this is for {KEPT_FORMAT}", path.display(), kept.hone_gate);
+        bail!("{} has format {}, but this version needs {KEPT_FORMAT}", path.display(), kept.hone_gate);
     }
     Ok(kept)
 }
 
-/// A broker by its id, or by the host that its address names.
+/// A broker by its id, or by the host in its address.
 fn broker(word: &str, health: &Health) -> Result<i32> {
     if let Ok(id) = word.parse::<i32>()
         && health.brokers.contains_key(&id)

@@ -1,26 +1,26 @@
-//! What Hone runs in Kubernetes, as its objects: a sharded load (an Indexed Job whose pods are the shards, and a Job that merges their records),
-//! and a sampler of profiles on every node (a DaemonSet). Pure.
+//! Kubernetes manifests: a sharded load (an Indexed Job whose pods are the shards, and a Job that merges their records), and a
+//! sampler of profiles on every node (a DaemonSet). Pure.
 
 use std::fmt::Write as _;
 
-/// How pods get into the store: what every manifest says of it, above its objects.
+/// The comment about credentials for the store, at the top of every manifest.
 const CREDENTIALS: &str =
     "# Credentials for the store come from a Secret named hone-store, whose keys are environment variables
-# (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION ...); none is needed where the pods' own identity will do.";
-/// The same of a container, as its member.
+# (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION ...); none is needed if the pods' own identity has access.";
+/// The same as a member of a container.
 const FROM_SECRET: &str = "          envFrom:
             - secretRef:
                 name: hone-store
                 optional: true";
-/// Where a pod has the files of a secret.
+/// The folder for a secret's files in a pod.
 pub const SECRETS: &str = "/security";
 
-/// What such an option's file is called in a secret of Kubernetes.
+/// The name of an option's file in a Kubernetes secret.
 pub fn name_in_secret(option: &str) -> &str {
     option.trim_start_matches('-')
 }
 
-/// What the manifest needs to know.
+/// The settings of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     /// Name of the Job; the merging Job is called `NAME-merge`.
@@ -29,21 +29,21 @@ pub struct Manifest {
     pub image: String,
     /// Generators.
     pub shards: u32,
-    /// Where the shards meet and keep their records.
+    /// The store of the shards and their records.
     pub store: String,
-    /// Seconds that shards wait for each other, and the merge for them beside the load itself.
+    /// Seconds that shards wait for each other, and the merge for them, without the load itself.
     pub wait_s: u32,
-    /// Seconds that the load takes.
+    /// Seconds of the load.
     pub load_s: u32,
-    /// The arguments of `hone load`, without those that say which shard this is.
+    /// The arguments of `hone load`, without the shard's number.
     pub arguments: Vec<String>,
-    /// What the merged record has to meet.
+    /// The requirements for the merged record.
     pub rules: Vec<String>,
-    /// Files of TLS and login that the arguments name below [`SECRETS`]: their names there, and where they are now.
+    /// Files for TLS and login in the arguments below [`SECRETS`]: their names there, and their current paths.
     pub secrets: Vec<(String, String)>,
 }
 
-/// DNS label: what Kubernetes takes as the name of an object whose pods carry it, with room for `-merge`.
+/// A DNS label: Kubernetes requires one for an object whose pods carry its name. It leaves room for `-merge`.
 pub fn check_name(name: &str) -> Result<(), String> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
@@ -53,7 +53,8 @@ pub fn check_name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`{name}` is no name for a Job: use at most 50 lower-case letters, digits and `-`, with no `-` at the ends"
+        "invalid Job name `{name}`: use at most 50 lower-case letters, digits and `-`, with no `-` at the \
+         ends"
     ))
 }
 
@@ -62,7 +63,7 @@ impl Manifest {
     pub fn text(&self) -> String {
         let mut load = vec!["load".to_owned()];
         load.extend(self.arguments.iter().map(|argument| escaped(argument)));
-        // Filled in by Kubernetes from the variable below, for each pod.
+        // Kubernetes fills this in for each pod, from the variable below.
         load.extend(["--shard".to_owned(), format!("$(JOB_COMPLETION_INDEX)/{}", self.shards)]);
         load.extend([
             "--store".to_owned(),
@@ -95,9 +96,9 @@ metadata:
 spec:
   completionMode: Indexed
   completions: {shards}
-  # All at once: a shard that runs later is no part of the load.
+  # All start at the same time: a shard that starts later is not part of the load.
   parallelism: {shards}
-  # A shard that failed can't be run again alone.
+  # A failed shard can't run again alone.
   backoffLimit: 0
   template:
     metadata:
@@ -147,7 +148,7 @@ spec:
         text
     }
 
-    /// Where the pods' files of TLS and login, and a password that is in no file, come from.
+    /// The sources of the pods' files for TLS and login, and of a password without a file.
     fn login(&self) -> String {
         let mut text = String::new();
         let says = |option: &str| self.arguments.iter().any(|word| word.split('=').next() == Some(option));
@@ -164,7 +165,8 @@ spec:
         format!("{}-security", self.name)
     }
 
-    /// The files of TLS and login as members of the load's container and pod. Its user is not root, so everybody in it may read them.
+    /// The files for TLS and login as members of the load's container and pod. Its user is not root, so every user in it may read
+    /// them.
     fn mounted(&self) -> String {
         if self.secrets.is_empty() {
             return String::new();
@@ -179,7 +181,7 @@ spec:
         )
     }
 
-    /// Requests are limits, and whole cores where the load comes from, so that the kubelet may give the pod cores of its own.
+    /// Requests equal limits, with whole cores for the load, so that the kubelet may give the pod exclusive cores.
     fn container(&self, name: &str, arguments: &[String], cpu: &str, memory: &str) -> String {
         let mut text = format!(
             "      containers:
@@ -207,24 +209,24 @@ spec:
     }
 }
 
-/// What the manifest of a sampler needs to know.
+/// The settings of a sampler's manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sampler {
     /// Name of the DaemonSet.
     pub name: String,
     /// Image that has `hone` as its entrypoint.
     pub image: String,
-    /// Where the service on the same node serves its profiles.
+    /// The address of the profiles, of the service on the same node.
     pub url: String,
-    /// What stands for the node's address in it; without one it is an address of the node's loopback.
+    /// Placeholder for the node's address in it. Without one it is an address of the node's loopback.
     pub node_ip: Option<&'static str>,
-    /// Where profiles are pushed.
+    /// The store for the profiles.
     pub store: String,
     /// Length of a window.
     pub seconds: u32,
-    /// One window in so many seconds.
+    /// Seconds between two windows.
     pub every_s: u64,
-    /// The build, where the profile does not say it.
+    /// The build, if the profile does not name it.
     pub build_id: Option<String>,
 }
 
@@ -237,9 +239,9 @@ impl Sampler {
         };
         let mut arguments = ["profile", "sample"].map(str::to_owned).to_vec();
         arguments.push(url);
-        arguments.extend(["--to".to_owned(), escaped(&self.store)]);
+        arguments.extend(["--store".to_owned(), escaped(&self.store)]);
         arguments.extend(["--host".to_owned(), "$(NODE_NAME)".to_owned()]);
-        arguments.extend(["--seconds".to_owned(), self.seconds.to_string()]);
+        arguments.extend(["--duration".to_owned(), format!("{}s", self.seconds)]);
         arguments.extend(["--every".to_owned(), format!("{}s", self.every_s)]);
         arguments.extend(self.build_id.iter().flat_map(|id| ["--build-id".to_owned(), escaped(id)]));
         let arguments: String =
@@ -252,7 +254,7 @@ impl Sampler {
         format!(
             "# A sampler of profiles on every node. Written by `hone profile sample --emit kubernetes`.
 {CREDENTIALS}
-# They need the right to list and to write, and none to read.
+# They need the rights to list and to write, but not to read.
 apiVersion: apps/v1
 kind: DaemonSet
 metadata:
@@ -316,18 +318,18 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Kubernetes fills `$(NAME)` in arguments when there is such a variable, and makes one dollar of two wherever they stand.
+/// Kubernetes replaces `$(NAME)` in arguments if there is such a variable, and turns two dollar signs into one everywhere.
 pub fn escaped(argument: &str) -> String {
     argument.replace('$', "$$")
 }
 
-/// The command that makes a secret of files, as a comment of two lines.
+/// The command that creates a secret from files, as a comment of two lines.
 pub(crate) fn secret_made(secret: &str, files: &[(String, String)]) -> String {
     let files: Vec<String> = files.iter().map(|(name, path)| format!("--from-file={name}={path}")).collect();
     let words = ["kubectl", "create", "secret", "generic", secret].into_iter();
     let words = words.chain(files.iter().map(String::as_str));
     let line = shlex::try_join(words).unwrap_or_default().replace(['\n', '\r'], " ");
-    format!("# The files of TLS and login come out of a secret:\n#   {line}\n")
+    format!("# The files for TLS and login come from a secret:\n#   {line}\n")
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! What Hone does on many machines.
+//! Hone's work on many machines.
 //!
-//! [`rollout`] brings a change to hosts, one after the other. [`rendezvous`] starts several generators of one load at one moment. [`fleet`] gathers
-//! profiles by build-id, [`profile_exchange`] pushes, takes and merges them, and [`sample`] does so at each host's own moment. [`profile_take`] takes
-//! them from a service or, by [`continuous`], from a continuous profiler. [`kubernetes`] prints the objects for loads and samplers.
+//! [`rollout`] changes hosts, one after the other. [`rendezvous`] starts several generators of one load at the same time.
+//! [`fleet`] collects profiles by build-id, [`profile_exchange`] pushes, pulls and merges them, and [`sample`] does so at each
+//! host's own time. [`profile_take`] gets them from a service or, with [`continuous`], from a continuous profiler. [`kubernetes`]
+//! prints the manifests for loads and samplers.
 
 pub mod continuous;
 pub mod fleet;

@@ -1,4 +1,4 @@
-//! Profiles pushed to a place, taken out of it, and merged from there.
+//! Pushes profiles to a store, pulls them, and merges them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ use hone_experiment::ending::Usage;
 use hone_experiment::progress::Progress;
 use hone_experiment::whole::NotWritten;
 
-/// A build as a user names it.
+/// A build, as the user names it.
 #[derive(Debug, Clone, Default)]
 pub struct NamedBuild {
-    /// By its build-id, or the beginning of that.
+    /// By its build-id, or the start of it.
     pub build_id: Option<String>,
     /// By its program.
     pub program: Option<PathBuf>,
 }
 
 impl NamedBuild {
-    /// Its build-id, where it is named at all.
+    /// Its build-id, if it is named.
     pub fn named(&self) -> Result<Option<String>> {
         match (&self.build_id, &self.program) {
             (Some(id), _) => Ok(Some(id.clone())),
@@ -40,14 +40,14 @@ fn of_program(program: &Path) -> Result<String> {
     let build_id = LockedProgram::from_executable(program, None, Vec::new(), &[])?.build_id;
     build_id.with_context(|| {
         format!(
-            "{} has no build-id\n  next: link it with -Wl,--build-id, or say another name for the build by --build-id",
+            "{} has no build-id\n  next: link it with -Wl,--build-id, or name the build with --build-id",
             program.display()
         )
     })
 }
 
-/// The build that a profile itself names; one that is said must not be another. Where it names none, what is said is meant of those that are in
-/// the place.
+/// The build that a profile names. The user must not name another one. A profile without a build belongs to the one that the user
+/// names, if the store has it.
 pub(crate) fn build_of(
     profile: &Path,
     named: &[String],
@@ -61,30 +61,33 @@ pub(crate) fn build_of(
         (Some(said), _) => match beginning_with(said, named)[..] {
             [one] => Ok(one.clone()),
             [] => bail!(
-                "{} is of build {}, and not of {said}\n  next: leave --build-id and --program away, or name the right profile",
+                "{} belongs to build {}, not to {said}\n  next: remove --build-id and --program, or name the \
+                 right profile",
                 profile.display(),
                 named.join(", ")
             ),
             _ => bail!(Usage(format!(
-                "{} is of builds {}, of which more than one begin with {said}: give more of it",
+                "{} belongs to builds {}, and several of them start with {said}\n  next: give more \
+                 characters of the build-id",
                 profile.display(),
                 named.join(", ")
             ))),
         },
         (None, [one]) => Ok(one.clone()),
         (None, []) => bail!(
-            "nothing says which build {} was taken from\n  next: say --program FILE or --build-id ID",
+            "the build of {} is not known\n  next: add --program FILE or --build-id ID",
             profile.display()
         ),
         (None, _) => bail!(
-            "{} was merged of {} builds, and belongs to none of them\n  next: push the profiles that went in",
+            "{} was merged from {} builds and belongs to none of them\n  next: push the profiles from which \
+             it was merged",
             profile.display(),
             named.len()
         ),
     }
 }
 
-/// Pushes the profiles of a host, each with its lock, under the build that it is of.
+/// Pushes the profiles of a host, each with its lock, under its build.
 pub fn push(
     profiles: &[PathBuf],
     build: &NamedBuild,
@@ -97,7 +100,7 @@ pub fn push(
     let mut pusher = Pusher::new(&depot, host);
     let mut pushed = Vec::new();
     for (at, profile) in profiles.iter().enumerate() {
-        progress.doing(&format!("push {} of {}", at + 1, profiles.len()));
+        progress.doing(&format!("pushing {} of {}", at + 1, profiles.len()));
         let Identity { profile: facts, build_ids } = keeper.identity(profile)?;
         let build_id = build_of(profile, &build_ids, said.as_deref(), &mut pusher)?;
         pushed.push(pusher.push(profile, facts, &build_id)?);
@@ -105,7 +108,7 @@ pub fn push(
     Ok(pushed)
 }
 
-/// Takes profiles out of a place into a folder.
+/// Pulls profiles from a store into a folder.
 pub fn pull(
     place: &str,
     choice: &Choice,
@@ -118,7 +121,7 @@ pub fn pull(
     let (build_id, chosen) = depot.chosen(choice)?;
     fs::create_dir_all(output).map_err(|error| {
         anyhow!(
-            "the folder {} can't be made: {error}\n  next: name another one by --output",
+            "the folder {} can't be created: {error}\n  next: name another one with --output",
             output.display()
         )
     })?;
@@ -126,7 +129,7 @@ pub fn pull(
     take_all(&depot, build_id, &chosen, output, broken, progress)
 }
 
-/// Whether something is wrong with one profile alone: a store that does not answer, or a full disk, would be in the way of all of them.
+/// Whether an error is about one profile alone. A store that does not answer, or a full disk, would affect all of them.
 fn is_of_one(error: &anyhow::Error) -> bool {
     !error.chain().any(|cause| {
         cause.is::<NotWritten>()
@@ -135,7 +138,7 @@ fn is_of_one(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Takes profiles one by one. With a keeper those that are broken are left out.
+/// Pulls profiles one by one. With a keeper, broken ones are skipped.
 fn take_all(
     depot: &Depot,
     build_id: String,
@@ -146,7 +149,7 @@ fn take_all(
 ) -> Result<Pulled> {
     let (mut profiles, mut left_out) = (Vec::new(), Vec::new());
     for (at, kept) in chosen.iter().enumerate() {
-        progress.doing(&format!("take {} of {}", at + 1, chosen.len()));
+        progress.doing(&format!("pulling {} of {}", at + 1, chosen.len()));
         let taken = depot.fetch(&build_id, kept, to);
         let sound = taken.and_then(|taken| match skip_broken {
             Some(keeper) => keeper.sound(&taken.file).map(|()| taken),
@@ -157,14 +160,14 @@ fn take_all(
             Err(error) if hone_tool::interrupt::requested() || !is_of_one(&error) => return Err(error),
             Err(error) if skip_broken.is_some() => left_out.push((kept.name(), format!("{error:#}"))),
             Err(error) => bail!(
-                "{} can't be used: {error:#}\n  next: take it away there, or say --skip-broken",
+                "can't use {}: {error:#}\n  next: remove it from the store, or use --skip-broken",
                 kept.name()
             ),
         }
     }
     if profiles.is_empty() {
         bail!(
-            "none of {} profiles of build {build_id} can be used; the first: {}",
+            "none of the {} profiles of build {build_id} is usable; the first error: {}",
             chosen.len(),
             left_out[0].1
         );
@@ -172,19 +175,19 @@ fn take_all(
     Ok(Pulled { build_id, folder: to.to_path_buf(), profiles, left_out })
 }
 
-/// A profile that can't have its share, by its name in the place and by its host: the file that was taken of it is gone soon.
+/// A profile that can't get its share, by its name in the store and by its host, since its local file is temporary.
 fn by_host(error: anyhow::Error, profiles: &[Fetched]) -> anyhow::Error {
     let Some(StoreFault::Apart { file, reason }) = error.downcast_ref() else { return error };
     let Some(of) = profiles.iter().find(|one| one.file == *file) else { return error };
     anyhow!(
-        "{} of host {} can't have its share: {reason}\n  next: give its host less by --host-weight, take only the newest profiles by --last, or \
-         leave --same-for-hosts away",
+        "{} of host {} can't get its share: {reason}\n  next: give its host less weight (--host-weight), use \
+         only the newest profiles (--newest), or remove --same-for-hosts",
         of.name,
         of.host
     )
 }
 
-/// Merges all profiles of a build that lie in a place. With `same_for_hosts` every host counts the same, however long it was watched.
+/// Merges all profiles of a build in a store. With `same_for_hosts` every host has the same weight, however long it was profiled.
 pub fn merge(
     place: &str,
     choice: &Choice,
@@ -194,30 +197,31 @@ pub fn merge(
     (keeper, scratch): (&Keeper<'_>, &Path),
     progress: &Progress,
 ) -> Result<MergedProfile> {
-    // Before all is read for nothing.
+    // Checked before anything is read.
     let home = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !home.is_dir() {
         bail!(
-            "{} can't be written: there is no folder {}\n  next: make it, or name another file",
+            "{} can't be written: the folder {} does not exist\n  next: create it, or name another file",
             output.display(),
             home.display()
         );
     }
     let depot = Depot::open(place)?;
     let (build_id, chosen) = depot.chosen(choice)?;
-    // Before anything is taken.
+    // Before any profile is pulled.
     let of_host = HostWeight::of_all(given, chosen.iter().map(|one| one.host.as_str()))?;
     let folder = scratch.join("taken");
-    fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("{} can't be created", folder.display()))?;
     let broken = skip_broken.then_some(keeper);
     let taken = take_all(&depot, build_id, &chosen, &folder, broken, progress);
     let pulled = taken.map_err(|error| match error.is::<NotWritten>() {
-        true => {
-            error.context("the profiles go into a temporary folder first, and TMPDIR may name another one")
-        }
+        true => error.context(
+            "Hone first pulls the profiles into a temporary folder; TMPDIR can name another \
+                 one",
+        ),
         false => error,
     })?;
-    progress.doing(&format!("merge {}", pulled.profiles.len()));
+    progress.doing(&format!("merging {}", pulled.profiles.len()));
     let files: Vec<PathBuf> = pulled.profiles.iter().map(|one| one.file.clone()).collect();
     let weights = match (same_for_hosts, given.is_empty()) {
         (true, _) => Weights::Shares(shares_of_hosts(&pulled.profiles, &of_host)?),
@@ -226,11 +230,11 @@ pub fn merge(
     };
     let merged = keeper.merge(&files, &weights, output, false);
     let mut merged = merged.map_err(|error| by_host(error, &pulled.profiles))?;
-    // The files are gone soon; their names in the place are not.
+    // The local files are temporary. Their names in the store remain.
     for (input, taken) in merged.inputs.iter_mut().zip(&pulled.profiles) {
         input.file = PathBuf::from(&taken.name);
     }
-    let left_out = pulled.left_out.iter().map(|(name, reason)| format!("left out: {name}: {reason}"));
+    let left_out = pulled.left_out.iter().map(|(name, reason)| format!("skipped: {name}: {reason}"));
     merged.notes.extend(left_out);
     merged.notes.extend(HostWeight::idle(given, &pulled.profiles));
     Ok(merged)
@@ -258,10 +262,14 @@ mod tests {
         assert_eq!(build(&[], Some("c0ff")).unwrap(), whole);
         assert_eq!(build(&[], Some("beef")).unwrap(), "beef", "the first of its build");
         for (named, said, expected) in [
-            (vec!["abcdef"], Some("abc"), "is of build abcdef, and not of abc"),
-            (vec!["abcdef"], Some("c0ffee01"), "is of build abcdef, and not of c0ffee01"),
-            (vec!["abcdef", "abcd01"], Some("abcd"), "more than one begin with abcd: give more of it"),
-            (vec![], None, "nothing says which build"),
+            (vec!["abcdef"], Some("abc"), "belongs to build abcdef, not to abc"),
+            (vec!["abcdef"], Some("c0ffee01"), "belongs to build abcdef, not to c0ffee01"),
+            (
+                vec!["abcdef", "abcd01"],
+                Some("abcd"),
+                "several of them start with abcd\n  next: give more characters",
+            ),
+            (vec![], None, "the build of x.fdata is not known"),
         ] {
             let error = build(&named, said).unwrap_err();
             assert!(error.contains(expected), "{error}");

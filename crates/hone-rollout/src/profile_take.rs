@@ -1,4 +1,4 @@
-//! A profile of a service that runs: from its own pprof address, or out of a continuous profiler.
+//! A profile of a running service: from its own pprof address, or from a continuous profiler.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use crate::continuous::{self, Question};
 use hone_experiment::ending::Usage;
 use hone_experiment::progress::Progress;
 
-/// Ninety days: longer ago than any of these servers keeps profiles unless told to.
+/// Ninety days: none of these servers keeps profiles longer by default.
 const MOST_SINCE_S: f64 = 90.0 * 86_400.0;
 
-/// What a continuous profiler has, with a lock, as the one file that is asked for.
+/// Gets the profile of a continuous profiler, with a lock, as one file.
 pub fn from_profiler(
     question: &Question<'_>,
     is_of_parca: bool,
@@ -25,7 +25,7 @@ pub fn from_profiler(
     progress: &Progress,
 ) -> Result<MergedProfile> {
     if !(1.0..=MOST_SINCE_S).contains(&question.since_s) {
-        bail!(Usage("--since must lie between 1s and 2160h".to_owned()));
+        bail!(Usage("invalid --last: use 1s to 2160h".to_owned()));
     }
     progress.doing("ask");
     let taken =
@@ -39,17 +39,17 @@ pub fn from_profiler(
     Lock::new(identity.profile, programs, vec![training]).write(&file)?;
     progress.line(&format!("{}: {} in {} stacks", taken.load, taken.total, taken.stacks));
     let mut merged = keeper.merge(&[file], &Weights::Same, output, false)?;
-    // The file is gone soon.
+    // The file is temporary.
     merged.inputs[0].file = PathBuf::from(question.selector);
     if let (bare @ 1.., all) = taken.without_start {
-        merged.notes.push(format!(
-            "{bare} of {all} functions have no line on which they start: Go's compiler takes nothing of them"
-        ));
+        merged
+            .notes
+            .push(format!("{bare} of {all} functions have no start line, so Go's compiler ignores them"));
     }
     Ok(merged)
 }
 
-/// What the service itself gives: `windows` of `seconds`, one behind the other, or what it has allocated since it started.
+/// The service's own profile: `windows` of `seconds` in sequence, or its allocations since it started.
 pub fn from_service(
     url: &str,
     windows: Option<(u32, u32)>,

@@ -1,7 +1,7 @@
-//! How the shards of a load meet: through a place that all of them reach, a folder or an object store.
+//! Coordinates the shards of a load through a store that all of them reach, a folder or an object store.
 //!
-//! Each shard says that it is ready; shard 0 waits for all of them and then says when to open the window; each keeps its
-//! record there. Nothing else passes between them, and no shard listens for another one.
+//! Each shard reports that it is ready. Shard 0 waits for all of them and then sets the time of the window. Each one stores its
+//! record there. There is no other communication, and no shard listens for another one.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,16 @@ use hone_tool::interrupt;
 
 use hone_experiment::moment::now_unix_ms;
 
-/// From the word to the window: long enough for every shard to hear it.
+/// Time from the decision to the window, long enough for every shard to read it.
 const START_AHEAD_MS: u64 = 5_000;
-/// So much a clock may be behind. A shard whose clock is further behind would open its window when the others' is old, or over.
+/// Tolerance for a slow clock. A shard with a slower clock would open its window too late.
 const SLACK_MS: u64 = 1_000;
-/// Between two looks at the store.
+/// Time between two reads of the store.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const START: &str = "start";
 const TOPIC: &str = "topic";
 
-/// A shard at a meeting place.
+/// A shard in the store.
 #[derive(Debug)]
 pub struct Rendezvous {
     store: Store,
@@ -31,28 +31,29 @@ pub struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// Comes to a place where no other run has been.
+    /// Enters a store that no other run has used.
     pub fn open(address: &str, index: u32, of: u32, patience: Duration) -> Result<Self> {
         let store = Store::open(address)?;
         let names = store.names()?;
         let own = [ready_name(index), record_name(index)];
-        // Only shard 0 knows that a topic's name is an old one: the others may come after it. It would give another name, and some of them have
-        // read this one.
+        // Only shard 0 can recognise an old topic name, since the others may arrive later. It would choose
+        // another name after some of them have read the old one.
         let is_trace = |name: &String| own.contains(name) || name == START || (index == 0 && name == TOPIC);
         if let Some(trace) = names.into_iter().find(is_trace) {
             bail!(
-                "{address} holds `{trace}` of an earlier run, or shard {index} runs already; name a new place with --store"
+                "{address} has `{trace}` of an earlier run, or shard {index} runs already\n  next: name a \
+                 new store with --store"
             );
         }
         Ok(Self { store, index, of, patience })
     }
 
-    /// Which shard this is. When the window opens is not known before [`Rendezvous::meet`].
+    /// This shard's number. The time of the window is not known before [`Rendezvous::meet`].
     pub fn shard(&self) -> Shard {
         Shard { index: self.index, of: self.of, start_unix_ms: 0 }
     }
 
-    /// The topic that all shards load: shard 0 gives it its name.
+    /// The topic that all shards load. Shard 0 chooses its name.
     pub fn topic(&self, mut waiting: impl FnMut(&str)) -> Result<String> {
         if self.index == 0 {
             let name = format!("hone-load-{:x}", now_unix_ms());
@@ -60,7 +61,7 @@ impl Rendezvous {
             return Ok(name);
         }
         let name = self.word_of_shard_0(TOPIC, &mut waiting)?;
-        String::from_utf8(name).with_context(|| format!("`{TOPIC}` in {} is no text", self.store.address()))
+        String::from_utf8(name).with_context(|| format!("`{TOPIC}` in {} is not text", self.store.address()))
     }
 
     fn word_of_shard_0(&self, name: &str, waiting: &mut impl FnMut(&str)) -> Result<Vec<u8>> {
@@ -71,11 +72,11 @@ impl Rendezvous {
             }
             waiting("waiting for shard 0");
             pause(deadline)
-                .with_context(|| format!("shard 0 did not say its `{name}` in {}", self.store.address()))?;
+                .with_context(|| format!("shard 0 did not write its `{name}` to {}", self.store.address()))?;
         }
     }
 
-    /// Says that this shard is ready, waits for the others, and answers when the window opens (milliseconds since 1970).
+    /// Reports that this shard is ready, waits for the others, and returns the time of the window (milliseconds since 1970).
     pub fn meet(&self, mut waiting: impl FnMut(&str)) -> Result<u64> {
         self.store.put(&ready_name(self.index), Vec::new())?;
         if self.index == 0 {
@@ -88,7 +89,7 @@ impl Rendezvous {
         self.start_of(&word)
     }
 
-    /// Waits until every shard has kept its record: nobody loads the topic any more.
+    /// Waits until every shard has stored its record, so that no shard loads the topic any more.
     pub fn wait_for_records(&self, mut waiting: impl FnMut(&str)) -> Result<()> {
         self.wait_for_all(record_name, &mut waiting)
     }
@@ -101,20 +102,21 @@ impl Rendezvous {
         let start_unix_ms: Option<u64> =
             std::str::from_utf8(word).ok().and_then(|text| text.trim().parse().ok());
         let Some(start_unix_ms) = start_unix_ms else {
-            bail!("`{START}` in {} holds no time", self.store.address());
+            bail!("`{START}` in {} has no time", self.store.address());
         };
         let now_unix_ms = now_unix_ms();
         if start_unix_ms < now_unix_ms {
             bail!(
-                "the common start lies {} ms in the past here: shard {} heard of it too late, or the machines' clocks differ",
+                "the common start is {} ms in the past: shard {} read it too late, or the machines' clocks \
+                 differ",
                 now_unix_ms - start_unix_ms,
                 self.index
             );
         }
         if start_unix_ms - now_unix_ms > START_AHEAD_MS + SLACK_MS {
             bail!(
-                "the common start lies {} ms ahead here, and shard 0 says it {START_AHEAD_MS} ms ahead: the machines' clocks differ, and \
-                 that of shard {} is behind; set them by one clock",
+                "the common start is {} ms ahead here, but shard 0 set it {START_AHEAD_MS} ms ahead: the \
+                 clock of shard {} is slow; synchronise the clocks",
                 start_unix_ms - now_unix_ms,
                 self.index
             );
@@ -122,14 +124,14 @@ impl Rendezvous {
         Ok(start_unix_ms)
     }
 
-    /// Keeps this shard's record where the merge finds it.
+    /// Stores this shard's record for the merge.
     pub fn keep(&self, window: &Window) -> Result<()> {
         let text = Envelope::new(window.clone()).to_text()?;
         Ok(self.store.put(&record_name(self.index), text.into_bytes())?)
     }
 }
 
-/// All shards' records of a place, as soon as they are there.
+/// All shards' records in a store, when they are complete.
 pub fn collect(
     address: &str,
     of: u32,
@@ -141,7 +143,7 @@ pub fn collect(
     (0..of).map(|index| read(&store, &record_name(index))).collect()
 }
 
-/// Waits until an object of each shard is there.
+/// Waits for an object of each shard.
 fn all_there(
     store: &Store,
     of: u32,
@@ -164,16 +166,16 @@ fn all_there(
     }
 }
 
-/// Keeps the merged record beside the shards'.
+/// Stores the merged record next to the shards'.
 pub fn keep_merged(address: &str, window: &Window) -> Result<()> {
     let text = Envelope::new(window.clone()).to_text()?;
     Ok(Store::open(address)?.put("merged.json", text.into_bytes())?)
 }
 
 fn read(store: &Store, name: &str) -> Result<Window> {
-    let bytes = store.get(name)?.with_context(|| format!("{name} vanished from {}", store.address()))?;
+    let bytes = store.get(name)?.with_context(|| format!("{name} disappeared from {}", store.address()))?;
     let text =
-        String::from_utf8(bytes).with_context(|| format!("{name} in {} is no text", store.address()))?;
+        String::from_utf8(bytes).with_context(|| format!("{name} in {} is not text", store.address()))?;
     Envelope::parse(&text).with_context(|| format!("{name} in {}", store.address()))
 }
 
@@ -185,13 +187,13 @@ fn record_name(index: u32) -> String {
     format!("shard-{index}.json")
 }
 
-/// Waits a moment; fails when the time is over or the user ends it.
+/// Waits a moment. Fails when the time is over or the user interrupts.
 fn pause(deadline: Instant) -> Result<()> {
     if interrupt::requested() {
         bail!("interrupted");
     }
     if Instant::now() >= deadline {
-        bail!("waited as long as --wait allows");
+        bail!("the time limit of --wait was reached");
     }
     std::thread::sleep(LOOK_EVERY);
     Ok(())
@@ -239,7 +241,7 @@ mod tests {
         let (_folder, address) = place();
         let _ = shard(&address, 1, 2, 1).unwrap().meet(|_| {});
         let error = shard(&address, 1, 2, 1).unwrap_err().to_string();
-        assert!(error.contains("holds `ready-1` of an earlier run"), "{error}");
+        assert!(error.contains("has `ready-1` of an earlier run"), "{error}");
         shard(&address, 0, 2, 1).unwrap();
     }
 
@@ -248,7 +250,7 @@ mod tests {
         let (_folder, address) = place();
         let topic = shard(&address, 0, 2, 1_000).unwrap().topic(|_| {}).unwrap();
         let error = shard(&address, 0, 2, 1_000).unwrap_err().to_string();
-        assert!(error.contains("holds `topic` of an earlier run"), "{error}");
+        assert!(error.contains("has `topic` of an earlier run"), "{error}");
         let other = shard(&address, 1, 2, 1_000).unwrap();
         assert_eq!(other.topic(|_| {}).unwrap(), topic, "the others come after it");
     }
@@ -258,7 +260,7 @@ mod tests {
         let (_folder, address) = place();
         let late = shard(&address, 1, 2, 1_000).unwrap();
         late.store.put(START, b"1000".to_vec()).unwrap();
-        assert!(late.meet(|_| {}).unwrap_err().to_string().contains("lies"));
+        assert!(late.meet(|_| {}).unwrap_err().to_string().contains("ms in the past"));
     }
 
     #[test]
@@ -272,9 +274,9 @@ mod tests {
         start_in(START_AHEAD_MS).unwrap();
         for ahead_ms in [START_AHEAD_MS + SLACK_MS + 1_000, 60_000] {
             let error = start_in(ahead_ms).unwrap_err().to_string();
-            assert!(error.contains("ms ahead here") && error.contains("clocks differ"), "{error}");
+            assert!(error.contains("ms ahead here") && error.contains("synchronise the clocks"), "{error}");
         }
         let error = behind.start_of(u64::MAX.to_string().as_bytes()).unwrap_err().to_string();
-        assert!(error.contains("that of shard 1 is behind"), "{error}");
+        assert!(error.contains("the clock of shard 1 is slow"), "{error}");
     }
 }

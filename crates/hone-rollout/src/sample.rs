@@ -1,4 +1,4 @@
-//! A profile of the service beside it, taken and pushed at this host's own moment of each day.
+//! Takes a profile of the service on its own host, and pushes it, at a fixed time of the host in each period.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,25 +19,25 @@ use hone_experiment::ending::Usage;
 use hone_experiment::moment::now_unix_ms;
 use hone_experiment::progress::Progress;
 
-/// Shorter, and a service is profiled more often than not; longer, and a build has come and gone.
+/// A shorter period would profile the service most of the time. In a longer one a build may come and go.
 const PERIODS_S: std::ops::RangeInclusive<f64> = 1.0..=30.0 * 86_400.0;
-/// Whether somebody interrupts is asked so often.
+/// How often a wait checks for an interruption.
 const STEP: Duration = Duration::from_millis(200);
-/// Stands for the node's own address in a manifest.
+/// Placeholder for the node's own address in a manifest.
 const NODE_IP: &str = "NODE_IP";
 
-/// What is sampled, how often, and where it goes.
+/// The settings of the sampler.
 #[derive(Debug)]
 pub struct SampleRequest {
     /// The address of the service's net/http/pprof.
     pub url: String,
-    /// The place.
+    /// The store.
     pub to: String,
     /// Length of a window.
     pub seconds: u32,
-    /// One window in this time.
+    /// One window per this period.
     pub every_s: f64,
-    /// The build, where it is named.
+    /// The build, if it is named.
     pub build: NamedBuild,
 }
 
@@ -46,9 +46,7 @@ impl SampleRequest {
     /// When the period is out of range.
     pub fn check(&self) -> Result<()> {
         if !PERIODS_S.contains(&self.every_s) || f64::from(self.seconds) > self.every_s {
-            bail!(Usage(
-                "--every must lie between 1s and 720h, and be no shorter than the window".to_owned()
-            ));
+            bail!(Usage("invalid --every: use 1s to 720h, and not less than the window".to_owned()));
         }
         Ok(())
     }
@@ -60,7 +58,7 @@ pub fn once(request: &SampleRequest, host: &str, keeper: &Keeper<'_>, scratch: &
     sample(request, &Depot::open(&request.to)?, host, keeper, scratch)
 }
 
-/// Takes one in each period until it is interrupted. A window that fails is told.
+/// Takes one per period until it is interrupted. A failed window is reported.
 pub fn until_interrupted(
     request: &SampleRequest,
     host: &str,
@@ -89,8 +87,8 @@ fn sample(
     keeper: &Keeper<'_>,
     scratch: &Path,
 ) -> Result<Pushed> {
-    // A folder of its own: nothing of an earlier window lies beside it.
-    let folder = tempfile::tempdir_in(scratch).context("no folder can be made for the profile")?;
+    // A new folder, without files of an earlier window.
+    let folder = tempfile::tempdir_in(scratch).context("can't create a folder for the profile")?;
     let file = folder.path().join("window.pprof");
     let wanted = ProfileRequest::Cpu { seconds: request.seconds };
     capture_unless(&request.url, wanted, &file, &interrupt::requested)?;
@@ -99,27 +97,27 @@ fn sample(
     let mut pusher = Pusher::new(depot, host);
     let build_id = build_of(&file, &build_ids, said.as_deref(), &mut pusher)?;
     let program = LockedProgram { build_id: Some(build_id.clone()), ..LockedProgram::default() };
-    let load = Some(format!("{} s of its CPU, as it was on {host}", request.seconds));
+    let load = Some(format!("{} s of its CPU under the production load of {host}", request.seconds));
     let training = LockedTraining { load, ..LockedTraining::default() };
     Lock::new(profile.clone(), vec![program], vec![training]).write(&file)?;
     pusher.push(&file, profile, &build_id)
 }
 
-/// A host's own moment in a period: the same every time, and spread over all hosts.
+/// A host's own time within a period: constant, and spread over all hosts.
 fn moment_of(host: &str, every_ms: u64) -> u64 {
     let digest = Sha256::digest(host.as_bytes());
     let first = digest.iter().take(8).fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
     first % every_ms.max(1)
 }
 
-/// The first moment behind now.
+/// The next time after now.
 fn next_due(now_ms: u64, every_ms: u64, moment_ms: u64) -> u64 {
     let every_ms = every_ms.max(1);
     let begun = now_ms - now_ms % every_ms + moment_ms;
     if begun > now_ms { begun } else { begun + every_ms }
 }
 
-/// `false` when somebody has interrupted.
+/// `false` after an interruption.
 fn wait_until(due_unix_ms: u64) -> bool {
     while !interrupt::requested() {
         let now = now_unix_ms();
@@ -131,14 +129,14 @@ fn wait_until(due_unix_ms: u64) -> bool {
     false
 }
 
-/// What could never be asked is refused before the first window, which may be a day away.
+/// Rejects an invalid address before the first window, which may be a day away.
 fn check_url(request: &SampleRequest) -> Result<()> {
     let wanted = ProfileRequest::Cpu { seconds: request.seconds };
     profile_url(&request.url, wanted).map_err(|error| Usage(error.to_string()))?;
     Ok(())
 }
 
-/// An address of the node, with its name as manifests write it: names of hosts are alike in any case.
+/// An address of the node, with its name in the notation of manifests: host names are case-insensitive.
 fn of_node(url: &str) -> String {
     let begin = url.to_ascii_lowercase().find(&NODE_IP.to_ascii_lowercase());
     let mut url = url.to_owned();
@@ -148,9 +146,9 @@ fn of_node(url: &str) -> String {
     url
 }
 
-/// A DaemonSet that samples. The service is asked on the pod's own node: by the node's loopback, or by a port of the node.
+/// A DaemonSet that samples. The pod reaches the service of its own node over the node's loopback, or over a port of the node.
 pub fn manifest(request: &SampleRequest, name: &str, image: &str) -> Result<String> {
-    let wrong = |why: &str| Usage(format!("{} is no address for a DaemonSet: {why}", shown(&request.url)));
+    let wrong = |why: &str| Usage(format!("{} is not usable in a DaemonSet: {why}", shown(&request.url)));
     let parsed = Url::parse(&request.url).map_err(|error| wrong(&error.to_string()))?;
     check_url(request)?;
     let is_of_node = parsed.host_str().is_some_and(|host| host.eq_ignore_ascii_case(NODE_IP));
@@ -162,13 +160,16 @@ pub fn manifest(request: &SampleRequest, name: &str, image: &str) -> Result<Stri
     };
     if !is_of_node && !is_loopback {
         return Err(
-            wrong("it is the same for all nodes; say http://127.0.0.1:PORT or http://NODE_IP:PORT").into()
+            wrong("it is the same for all nodes; use http://127.0.0.1:PORT or http://NODE_IP:PORT").into()
         );
     }
     if !request.to.contains("://") || request.to.starts_with("file:") {
-        bail!(Usage(format!("--to {}: pods do not share a folder; say s3://, gs:// or az://", request.to)));
+        bail!(Usage(format!(
+            "--store {}: pods do not share a folder; use s3://, gs:// or az://",
+            request.to
+        )));
     }
-    // Nothing of it is opened here, and a manifest is passed on.
+    // The address is only written into the manifest, not opened.
     hone_store::check_address(&request.to)?;
     Ok(Sampler {
         name: name.to_owned(),
@@ -192,7 +193,7 @@ mod tests {
         let day = 86_400_000;
         let moments: Vec<u64> = (0..1_000).map(|at| moment_of(&format!("node-{at}"), day)).collect();
         assert_eq!(moments[7], moment_of("node-7", day));
-        // A thousand hosts over a day: no hour has twice its part of them.
+        // A thousand hosts over a day: no hour has twice its share of them.
         for hour in 0..24 {
             let here = moments.iter().filter(|&&moment| moment / 3_600_000 == hour).count();
             assert!((15..84).contains(&here), "{here} in hour {hour}");

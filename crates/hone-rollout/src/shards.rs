@@ -1,4 +1,4 @@
-//! One load by several generators: what each of them is told, and how it meets the others.
+//! One load by several generators: the arguments of each, and their coordination.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,16 +10,16 @@ use crate::kubernetes::{SECRETS, name_in_secret};
 use crate::rendezvous::Rendezvous;
 use hone_experiment::progress::Progress;
 
-/// One generator among several, and how it meets them.
+/// One of several generators, and its connection to the others.
 #[derive(Debug)]
 pub struct Meeting {
     rendezvous: Rendezvous,
-    /// The topic that was made for this load.
+    /// The topic that was created for this load.
     own_topic: Option<String>,
 }
 
 impl Meeting {
-    /// Comes to the place where the others are.
+    /// Enters the store of the shards.
     ///
     /// # Errors
     /// When it can't be opened.
@@ -27,12 +27,12 @@ impl Meeting {
         Ok(Self { rendezvous: Rendezvous::open(store, index, of, patience)?, own_topic: None })
     }
 
-    /// Which one of how many this is.
+    /// This shard's number, and the number of shards.
     pub fn shard(&self) -> Shard {
         self.rendezvous.shard()
     }
 
-    /// The topic of all shards: the one that is named, or one that is made for them.
+    /// The topic of all shards: the named one, or one that is created for them.
     pub fn topic(&mut self, named: Option<&str>, progress: &Progress) -> Result<Topic> {
         if let Some(name) = named {
             return Ok(Topic::Existing(name.to_owned()));
@@ -42,7 +42,7 @@ impl Meeting {
         Ok(Topic::Shared(name))
     }
 
-    /// Waits for the others; answers when the window opens, for this process and for the record.
+    /// Waits for the others; returns the time of the window, for this process and for the record.
     pub fn start(&self, progress: &Progress) -> Result<(Instant, u64)> {
         let start_unix_ms = self.rendezvous.meet(|what| progress.detail(what))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -50,21 +50,22 @@ impl Meeting {
         Ok((Instant::now() + ahead, start_unix_ms))
     }
 
-    /// The topic that was made for this load, where this shard is the one that removes it.
+    /// The topic that was created for this load, if this shard is the one that removes it.
     fn to_remove(&self) -> Option<&String> {
         self.own_topic.as_ref().filter(|_| self.shard().index == 0)
     }
 
-    /// What a load that broke off leaves: the others may still send to it.
+    /// Reports the topic that a failed load leaves, since the others may still send to it.
     pub fn tell_left(&self, progress: &Progress) {
         if let Some(topic) = self.to_remove() {
             progress.line(&format!(
-                "the load's topic {topic} stays where it was made, since other shards may send to it: remove it when they have ended"
+                "the load's topic {topic} stays, since other shards may still send to it; delete it when \
+                 they have ended"
             ));
         }
     }
 
-    /// Keeps the record, and removes the topic when nobody needs it any more.
+    /// Stores the record, and removes the topic when no shard needs it any more.
     pub fn keep(
         &self,
         window: &Window,
@@ -78,33 +79,35 @@ impl Meeting {
             .wait_for_records(|what| progress.detail(what))
             .and_then(|()| Ok(connect()?.delete_topic(topic)?));
         if let Err(error) = removed {
-            progress.line(&format!("the load's topic {topic} was left where it is: {error:#}"));
+            progress.line(&format!("can't delete the load's topic {topic}: {error:#}"));
         }
         Ok(())
     }
 }
 
-/// What a load needs that is on this machine alone, with the way out.
+/// Settings of a load that depend on this machine, with the next step.
 pub fn only_here(pid: Option<u32>, workload: &Workload) -> Option<&'static str> {
     if pid.is_some() {
         return Some(
-            "--pid is a process of this machine, and none of theirs\n  next: leave it out, or measure the target's CPU on its own machine",
+            "--pid is a process of this machine, which the pods do not have\n  next: remove it, or measure \
+             the target's CPU on its own machine",
         );
     }
     match (&workload.schedule, &workload.payload) {
         (Schedule::Replay { source, .. }, _) if !source.starts_with("topic ") => Some(
-            "they have no file of --schedule replay:FILE\n  next: replay a topic (replay:topic:NAME), or print the manifest without it, and give \
-             its load the option and a volume with the file",
+            "the pods do not have the file of --schedule replay:FILE\n  next: replay a topic \
+             (replay:topic:NAME), or print the manifest without it, and add the option and a volume with the \
+             file",
         ),
         (_, Payload::File { .. }) => Some(
-            "they have no file of --payload file:PATH\n  next: take another payload, or print the manifest without it, and give its load the \
-             option and a volume with the file",
+            "the pods do not have the file of --payload file:PATH\n  next: use another payload, or print the \
+             manifest without it, and add the option and a volume with the file",
         ),
         _ => None,
     }
 }
 
-/// What the pods need of this call.
+/// The pods' part of this command.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Handed {
     /// The arguments of the load.
@@ -113,12 +116,13 @@ pub struct Handed {
     pub rules: Vec<String>,
 }
 
-/// Tells them apart in the command line of this call. `files` are options that name a file, which the pods have out of a secret.
+/// Separates them in the arguments of this command. `files` are options that name a file, which the pods get from a secret.
 pub fn handed_on(arguments: impl Iterator<Item = String>, files: &[&str]) -> Handed {
-    const WITH_VALUE: [&str; 11] = [
+    const WITH_VALUE: [&str; 12] = [
         "--emit",
         "--shards",
         "--image",
+        "--manifest-name",
         "--job-name",
         "--store",
         "--wait",
@@ -133,7 +137,7 @@ pub fn handed_on(arguments: impl Iterator<Item = String>, files: &[&str]) -> Han
     while let Some(argument) = arguments.next() {
         let (name, value) = match argument.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
-            // The value of a short option may be joined to it.
+            // A short option may be followed by its value without a space.
             None if argument.starts_with("-o") => {
                 ("-o", argument.strip_prefix("-o").filter(|file| !file.is_empty()).map(str::to_owned))
             }

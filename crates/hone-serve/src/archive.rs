@@ -1,9 +1,10 @@
-//! Record files of runs in the place where ledgers meet: each file by its content, and of each run a list of its files.
+//! Stores the record files of runs in the store of the ledgers: each file under its content hash, and a list of files for each
+//! run.
 //!
-//! Entries name the windows that count with their hashes. What a run concluded of them, and windows that do not count, they do not name; those
-//! are in its list, so that its page and its story are the same elsewhere. Nothing there is ever replaced: a file has the name of its content,
-//! and a list that of a run's first line, of its time and of its content. Nothing is replaced here but what a run had concluded when an earlier
-//! list was pushed.
+//! Entries name the included windows with their hashes. They do not name the results of a run or its excluded windows. The list
+//! of the run names those, so that its page and its run summary are the same on other machines. The store never replaces a file:
+//! the name of a file is its content hash, and the name of a list contains the hash of the run's first line, the time and its
+//! content hash. A pull replaces only results that an earlier list of the same run contained.
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -27,19 +28,19 @@ use hone_experiment::progress::Progress;
 use hone_experiment::reader::{self, Caller};
 use hone_experiment::whole::{NotWritten, not_interrupted, write_whole};
 
-/// The folder of the place with the files.
+/// The folder of the store with the files.
 const FILES: &str = "records";
-/// The one with the lists.
+/// The folder of the store with the lists.
 const LISTS: &str = "runs";
 const ENDING: &str = ".json";
-/// Files in a list: a run has some hundred.
+/// Maximum files in a list. A run usually has some hundred.
 const MOST_LISTED: usize = 100_000;
-/// Of a path in a run's folder.
+/// Maximum length of a path in a run's folder.
 const LONGEST_PATH: usize = 1_000;
-/// What most file systems allow.
+/// The limit of most file systems.
 const LONGEST_NAME: usize = 255;
 
-/// The files of a run that no entry names.
+/// Number of a run's files that no entry names.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct List {
     run: String,
@@ -50,7 +51,7 @@ fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether a path, which is somebody else's text, is that of a file in a run's folder.
+/// Whether a path from a record, which is foreign text, is a valid path of a file in a run's folder.
 fn is_plain(path: &str) -> bool {
     path.len() <= LONGEST_PATH
         && path.ends_with(ENDING)
@@ -59,17 +60,17 @@ fn is_plain(path: &str) -> bool {
         && inside(Path::new(""), path).is_some()
 }
 
-/// The name of a file in the place.
+/// The name of a file in the store.
 fn object(sha256: &str) -> String {
     format!("{sha256}{ENDING}")
 }
 
-/// The name of a list: of which run, when it was pushed, and its content.
+/// The name of a list: its run, the time of the push, and its content hash.
 fn list_name(line: &str, text: &str) -> String {
     format!("{line}_{:013}_{}{ENDING}", now_unix_ms(), sha256_hex(text.as_bytes()))
 }
 
-/// Of which run a list is, and what its content's hash must be.
+/// The run of a list, and the expected hash of its content.
 fn parse_list_name(name: &str) -> Option<(&str, &str)> {
     let (line, rest) = name.strip_suffix(ENDING)?.split_once('_')?;
     let (at, sha256) = rest.split_once('_')?;
@@ -77,10 +78,11 @@ fn parse_list_name(name: &str) -> Option<(&str, &str)> {
     (is_sha256(line) && is_time && is_sha256(sha256)).then_some((line, sha256))
 }
 
-/// Pushes the files that a ledger's entries rest on, and what else the pages of their runs are made of; what is there already is not read.
+/// Pushes the files of a ledger's entries and the other files of the runs' pages. It does not read files that the store already
+/// has.
 ///
 /// # Errors
-/// When the place refuses. What was pushed until then stays, and the same command goes on.
+/// The store fails. Files that were pushed before the failure stay, and the same command continues.
 pub fn push(store: &Store, ledger: &Path, lines: &[Line], progress: &Progress) -> Result<PushedRecords> {
     let runs = Runs::of(ledger, lines.iter(), &Caller);
     let files = store.folder(FILES)?;
@@ -88,17 +90,17 @@ pub fn push(store: &Store, ledger: &Path, lines: &[Line], progress: &Progress) -
     let mut pusher = Pusher::new(files, there);
     for (at, line) in lines.iter().enumerate() {
         progress.doing(&format!("push records of entry {} of {}", at + 1, lines.len()));
-        // What is there already is not looked for here.
+        // Files that the store already has are not searched for here.
         let folders = LazyCell::new(|| runs.folders_for(&line.entry, &Caller));
         for record in &line.entry.records {
             let place = || place_in(&folders, record, &Caller);
-            pusher.push(&record.sha256, place, &format!("line {} rests on it", line.number))?;
+            pusher.push(&record.sha256, place, &format!("line {} is based on it", line.number))?;
         }
     }
     let lists = store.folder(LISTS)?;
     let known = by_line(lists.names()?);
     for ran in runs_of(lines.iter()) {
-        progress.doing("push what runs have concluded");
+        progress.doing("push the results of runs");
         let Concluded { files, is_whole } = pusher.concluded(&ran, ledger, &runs)?;
         let is_empty = files.is_empty();
         let text = serde_json::to_string_pretty(&List { run: ran.run.clone(), files })? + "\n";
@@ -110,18 +112,18 @@ pub fn push(store: &Store, ledger: &Path, lines: &[Line], progress: &Progress) -
     Ok(pusher.told())
 }
 
-/// Whether a list is put beside those that are known of its run: the newest counts, so one that was there before does not come back from an old
-/// copy, and one that lacks something takes the place of none.
+/// Whether to add a list to those of its run. The newest list wins, so an old copy of an earlier list must not be added again. A
+/// list that lacks a file replaces no complete one.
 fn is_wanted(known: &[String], text: &str, is_whole: bool) -> bool {
     let sha256 = sha256_hex(text.as_bytes());
     let is_there = known.iter().filter_map(|name| parse_list_name(name)).any(|(_, known)| known == sha256);
     !is_there && (is_whole || known.is_empty())
 }
 
-/// The names of each run's lists, the newest last, by the hash of its first line.
+/// The names of each run's lists, the newest last, by the hash of the run's first line.
 fn by_line(names: Vec<String>) -> HashMap<String, Vec<String>> {
     let mut found: HashMap<String, Vec<String>> = HashMap::new();
-    // They come sorted, and so by their time.
+    // The names are sorted, and so is their time.
     for name in names {
         if let Some((line, _)) = parse_list_name(&name) {
             found.entry(line.to_owned()).or_default().push(name);
@@ -133,10 +135,10 @@ fn by_line(names: Vec<String>) -> HashMap<String, Vec<String>> {
 struct Pusher {
     files: Store,
     there: HashSet<String>,
-    /// Hashes of what is there, as far as it was asked for.
+    /// Hashes in the store, as far as they were requested.
     seen: HashSet<String>,
-    /// Hashes of which no line has had a file that is as it was, and what is wrong with the first one that lies where it should. Another run may
-    /// have the same file: what asks the same has the same design.
+    /// Hashes for which no line had an unchanged file, with the fault of the first file at its expected path. Another run may
+    /// have the same file, because equal questions have equal designs.
     missing: BTreeMap<String, Option<(String, String)>>,
     done: PushedRecords,
 }
@@ -147,7 +149,7 @@ impl Pusher {
         Self { files, there, seen, missing, done }
     }
 
-    /// What came of it, when all that could have a file was asked.
+    /// The result, after every line that could have a file was checked.
     fn told(mut self) -> PushedRecords {
         for wrong in self.missing.into_values() {
             match wrong {
@@ -177,7 +179,7 @@ impl Pusher {
                 self.seen.insert(sha256.to_owned());
                 return self.put(sha256, bytes);
             }
-            Ok(_) => format!("{why}, and it has another content now"),
+            Ok(_) => format!("{why}, and its content was changed"),
             Err(error) => format!("{why}, and {error:#}"),
         };
         let wrong = self.missing.entry(sha256.to_owned()).or_default();
@@ -193,8 +195,8 @@ impl Pusher {
         Ok(self.files.put(&object(sha256), bytes)?)
     }
 
-    /// Pushes what no entry of a run names: its results, what stands beside them in its story, and the windows on which their pages rest beside
-    /// those that count.
+    /// Pushes the files that no entry of a run names: its results, related records for its run summary, and the windows of their
+    /// pages that entries do not include.
     fn concluded(&mut self, ran: &Ran, ledger: &Path, runs: &Runs) -> Result<Concluded> {
         let mut found = Concluded { files: BTreeMap::new(), is_whole: true };
         let Some(folder) = folder_of(ran, ledger, runs) else { return Ok(found) };
@@ -204,7 +206,7 @@ impl Pusher {
                 continue;
             }
             let Some(bytes) = self.read(&folder, &name, &mut found) else { continue };
-            // A heatmap names none, and may be large.
+            // A heatmap names no windows, and may be large.
             if RESULTS.contains(&name.as_str())
                 && let Ok(result) = serde_json::from_slice(&bytes)
             {
@@ -223,12 +225,12 @@ impl Pusher {
         Ok(found)
     }
 
-    /// What a file holds. One that can't be read is left out, and keeps nothing else from going there.
+    /// The content of a file. An unreadable file is skipped, and does not stop the others.
     fn read(&mut self, folder: &Path, name: &str, found: &mut Concluded) -> Option<Vec<u8>> {
         let path = folder.join(name);
         let read = reader::bytes(&Caller, &path).inspect_err(|error| {
             found.is_whole = false;
-            let why = format!("the page of its run rests on it, and {error:#}");
+            let why = format!("the page of its run needs it, and {error:#}");
             self.done.left_out.push((path.display().to_string(), why));
         });
         read.ok()
@@ -247,21 +249,22 @@ impl Pusher {
     }
 }
 
-/// What a run has concluded.
+/// The results of a run.
 struct Concluded {
     /// SHA-256 of each file, by its path in the run's folder.
     files: BTreeMap<String, String>,
-    /// Whether all is there that its results name, and could be read.
+    /// Whether every file that the results name exists and is readable.
     is_whole: bool,
 }
 
-/// The files in a run's folder that its page and its story are made of, beside windows.
+/// The files in a run's folder that its page and its run summary need, apart from windows.
 fn names_concluded(folder: &Path) -> BTreeSet<String> {
     let results = RESULTS.into_iter().chain([DIAGNOSIS, CEILINGS]).map(str::to_owned);
     results.filter(|name| folder.join(name).is_file()).chain(names_beside(folder, &Caller)).collect()
 }
 
-/// Where a run lies here: where a window of it lies as it was, or where it was pulled to. A folder of its name alone may be another host's run.
+/// The folder of a run on this machine: a folder with an unchanged window of the run, or the folder of an earlier pull. A folder
+/// with the same name alone may belong to another host's run.
 fn folder_of(ran: &Ran, ledger: &Path, runs: &Runs) -> Option<PathBuf> {
     let pulled = || ledger.with_file_name(RECORDS).join(pulled_name(&ran.run, &ran.line));
     let own = runs.folders_of(&ran.run).find(|folder| ran.lies_in(folder, &Caller));
@@ -286,10 +289,10 @@ fn windows_of(result: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Takes the files of the runs of these ledgers into a folder beside a ledger, and holds each against its hash.
+/// Copies the files of the runs of these ledgers to a folder next to a ledger, and checks the hash of each.
 ///
 /// # Errors
-/// When the place refuses, or a file can't be written. What was taken until then stays, and the same command goes on.
+/// The store fails, or a file can't be written. Files that were copied before the failure stay, and the same command continues.
 pub fn pull(store: &Store, ledger: &Path, hosts: &[Vec<Line>], progress: &Progress) -> Result<PulledRecords> {
     let mut wanted: BTreeMap<String, Ran> = BTreeMap::new();
     for ran in hosts.iter().flat_map(|lines| runs_of(lines.iter())) {
@@ -307,12 +310,12 @@ pub fn pull(store: &Store, ledger: &Path, hosts: &[Vec<Line>], progress: &Progre
     let runs = wanted.len();
     for (at, ran) in wanted.into_values().enumerate() {
         let mut all = puller.list(&ran.line)?;
-        // What entries name with its hash counts for more than a list.
+        // A hash in an entry takes precedence over a list.
         all.extend(ran.files);
         let run = PulledRun { folder: folder.join(pulled_name(&ran.run, &ran.line)), line: ran.line };
         let count = all.len();
         for (number, (path, sha256)) in all.into_iter().enumerate() {
-            progress.doing(&format!("take record {} of {count}, run {} of {runs}", number + 1, at + 1));
+            progress.doing(&format!("pull record {} of {count}, run {} of {runs}", number + 1, at + 1));
             puller.take(&run, &path, &sha256)?;
         }
     }
@@ -322,7 +325,7 @@ pub fn pull(store: &Store, ledger: &Path, hosts: &[Vec<Line>], progress: &Progre
 /// A run that is pulled.
 struct PulledRun {
     folder: PathBuf,
-    /// Hash of its first line.
+    /// Hash of the run's first line.
     line: String,
 }
 
@@ -331,12 +334,12 @@ struct Puller {
     there: HashSet<String>,
     lists: Store,
     listed: HashMap<String, Vec<String>>,
-    /// The lists of the run that is taken, as far as they were read; or what is wrong with one.
+    /// The lists of the current run that were read, or the fault of one.
     read: HashMap<String, Result<List, String>>,
     done: PulledRecords,
 }
 
-/// Why a file was not taken: something is wrong with it alone, or with the whole.
+/// The reason for a missing file: a fault of the file alone, or of the whole pull.
 enum Refused {
     Alone(String),
     All(anyhow::Error),
@@ -351,7 +354,7 @@ impl From<StoreError> for Refused {
     }
 }
 
-/// What became of a file that could be taken.
+/// The outcome for a file.
 enum Took {
     New,
     WasThere,
@@ -375,7 +378,7 @@ impl Puller {
 
     fn took(&mut self, run: &PulledRun, path: &str, sha256: &str) -> Result<Took, Refused> {
         if !is_plain(path) || !is_sha256(sha256) {
-            let what = "that is no path of a record in a run's folder, or it has no hash";
+            let what = "this is no path of a record in a run's folder, or it has no hash";
             return Err(Refused::Alone(what.to_owned()));
         }
         let file = run.folder.join(path);
@@ -386,7 +389,7 @@ impl Puller {
             }
             let was_listed = found.map(|found| self.was_listed(&run.line, path, &found)).transpose()?;
             if was_listed != Some(true) {
-                let other = "another file lies there, and is left alone; move it away, and pull again";
+                let other = "another file is in its place and stays; move it away, and pull again";
                 return Err(Refused::Alone(other.to_owned()));
             }
         }
@@ -398,7 +401,8 @@ impl Puller {
         let found = sha256_hex(&bytes);
         if found != sha256 {
             return Err(Refused::Alone(format!(
-                "{name} in {} is not what was pushed: its SHA-256 is {found}; delete it there, and push it again from a host that has it",
+                "{name} in {} was changed after the push: its SHA-256 is {found}; delete it there, and push \
+                 it again from a host that has it",
                 self.files.address()
             )));
         }
@@ -406,7 +410,7 @@ impl Puller {
         Ok(Took::New)
     }
 
-    /// Whether a file is what its run had concluded when an earlier list was pushed.
+    /// Whether a file is a result that an earlier list of the run contained.
     fn was_listed(&mut self, line: &str, path: &str, sha256: &str) -> Result<bool, StoreError> {
         for name in self.listed.get(line).cloned().unwrap_or_default() {
             let list = self.read_list(&name)?.as_ref();
@@ -417,7 +421,7 @@ impl Puller {
         Ok(false)
     }
 
-    /// The newest list of a run, each file of it by its path; none where there is none, or it is broken.
+    /// The newest list of a run, with each file by its path. Empty if there is no list, or if it is broken.
     fn list(&mut self, line: &str) -> Result<BTreeMap<String, String>> {
         not_interrupted()?;
         self.read.clear();
@@ -432,7 +436,7 @@ impl Puller {
         Ok(BTreeMap::new())
     }
 
-    /// A list, once for each run. The inner error says what is wrong with it alone.
+    /// Reads each list once per run. The inner error is a fault of the list alone.
     fn read_list(&mut self, name: &str) -> Result<&Result<List, String>, StoreError> {
         if !self.read.contains_key(name) {
             let found = self.fetch_list(name)?;
@@ -445,7 +449,7 @@ impl Puller {
         let sha256 = parse_list_name(name).map(|(_, sha256)| sha256).unwrap_or_default();
         match self.lists.get(name) {
             Ok(Some(bytes)) => Ok(parse_list(&bytes, sha256).map_err(|why| format!("{why:#}"))),
-            Ok(None) => Ok(Err("it is no longer there".to_owned())),
+            Ok(None) => Ok(Err("it no longer exists".to_owned())),
             Err(error @ StoreError::TooLarge { .. }) => Ok(Err(error.to_string())),
             Err(error) => Err(error),
         }
@@ -455,28 +459,29 @@ impl Puller {
 fn parse_list(bytes: &[u8], sha256: &str) -> Result<List> {
     let found = sha256_hex(bytes);
     if found != sha256 {
-        bail!("it is not what was pushed: its SHA-256 is {found}");
+        bail!("it was changed after the push: its SHA-256 is {found}");
     }
     let list: List =
         serde_json::from_slice(bytes).map_err(|error| anyhow!("it is no list of a run: {error}"))?;
     if list.files.len() > MOST_LISTED {
-        bail!("it has {} files, and {MOST_LISTED} are the most", list.files.len());
+        bail!("it has {} files; the limit is {MOST_LISTED}", list.files.len());
     }
     Ok(list)
 }
 
-/// Writes a file of a run. Where one name is a file to one record and a folder to another, or longer than names may be here, that is wrong with
-/// this one alone.
+/// Writes a file of a run. If one record uses a name as a file and another as a folder, or if the name is too long here, only
+/// this file fails.
 fn keep(file: &Path, bytes: &[u8]) -> Result<(), Refused> {
-    let too_long = || Refused::Alone("its path is longer than this disk allows".to_owned());
+    let too_long = || Refused::Alone("its path is too long for this disk".to_owned());
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder).map_err(|error| match error.kind() {
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-                Refused::Alone("a file lies where its folder should be".to_owned())
+                Refused::Alone("a file is in the place of its folder".to_owned())
             }
             io::ErrorKind::InvalidFilename => too_long(),
             _ => Refused::All(anyhow!(
-                "{} can't be made: {error}\n  next: look at the rights there and the free space, or name another --output",
+                "can't create {}: {error}\n  next: check the permissions and the free space there, or choose \
+                 another --output",
                 folder.display()
             )),
         })?;
@@ -565,7 +570,7 @@ mod tests {
             let files = Store::open(home.path().join(number.to_string()).to_str().unwrap()).unwrap();
             let mut pusher = Pusher::new(files, HashSet::new());
             for place in places {
-                pusher.push(&sha256, || place.cloned(), "line 1 rests on it").unwrap();
+                pusher.push(&sha256, || place.cloned(), "line 1 is based on it").unwrap();
             }
             let done = pusher.told();
             (done.pushed, done.gone, done.left_out.len())
@@ -583,10 +588,10 @@ mod tests {
         {
             assert_eq!(pushed(number, &places), expected, "{places:?}");
         }
-        // What a run has concluded may be the same.
+        // Runs may have the same results.
         let files = Store::open(home.path().join("kept").to_str().unwrap()).unwrap();
         let mut pusher = Pusher::new(files, HashSet::new());
-        pusher.push(&sha256, || None, "line 1 rests on it").unwrap();
+        pusher.push(&sha256, || None, "line 1 is based on it").unwrap();
         assert_eq!(pusher.keep(b"as asked".to_vec()).unwrap(), sha256);
         let done = pusher.told();
         assert_eq!((done.pushed, done.gone), (1, 0));
@@ -635,10 +640,10 @@ mod tests {
         let error = failing.take(&run, "tuning.json", &"b".repeat(64)).unwrap_err().to_string();
         assert!(error.contains("in s3://fleet/ledgers/runs failed"), "{error}");
         assert!(failing.done.left_out.is_empty());
-        // Where no list of the run is there it is the user's, and nothing is asked.
+        // Without a list of the run there, the file is the user's, and the store gets no request.
         let mut told = puller(refusing(), HashMap::new());
         told.take(&run, "tuning.json", &"b".repeat(64)).unwrap();
-        assert!(told.done.left_out[0].1.contains("another file lies there"), "{:?}", told.done);
+        assert!(told.done.left_out[0].1.contains("another file is in its place"), "{:?}", told.done);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The ledgers of many hosts in one place: pushed there, where each only grows, and made one.
+//! Exchanges ledgers through a store: each host pushes its ledger, which only grows there, and a pull merges all of them.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,18 +12,18 @@ use crate::archive;
 use hone_document::ledger::{PulledLedgers, PushedLedger};
 use hone_experiment::progress::Progress;
 
-/// Of a host's ledger in its place.
+/// Name of a host's ledger in the store.
 const ENDING: &str = ".jsonl";
 
-/// Somebody who is quicker so many times in a row is no neighbour that pushes the same ledger.
+/// Number of attempts. A process that writes first this many times in a row does not push the same ledger.
 const MOST_TRIES: u32 = 5;
 
-/// What bytes hold, as a ledger of their own.
+/// Parses bytes as a separate ledger.
 fn read(bytes: &[u8], name: &str) -> Result<Checked> {
     let checked = Ledger::check_bytes(bytes);
     if let Some(fault) = checked.faults.first() {
         bail!(
-            "{name} is not as it was written: line {}, {}\n  next: look at it with hone ledger verify",
+            "{name} is not intact: line {}, {}\n  next: inspect it with hone ledger verify",
             fault.line,
             fault.meaning.words()
         );
@@ -31,14 +31,14 @@ fn read(bytes: &[u8], name: &str) -> Result<Checked> {
     Ok(checked)
 }
 
-/// Puts a host's ledger into a place, with the record files that its entries rest on where they are wanted.
+/// Pushes a host's ledger to a store, with the record files of its entries if requested.
 pub fn push(
     path: &Path,
     (to, host): (&str, String),
     with_records: bool,
     progress: &Progress,
 ) -> Result<PushedLedger> {
-    // Held while it is read: no entry is half there.
+    // The ledger is locked during the read, so that no entry is incomplete.
     let bytes = Ledger::at(path).bytes()?;
     let own = read(&bytes, &path.display().to_string())?;
     let store = Store::open(to)?;
@@ -49,7 +49,7 @@ pub fn push(
     Ok(PushedLedger { path, host, entries, new_entries, records })
 }
 
-/// A ledger on its way to a place where it only grows.
+/// A ledger on its way to a store where it only grows.
 struct Growing<'a> {
     store: &'a Store,
     name: String,
@@ -58,11 +58,11 @@ struct Growing<'a> {
 }
 
 impl Growing<'_> {
-    /// Puts it over the one that is there, which has no entry that it has not; answers how many are new there, and what came of what is done
-    /// before: entries rest on it.
+    /// Replaces the stored ledger, if this one contains all of its entries. Returns the number of new entries and the result of
+    /// `before`, which pushes the files of the entries.
     ///
-    /// That may take long, and another process may push under this name meanwhile. So it is put only over what was looked at, and whoever is
-    /// late looks again.
+    /// `before` may take long, and another process may push under this name meanwhile. So the write succeeds only over the
+    /// version that was read. A process that loses the race reads again.
     fn put<T>(&self, bytes: &[u8], before: impl FnOnce() -> Result<T>) -> Result<(usize, T)> {
         let mut seen = self.store.look(&self.name)?;
         let mut new_entries = self.new_beside(seen.as_ref().map(|found| found.bytes.as_slice()))?;
@@ -72,8 +72,9 @@ impl Growing<'_> {
             tries += 1;
             if tries == MOST_TRIES {
                 bail!(
-                    "{} in {} was written by somebody else {MOST_TRIES} times while this ledger was pushed; nothing of it was replaced\n  next: run \
-                     the same command again, and let one process at a time push as this host",
+                    "another process wrote {} in {} {MOST_TRIES} times while this ledger was pushed; Hone \
+                     replaced nothing there\n  next: run the same command again, and let one process at a \
+                     time push as this host",
                     self.name,
                     self.store.address()
                 );
@@ -84,7 +85,7 @@ impl Growing<'_> {
         Ok((new_entries, done))
     }
 
-    /// How many entries are not in what is there.
+    /// The number of entries that the stored ledger lacks.
     fn new_beside(&self, there: Option<&[u8]>) -> Result<usize> {
         let (name, address, path) = (&self.name, self.store.address(), self.path.display());
         let Some(there) = there else { return Ok(self.lines.len()) };
@@ -93,15 +94,16 @@ impl Growing<'_> {
         let lost = there.lines.iter().filter(|line| !hashes.contains(line.hash.as_str())).count();
         if lost > 0 {
             bail!(
-                "{name} in {address} has {lost} entries that {path} has not: it is another ledger, or was cut\n  next: say another name by --host, or \
-                 take them in first (hone ledger pull {address} --output {path})"
+                "{name} in {address} has {lost} entries that {path} lacks: it is another ledger, or this one \
+                 was truncated\n  next: use another name (--host), or pull those entries first (hone ledger \
+                 pull {address} --output {path})"
             );
         }
         Ok(self.lines.len() - there.lines.len())
     }
 }
 
-/// Makes one ledger of those of all hosts, with the record files that their entries rest on where they are wanted.
+/// Merges the ledgers of all hosts into one, with the record files of their entries if requested.
 pub fn pull(place: &str, output: &Path, with_records: bool, progress: &Progress) -> Result<PulledLedgers> {
     let store = Store::open(place)?;
     let names: Vec<String> = store.names()?.into_iter().filter(|name| name.ends_with(ENDING)).collect();
@@ -113,15 +115,15 @@ pub fn pull(place: &str, output: &Path, with_records: bool, progress: &Progress)
         );
     }
     if let Some(folder) = output.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("can't create {}", folder.display()))?;
     }
     let ledger = Ledger::at(output);
     let mut copies = Vec::new();
     for (at, name) in names.iter().enumerate() {
         progress.doing(&format!("take {} of {}", at + 1, names.len()));
         let told = format!("{name} in {}", store.address());
-        let bytes = store.get(name)?.with_context(|| format!("{told} is gone"))?;
-        // All are looked at before anything is written.
+        let bytes = store.get(name)?.with_context(|| format!("{told} no longer exists"))?;
+        // Every ledger is checked before anything is written.
         let lines = read(&bytes, &told)?.lines;
         copies.push((name.trim_end_matches(ENDING).to_owned(), bytes, lines, told));
     }
@@ -146,7 +148,8 @@ mod tests {
         ledger.append(&LedgerEntry { at_unix_ms, ..LedgerEntry::default() }).unwrap();
     }
 
-    /// Pushes a ledger of three entries, and another process its own one, in between: what came of it, and how many entries are there.
+    /// Pushes a ledger of three entries while another process pushes its own. Returns the result, and the number of stored
+    /// entries.
     fn push_while(other: impl Fn(&Ledger) -> Vec<u8>) -> (Result<usize>, usize) {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().join("place").to_str().unwrap()).unwrap();
@@ -173,7 +176,7 @@ mod tests {
         let (refused, there) = push_while(another_ledger);
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("has 4 entries that"), "{refused}");
-        assert_eq!(there, 4, "what came meanwhile is gone");
+        assert_eq!(there, 4, "the entries of the other process are gone");
 
         let beginning = |own: &Ledger| {
             let bytes = own.bytes().unwrap();

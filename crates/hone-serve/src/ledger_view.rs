@@ -1,4 +1,4 @@
-//! A ledger as it is shown: its entries, and whether they are what was written.
+//! A ledger for display: its entries, and whether they are unchanged.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,36 +11,38 @@ use hone_document::ledger::{Book, HeldRecords, Shown, ShownFault, Verified};
 use hone_experiment::ledger::{NAME, Runs, hash_of, place_in};
 use hone_experiment::reader::Caller;
 
-/// Where the ledger lies.
+/// Finds the path of the ledger.
 ///
 /// # Errors
-/// When there is none.
+/// There is no ledger.
 pub fn found_at(path: Option<&Path>, runs: &Path) -> Result<PathBuf> {
     let named = path.unwrap_or(runs).to_owned();
     let file = if named.is_dir() { named.join(NAME) } else { named };
     let file = if path.is_none() && !file.exists() { runs.join(NAME) } else { file };
     if !file.exists() {
         bail!(
-            "there is no ledger {}\n  next: name it, or the folder of its runs; the first command that decides something makes it",
+            "there is no ledger {}\n  next: name a ledger or the folder of its runs; the first command that \
+             decides something creates it",
             file.display()
         );
     }
     Ok(file)
 }
 
-/// Of a file without a single entry nothing was tampered with, and nothing is said either.
+/// A file without a single entry was not tampered with, but it also says nothing.
 fn refuse_what_is_none(path: &Path, checked: &Checked) -> Result<()> {
     let has_more = !checked.torn.is_empty() && checked.faults.is_empty();
     if checked.lines.is_empty() && has_more {
         bail!(
-            "{} has not one entry of a ledger, only a line that breaks off\n  next: name a ledger; hone ledger show finds that of the folder `runs`",
+            "{} has no ledger entry, only an incomplete line\n  next: name a ledger; hone ledger show finds \
+             the one in the folder `runs`",
             path.display()
         );
     }
     Ok(())
 }
 
-/// The entries that are wanted, or the newest of them.
+/// The selected entries, or the newest of them.
 pub fn selected(path: &Path, wants: impl Fn(&LedgerEntry) -> bool, last: Option<usize>) -> Result<Book> {
     let checked = Ledger::at(path).read()?;
     refuse_what_is_none(path, &checked)?;
@@ -56,7 +58,7 @@ pub fn selected(path: &Path, wants: impl Fn(&LedgerEntry) -> bool, last: Option<
     })
 }
 
-/// Whether it is what was written, and has these heads; with `records` also whether the files are that its entries rest on.
+/// Whether the ledger is unchanged and contains these heads. With `records`, also whether the files of its entries exist.
 pub fn verify(path: &Path, heads: &[String], records: bool) -> Result<Verified> {
     let checked = Ledger::at(path).check()?;
     refuse_what_is_none(path, &checked)?;

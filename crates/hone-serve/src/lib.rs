@@ -1,5 +1,5 @@
-//! Runs and ledgers for people. [`story`] gathers what was tried, [`page`] renders it, [`serve`] serves it to a browser, and [`archive`] collects runs
-//! of several machines.
+//! Runs and ledgers for people. [`story`] builds the run summary, [`page`] renders it, [`serve`] serves it to a browser, and
+//! [`archive`] collects the runs of several machines.
 
 pub mod archive;
 pub mod ledger_exchange;

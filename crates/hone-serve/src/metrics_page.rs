@@ -10,36 +10,35 @@ use hone_tool::interrupt;
 
 use hone_experiment::progress::Progress;
 
-/// Writes the page into a file. A collector that reads meanwhile sees the old page or the new one.
+/// Writes the page to a file. A collector that reads at that moment gets the old page or the new one.
 pub fn write_whole(path: &Path, text: &str) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || -> std::io::Result<()> {
         let mut file = tempfile::Builder::new().prefix(".hone-").tempfile_in(folder)?;
         file.write_all(text.as_bytes())?;
-        // The collector is another user.
+        // The collector runs as another user.
         file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
         file.persist(path).map(|_| ()).map_err(|error| error.error)
     };
-    write().with_context(|| {
-        format!("{} can't be written; name a file in a folder of the collector", path.display())
-    })
+    write()
+        .with_context(|| format!("can't write {}; name a file in a folder of the collector", path.display()))
 }
 
-/// How often an interrupt is looked for while nobody asks.
+/// Interval of the checks for an interrupt while there is no request.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// One is served at a time, so nobody may take long.
+/// Time limit of a request. The server handles one at a time, so a slow client must not block it.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LONGEST_REQUEST_BYTES: usize = 8 << 10;
 
-/// Answers with a page at /metrics until it is interrupted.
+/// Serves a page at /metrics until an interrupt.
 pub fn serve(address: SocketAddr, page: &dyn Fn() -> Result<String>, progress: &Progress) -> Result<()> {
     let listener = TcpListener::bind(address)
-        .with_context(|| format!("nobody can listen at {address}; is the port taken?"))?;
+        .with_context(|| format!("can't listen at {address}: another program may use the port"))?;
     listener.set_nonblocking(true)?;
     progress.doing(&format!("serving http://{}/metrics", listener.local_addr()?));
     while !interrupt::requested() {
         match listener.accept() {
-            // Whoever goes away has lost an answer of their own.
+            // A client that disconnects loses only its own answer.
             Ok((stream, _)) => drop(answer(stream, page)),
             Err(_) => std::thread::sleep(LOOK_EVERY),
         }
@@ -63,13 +62,13 @@ fn answer(mut stream: TcpStream, page: &dyn Fn() -> Result<String>) -> Result<()
     Ok(stream.write_all(body.as_bytes())?)
 }
 
-/// The first line of what is asked, when all of its head is there.
+/// The first line of the request, once its head is complete.
 fn request(stream: &mut TcpStream) -> Result<String> {
     let until = Instant::now() + PATIENCE;
     let (mut head, mut piece) = (Vec::new(), [0_u8; 512]);
     while !head.ends_with(b"\r\n\r\n") && head.len() < LONGEST_REQUEST_BYTES {
         let left = until.saturating_duration_since(Instant::now());
-        anyhow::ensure!(!left.is_zero(), "nothing was asked in time");
+        anyhow::ensure!(!left.is_zero(), "the request did not arrive in time");
         stream.set_read_timeout(Some(left))?;
         match stream.read(&mut piece)? {
             0 => break,

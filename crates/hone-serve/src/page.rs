@@ -1,4 +1,4 @@
-//! Renders a record, a run's folder or a ledger as a story and as one HTML page.
+//! Renders a record, a run's folder or a ledger as a run summary and as one HTML page.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use hone_experiment::ledger;
 use hone_experiment::reader::{self, Caller, Reader, record as record_by};
 use hone_report::{Document, documents};
 
-/// What a page is made of.
+/// The source of a page.
 pub enum Source {
     /// A record's file.
     Record(PathBuf),
@@ -24,20 +24,21 @@ pub enum Source {
     Ledger(PathBuf),
 }
 
-/// Whether something can stand beside it.
+/// Whether related records can be added to it.
 pub fn has_a_story(record: &Path) -> Result<()> {
     match kind_of(record, &Caller)?.as_deref() {
         Some("optimization" | "comparison" | "commit-gate" | "proof" | "host-trial" | "tuning" | "story") => {
             Ok(())
         }
         _ => bail!(Usage(format!(
-            "{} is no run that tried something, so nothing can stand beside it: name the run first, then heatmaps, capacities and curves",
+            "{} has no run summary, so no record can be added to it: name the run first, then heatmaps, \
+             capacities and curves",
             record.display()
         ))),
     }
 }
 
-/// The record that stands for a path, or the ledger.
+/// The main record of a path, or the ledger.
 pub fn find(path: &Path) -> Result<Source> {
     if !path.is_dir() {
         let is_ledger = path.extension().is_some_and(|ending| ending == "jsonl");
@@ -49,7 +50,7 @@ pub fn find(path: &Path) -> Result<Source> {
         Some(record) => Ok(Source::Record(record)),
         None if ledger.is_file() => Ok(Source::Ledger(ledger)),
         None => bail!(
-            "{} holds none of {}, and no {}: the run was broken off, or it is not a run's folder",
+            "{} has none of {}, and no {}: the run was interrupted, or this is not a run's folder",
             path.display(),
             RESULTS.join(", "),
             ledger::NAME
@@ -57,7 +58,7 @@ pub fn find(path: &Path) -> Result<Source> {
     }
 }
 
-/// What was tried, of a ledger, or of a run that tried something.
+/// The run summary of a ledger, or of a run that has one.
 pub fn story_of(source: &Source) -> Result<Story> {
     let record = match source {
         Source::Ledger(ledger) => return story::of_ledger(ledger, &Caller),
@@ -73,14 +74,14 @@ pub fn story_of(source: &Source) -> Result<Story> {
         Some("commit-gate") => Ok(story::of_gate(folder, &read_record(record)?, &Caller)),
         Some("story") => read_record(record),
         _ => bail!(Usage(format!(
-            "{} is no run that tried something: --comment and --json are for those of optimize, gate, tune, batch prove, host try \
-             and compare, and for a ledger",
+            "{} has no run summary: --pr-comment and --json need a run of optimize, gate, tune, batch prove, \
+             host try or compare, or a ledger",
             record.display()
         ))),
     }
 }
 
-/// A gate's own words say first whether it passed.
+/// The gate's own text comes first, because it says whether the gate passed.
 pub fn comment_of(source: &Source) -> Result<String> {
     match source {
         Source::Record(record) if kind_of(record, &Caller)?.as_deref() == Some("commit-gate") => {
@@ -94,10 +95,10 @@ pub fn comment_of(source: &Source) -> Result<String> {
 }
 
 /// # Errors
-/// When the file cannot be written.
+/// The file can't be written.
 pub fn keep(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| {
-        format!("the page {} can't be written\n  next: name another place by --output", path.display())
+        format!("can't write the page {}\n  next: choose another place with --output", path.display())
     })
 }
 
@@ -105,7 +106,7 @@ fn folder_of(record: &Path) -> &Path {
     record.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What a record says that it is.
+/// The kind that a record states.
 fn kind_of(record: &Path, reader: &dyn Reader) -> Result<Option<String>> {
     let text = reader::text(reader, record)?;
     let head = serde_json::from_str::<serde_json::Value>(&text)
@@ -113,7 +114,7 @@ fn kind_of(record: &Path, reader: &dyn Reader) -> Result<Option<String>> {
     Ok(head.get("kind").and_then(serde_json::Value::as_str).map(str::to_owned))
 }
 
-/// Writes the page of a record and answers its path.
+/// Writes the page of a record and returns its path.
 pub fn write(record: &Path, output: Option<&Path>) -> Result<PathBuf> {
     let html = page(record, &Caller)?;
     let path = output.map_or_else(|| page_path(record), Path::to_owned);
@@ -121,24 +122,24 @@ pub fn write(record: &Path, output: Option<&Path>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A run has one page; a window's file may have others beside it.
+/// A run has one page. The folder of a window's file may contain other pages.
 pub fn page_path(record: &Path) -> PathBuf {
     let is_result = RESULTS.iter().any(|name| record.ends_with(name));
     if is_result { record.with_file_name("report.html") } else { record.with_extension("html") }
 }
 
-/// The page of a record, which says itself what it holds.
+/// The page of a record, according to the kind that it states.
 ///
 /// # Errors
-/// As of [`document`].
+/// The same as [`document`].
 pub fn page(record: &Path, reader: &dyn Reader) -> Result<String> {
     Ok(document(record, reader, Beside::default())?.html())
 }
 
-/// A record as a document, with what stands beside a story.
+/// A record as a document. A run summary includes its related records.
 ///
 /// # Errors
-/// When it, or a window that it rests on, can't be read, and where there is no document of its kind.
+/// The record or one of its windows can't be read, or its kind has no document.
 pub fn document(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<Document> {
     let folder = folder_of(record);
     match kind_of(record, reader)?.as_deref() {
@@ -194,8 +195,8 @@ pub fn document(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<Do
         Some("diagnosis") => Ok(documents::diagnosis(&record_by(reader, record)?)),
         Some("heatmap") => Ok(documents::heatmap(&record_by(reader, record)?)),
         Some(other) => bail!(
-            "{} holds a `{other}`, and Hone writes no report of that kind\n  next: print it again by the command that made it, or read its \
-             JSON (docs/formats.md)",
+            "{} is a `{other}` record, and Hone has no report of that kind\n  next: print it again with its \
+             command, or read its JSON (docs/formats.md)",
             record.display()
         ),
         None => bail!("{} is not a Hone record", record.display()),
@@ -207,7 +208,7 @@ fn windows<'a>(
     reader: &dyn Reader,
     pairs: impl IntoIterator<Item = &'a PairOutcome>,
 ) -> Result<BTreeMap<String, Window>> {
-    // An arm that failed left no window.
+    // An arm that failed has no window.
     let names = pairs.into_iter().flat_map(|pair| [&pair.window_a, &pair.window_b]);
     names
         .filter(|name| !name.is_empty())
@@ -215,11 +216,11 @@ fn windows<'a>(
         .collect()
 }
 
-/// A name in a record is somebody else's text: it may not lead out of the run.
+/// A name in a record is foreign text: it must not lead out of the run.
 fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
     let path = Path::new(name);
     if !path.components().all(|part| matches!(part, Component::Normal(_))) {
-        bail!("the record names a window outside of its folder: {name}");
+        bail!("the record names a window outside its folder: {name}");
     }
     Ok(folder.join(path))
 }

@@ -1,4 +1,4 @@
-//! The story of a run, or of a whole ledger: its entries, with the figures of the windows that they rest on.
+//! The run summary of a run or of a whole ledger: its entries, with the figures of their windows.
 
 use std::collections::HashSet;
 use std::fs;
@@ -21,12 +21,12 @@ use hone_experiment::ledger::{
 };
 use hone_experiment::reader::{self, Reader, record as record_by};
 
-/// The note of `hone tune` that has the ceilings of the builds that it made: their run ends before it has a record of its own.
+/// The note of `hone tune` with the ceilings of its builds, because the run ends before it has a record of them.
 pub const CEILINGS: &str = "ceilings.json";
-/// Why the CPU stalled.
+/// The record with the reasons for CPU stalls.
 pub const DIAGNOSIS: &str = "diagnosis.json";
 
-/// What was found of the runs behind a ledger, beside the entries.
+/// Related records of the runs behind a ledger.
 #[derive(Default)]
 struct Around {
     diagnoses: Vec<Diagnosis>,
@@ -34,10 +34,10 @@ struct Around {
     machines: Vec<Machine>,
 }
 
-/// All of a ledger.
+/// Reads all of a ledger.
 ///
 /// # Errors
-/// When it can't be read.
+/// The ledger can't be read.
 pub fn of_ledger(path: &Path, reader: &dyn Reader) -> Result<Story> {
     let checked = reader.ledger(path)?;
     Ledger::at(path).refuse(&checked)?;
@@ -47,7 +47,8 @@ pub fn of_ledger(path: &Path, reader: &dyn Reader) -> Result<Story> {
         .take(1)
         .map(|fault| {
             format!(
-                "Line {} of the ledger is not as it was written ({}): hone ledger verify {} says more.",
+                "Line {} of the ledger was changed after it was written ({}). For details: hone ledger \
+                 verify {}",
                 fault.line,
                 fault.meaning.label(),
                 path.display()
@@ -77,7 +78,7 @@ pub fn of_ledger(path: &Path, reader: &dyn Reader) -> Result<Story> {
     Ok(beside.add_to(told))
 }
 
-/// The experiment where there is one, else the folder.
+/// The experiment if there is one, else the folder.
 fn title(chapters: &[Chapter], ledger: &Path) -> String {
     let mut names: Vec<&str> = chapters.iter().map(|chapter| chapter.entry.experiment.as_str()).collect();
     names.dedup();
@@ -87,7 +88,7 @@ fn title(chapters: &[Chapter], ledger: &Path) -> String {
     }
 }
 
-/// An entry with the figures of its windows. What is not there any more, or has changed, is left out and told.
+/// An entry with the figures of its windows. Missing or changed windows are omitted and reported.
 fn chapter(runs: &Runs, entry: LedgerEntry, reader: &dyn Reader, limits: &mut Vec<String>) -> Chapter {
     let (mut gone, mut changed) = (0_usize, 0_usize);
     let mut windows = Vec::new();
@@ -103,8 +104,7 @@ fn chapter(runs: &Runs, entry: LedgerEntry, reader: &dyn Reader, limits: &mut Ve
             _ => changed += 1,
         }
     }
-    for (count, what) in [(gone, "are not there any more"), (changed, "have changed since, and are left out")]
-    {
+    for (count, what) in [(gone, "no longer exist"), (changed, "were changed since, and are omitted")] {
         if count > 0 {
             limits.push(format!(
                 "Of {}, {count} of {} windows {what}.",
@@ -127,18 +127,18 @@ fn with_windows(entry: LedgerEntry, windows: Vec<(String, RecordRole, Window)>) 
     Chapter { line: None, entry, before: state(before), after: state(after), windows: rows }
 }
 
-/// What a run of `hone tune` has found out of the program that its builds began with; see [`CEILINGS`].
+/// The findings of a run of `hone tune` about the program of its first state; see [`CEILINGS`].
 fn ceilings_in(folder: &Path, reader: &dyn Reader) -> Vec<Ceiling> {
     let text = reader::text(reader, &folder.join(CEILINGS)).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// Of a run of `hone diagnose`, or of one that looked why before it changed anything.
+/// The diagnosis of a run of `hone diagnose`, or of a run that diagnosed before its first change.
 fn diagnosis_in(folder: &Path, reader: &dyn Reader) -> Option<Diagnosis> {
     record_by(reader, &folder.join(DIAGNOSIS)).ok()
 }
 
-/// Records that stand beside what was tried: where code lies, and how much a target bears.
+/// Related records: heatmaps, capacities and curves.
 #[derive(Default)]
 pub struct Beside {
     heatmaps: Vec<Heatmap>,
@@ -147,10 +147,10 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Those that are named. Of a folder, those that lie in it.
+    /// The named files. For a folder, the related records inside it.
     ///
     /// # Errors
-    /// When one can't be read, or is of another kind, and when a folder has none.
+    /// A file can't be read or is of another kind, or a folder has none.
     pub fn read(paths: &[PathBuf], reader: &dyn Reader) -> Result<Self> {
         let mut found = Self::default();
         for path in paths {
@@ -161,7 +161,7 @@ impl Beside {
             if !is_taken {
                 let what = if path.is_dir() { "holds" } else { "is" };
                 bail!(Usage(format!(
-                    "{} {what} no heatmap, capacity or curve: only these stand beside the story of a run",
+                    "{} {what} no heatmap, capacity or curve: only these can be added to a run summary",
                     path.display()
                 )));
             }
@@ -169,17 +169,17 @@ impl Beside {
         Ok(found)
     }
 
-    /// What lies in a folder that was named. Whether anything does.
+    /// Adds the related records of a named folder. Returns whether there were any.
     fn take_all_in(&mut self, folder: &Path, reader: &dyn Reader) -> Result<bool> {
         let mut is_taken = false;
         for path in records_in(folder, reader) {
             let text = reader::text(reader, &path)?;
             let found = match serde_json::from_str::<serde_json::Value>(&text) {
                 Ok(serde_json::Value::Object(found)) => found,
-                // A note that is no record is none that was meant; half of one may well be.
+                // A note that is no record was not meant. An incomplete file may have been.
                 Ok(_) => continue,
                 Err(error) => {
-                    return Err(error).with_context(|| format!("{} is not whole", path.display()));
+                    return Err(error).with_context(|| format!("{} is incomplete", path.display()));
                 }
             };
             let kind = found.get("kind").and_then(serde_json::Value::as_str).map(str::to_owned);
@@ -188,15 +188,15 @@ impl Beside {
         Ok(is_taken)
     }
 
-    /// What lies in a run's folder, by its name. What can't be read there is no part of the run.
+    /// A related record in a run's folder, by its name. An unreadable file is no part of the run.
     fn look_into(&mut self, folder: &Path, reader: &dyn Reader) {
         for path in records_in(folder, reader) {
-            // A note of the run's, or half of something.
+            // A note of the run, or an incomplete file.
             let _ = self.take(&path, reader);
         }
     }
 
-    /// Whether it was one of them.
+    /// Whether it was a related record.
     fn take(&mut self, path: &Path, reader: &dyn Reader) -> Result<bool> {
         self.take_text(&record_text(path, reader)?, path)
     }
@@ -212,7 +212,7 @@ impl Beside {
         Ok(true)
     }
 
-    /// Into a story, behind those that it has, each once.
+    /// Appends records to a run summary, each once.
     pub fn add_to(self, mut story: Story) -> Story {
         add_new(&mut story.heatmaps, self.heatmaps);
         add_new(&mut story.capacities, self.capacities);
@@ -229,8 +229,7 @@ fn add_new<T: PartialEq>(known: &mut Vec<T>, more: Vec<T>) {
     }
 }
 
-/// The records in a folder, by their names, without those that stand for what was tried and the diagnosis: they stand beside nothing, and may be
-/// large.
+/// The names of the records in a folder, without main records and the diagnosis: they are no related records, and may be large.
 fn records_in(folder: &Path, reader: &dyn Reader) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_of_run = |path: &Path| TRIED.iter().chain([&DIAGNOSIS]).any(|name| path.ends_with(name));
@@ -241,14 +240,14 @@ fn records_in(folder: &Path, reader: &dyn Reader) -> Vec<PathBuf> {
     files
 }
 
-/// The names of the records that the story of a run in this folder has beside what was tried.
+/// The names of the related records that the run summary of this folder includes.
 pub(crate) fn names_beside(folder: &Path, reader: &dyn Reader) -> Vec<String> {
     let is_taken = |path: &PathBuf| Beside::default().take(path, reader).unwrap_or(false);
     let name = |path: PathBuf| path.file_name()?.to_str().map(str::to_owned);
     records_in(folder, reader).into_iter().filter(is_taken).filter_map(name).collect()
 }
 
-/// A record's text, and what it says that it is.
+/// A record's text, and the kind that it states.
 struct RecordText {
     text: String,
     kind: Option<String>,
@@ -266,14 +265,14 @@ struct Kind {
     kind: Option<String>,
 }
 
-/// With what lies in the run's folder.
+/// Adds the related records in the run's folder.
 fn with_beside(folder: &Path, reader: &dyn Reader, story: Story) -> Story {
     let mut beside = Beside::default();
     beside.look_into(folder, reader);
     beside.add_to(story)
 }
 
-/// What the runs' own records say of where the time went, and where it was.
+/// The runs' own records about the CPU time, and the folders of the runs.
 fn around<'a>(folders: impl Iterator<Item = &'a Path>, reader: &dyn Reader) -> Around {
     let mut found = Around::default();
     for folder in folders {
@@ -293,7 +292,7 @@ fn around<'a>(folders: impl Iterator<Item = &'a Path>, reader: &dyn Reader) -> A
         } else if let Ok(comparison) = record_by::<Comparison>(reader, &folder.join("comparison.json")) {
             ran_on = Some(comparison.machine);
         }
-        // Load and steal differ from run to run on one machine.
+        // Load and steal differ between runs on one machine.
         let is_known = |machine: &Machine| {
             found
                 .machines
@@ -307,15 +306,15 @@ fn around<'a>(folders: impl Iterator<Item = &'a Path>, reader: &dyn Reader) -> A
     found
 }
 
-/// The entries of a run in its ledger; none where it has none, or can't be read.
+/// The entries of a run in its ledger. Empty if there are none, or if the ledger can't be read.
 fn entries_of(folder: &Path, reader: &dyn Reader) -> Vec<LedgerEntry> {
     let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let mut found = ledgers_of(&whole, reader).map(|ledger| entries_in(&ledger, &whole, reader));
     found.find(|entries| !entries.is_empty()).unwrap_or_default()
 }
 
-/// The ledgers that a run's entries may be in: the one beside it, and, where it was pulled, those beside the folder of all that were: a pull names
-/// its ledger as it likes.
+/// The ledgers that may contain a run's entries: the one next to the run. For a pulled run also those next to the folder of all
+/// pulled runs, because a pull chooses the name of its ledger.
 fn ledgers_of(run: &Path, reader: &dyn Reader) -> impl Iterator<Item = PathBuf> {
     let home = run.parent();
     let above = home.filter(|home| home.ends_with(RECORDS)).and_then(Path::parent);
@@ -327,12 +326,12 @@ fn ledgers_of(run: &Path, reader: &dyn Reader) -> impl Iterator<Item = PathBuf> 
     home.map(|home| home.join(NAME)).into_iter().chain(pulled)
 }
 
-/// The entries of a run in a ledger. Several machines may have one of its name, so an entry with windows is its own only where one of them lies
-/// there as it was.
+/// The entries of a run in a ledger. Runs of several machines may have the same name. So an entry with windows belongs to the run
+/// only if one of its windows is there, unchanged.
 fn entries_in(ledger: &Path, run: &Path, reader: &dyn Reader) -> Vec<LedgerEntry> {
     let lines = reader.ledger(ledger).unwrap_or_default().lines;
     let names = names_of(run, &lines, reader);
-    // Windows of other runs need not be read to tell that they are others.
+    // Windows of other runs need not be read to see that they belong to others.
     let may_be_own = |line: &&Line| names.contains(line.entry.run.as_str());
     let runs = Runs::of(ledger, lines.iter().filter(may_be_own), reader);
     let is_here = |folder: &Path| folder.canonicalize().is_ok_and(|found| found == run);
@@ -344,7 +343,8 @@ fn entries_in(ledger: &Path, run: &Path, reader: &dyn Reader) -> Vec<LedgerEntry
     lines.iter().filter(may_be_own).filter(is_own).map(|line| line.entry.clone()).collect()
 }
 
-/// What entries may call the run in a folder: it has that name, or a link leads there; one that was pulled is known by its first line.
+/// The names that entries may use for the run in a folder: the folder's name, or the name of a link to it. A pulled run is
+/// identified by its first line.
 fn names_of<'a>(run: &Path, lines: &'a [Line], reader: &dyn Reader) -> HashSet<&'a str> {
     let leads_here =
         |named: &Path| reader.may_see(named) && named.canonicalize().is_ok_and(|found| found == run);
@@ -360,32 +360,35 @@ fn is_first_of(line: &Line, folder: &Path) -> bool {
     folder.ends_with(pulled_name(&line.entry.run, &line.hash))
 }
 
-/// The windows of a comparison in a run's folder. One that can't be read is left out.
+/// The windows of a comparison in a run's folder. Unreadable windows are omitted.
 fn windows_in(
     folder: &Path,
     comparison: &Comparison,
     reader: &dyn Reader,
 ) -> Vec<(String, RecordRole, Window)> {
     let read = |(name, role): (&str, RecordRole)| {
-        // A name in a record is somebody else's text.
+        // A name in a record is foreign text.
         let path = inside(folder, name)?;
         Some((name.to_owned(), role, record_by::<Window>(reader, &path).ok()?))
     };
     comparison.counted_windows().into_iter().filter_map(read).collect()
 }
 
-/// The ledger's own entry about a comparison where there is one, else what the record says. A prediction that the record has from before the
-/// first window is told, too, where an older build did not enter it.
+/// The ledger's own entry about a comparison, if there is one, else the content of the record. A record's prediction from before
+/// the first window is included, too, even if an older build did not write it to the ledger.
 fn known_or(entries: &[LedgerEntry], told: LedgerEntry) -> LedgerEntry {
     let same = |entry: &&LedgerEntry| {
         (&entry.change, &entry.workload) == (&told.change, &told.workload)
-            // What is asked once more has an answer of its own.
+            // A re-test has its own answer.
             && entry.is_among_others() == told.is_among_others()
     };
-    // One change may have several entries in a run, each of another question.
-    let exact = |entry: &&LedgerEntry| same(entry) && entry.question == told.question;
+    // One change may have several entries in a run, each with another question.
+    // Version 0.1 wrote the same questions with `beside`.
+    let asked = |entry: &LedgerEntry| entry.question.replace(", beside ", ", compared with ");
+    let exact = |entry: &&LedgerEntry| same(entry) && asked(entry) == asked(&told);
     let known = entries.iter().rev().find(exact).or_else(|| entries.iter().rev().find(same)).cloned();
-    // The clock of now has nothing to do with what was measured then, nor has who looks at it: a run is of whoever made its other entries.
+    // The current time and user have nothing to do with the measurement. The run belongs to the author of its
+    // other entries.
     let who = || entries.first().map_or_else(String::new, |entry| entry.who.clone());
     match known {
         Some(known) => LedgerEntry { foretold: known.foretold.or(told.foretold), ..known },
@@ -393,7 +396,7 @@ fn known_or(entries: &[LedgerEntry], told: LedgerEntry) -> LedgerEntry {
     }
 }
 
-/// An optimisation in its folder.
+/// The run summary of an optimisation in its folder.
 pub(crate) fn of_optimization(folder: &Path, found: &Optimization, reader: &dyn Reader) -> Story {
     let run = folder.display().to_string();
     let entries = entries_of(folder, reader);
@@ -423,7 +426,7 @@ pub(crate) fn of_optimization(folder: &Path, found: &Optimization, reader: &dyn 
     with_beside(folder, reader, told)
 }
 
-/// A proof in its folder.
+/// The run summary of a proof in its folder.
 pub(crate) fn of_proof(folder: &Path, found: &Proof, reader: &dyn Reader) -> Story {
     let run = folder.display().to_string();
     let entries = entries_of(folder, reader);
@@ -435,7 +438,7 @@ pub(crate) fn of_proof(folder: &Path, found: &Proof, reader: &dyn Reader) -> Sto
         let entry = known_or(&entries, told);
         let windows =
             step.comparison.iter().flat_map(|comparison| windows_in(folder, comparison, reader)).collect();
-        // The record's own states are those by which it was decided.
+        // The record's own states are the basis of its decisions.
         Chapter { before: step.before.clone(), after: step.after.clone(), ..with_windows(entry, windows) }
     };
     let told = Story {
@@ -449,7 +452,7 @@ pub(crate) fn of_proof(folder: &Path, found: &Proof, reader: &dyn Reader) -> Sto
     with_beside(folder, reader, told)
 }
 
-/// A comparison in its folder.
+/// The run summary of a comparison in its folder.
 pub(crate) fn of_comparison(folder: &Path, found: &Comparison, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let entry = known_or(&entries_of(folder, reader), comparison::entry_of(found, &run));
@@ -463,7 +466,8 @@ pub(crate) fn of_comparison(folder: &Path, found: &Comparison, reader: &dyn Read
     with_beside(folder, reader, told)
 }
 
-/// A tuning in its folder: each step, and in the end each beside the others, what was put back, and all together.
+/// The run summary of a tuning in its folder: each step, then the re-test of each kept change, the changes that were rolled back,
+/// and all together.
 pub(crate) fn of_tuning(folder: &Path, found: &Tuning, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string();
     let entries = entries_of(folder, reader);
@@ -503,7 +507,7 @@ pub(crate) fn of_tuning(folder: &Path, found: &Tuning, reader: &dyn Reader) -> S
     with_beside(folder, reader, told)
 }
 
-/// Settings of a host that were tried, in their folder.
+/// The run summary of a trial of host settings in its folder.
 pub(crate) fn of_host_trial(folder: &Path, found: &HostTrial, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string();
     let entries = entries_of(folder, reader);
@@ -524,7 +528,7 @@ pub(crate) fn of_host_trial(folder: &Path, found: &HostTrial, reader: &dyn Reade
     with_beside(folder, reader, told)
 }
 
-/// A gate in its folder: a chapter for each load.
+/// The run summary of a gate in its folder: a chapter for each load.
 pub(crate) fn of_gate(folder: &Path, found: &CommitGate, reader: &dyn Reader) -> Story {
     let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let entries = entries_of(folder, reader);

@@ -13,17 +13,17 @@ use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreScheme};
 use url::Url;
 
-/// What came of a question, in the crate's words.
+/// The result of a request, in the crate's types.
 pub(crate) type Answered<T> = Result<T, object_store::Error>;
 
-/// A way to a store.
+/// A client of a store.
 pub(crate) struct Client {
     pub(crate) objects: Arc<dyn ObjectStore>,
     pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
     pub(crate) prefix: Key,
 }
 
-/// Whether the address is of a vendor whose client this build leaves out.
+/// Whether the address belongs to a vendor whose client this build leaves out.
 pub(crate) fn is_left_out(url: &Url) -> bool {
     use ObjectStoreScheme::{AmazonS3, GoogleCloudStorage, MicrosoftAzure};
     let scheme = ObjectStoreScheme::parse(url);
@@ -31,7 +31,7 @@ pub(crate) fn is_left_out(url: &Url) -> bool {
         && matches!(scheme, Ok((AmazonS3 | GoogleCloudStorage | MicrosoftAzure, _)))
 }
 
-/// A client of a vendor, or what the crate has for another address.
+/// The client of a vendor, or the crate's client for another address.
 pub(crate) fn client_of(url: &Url, settings: Vec<(String, String)>) -> Answered<Client> {
     #[cfg(feature = "object-stores")]
     if let Some(client) = of_vendor(url, &settings)? {
@@ -41,7 +41,7 @@ pub(crate) fn client_of(url: &Url, settings: Vec<(String, String)>) -> Answered<
     Ok(Client { objects: Arc::from(objects), pages: None, prefix })
 }
 
-/// The client of a vendor's store. The crate's own way from an address to a client hides that it can list page by page.
+/// The client of a vendor's store. The crate's own constructor hides the client's ability to list page by page.
 #[cfg(feature = "object-stores")]
 fn of_vendor(url: &Url, settings: &[(String, String)]) -> Answered<Option<Client>> {
     macro_rules! client {
@@ -50,7 +50,7 @@ fn of_vendor(url: &Url, settings: &[(String, String)]) -> Answered<Option<Client
             let builder =
                 settings.iter().cloned().fold(builder, |builder, (name, value)| match name.parse() {
                     Ok(name) => builder.with_config(name, value),
-                    // A setting of another vendor's.
+                    // A setting that belongs to another vendor.
                     Err(_) => builder,
                 });
             let client = Arc::new(builder.build()?);

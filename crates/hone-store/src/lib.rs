@@ -1,8 +1,8 @@
-//! Records and profiles in a folder or an object store, under one name: a path, `file://`, `s3://`, `gs://` or `az://`.
+//! Records and profiles in a folder or an object store, named by one address: a path, `file://`, `s3://`, `gs://` or `az://`.
 //!
-//! A blocking face of the `object_store` crate: who keeps a handful of records has no use for a runtime of their own.
-//! Credentials and endpoints come from the environment, by the names that each vendor's own tools use (`AWS_ACCESS_KEY_ID`,
-//! `AWS_ENDPOINT_URL`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_NAME` ...), never from an address.
+//! A blocking interface to the `object_store` crate: a handful of records does not need an async runtime. Credentials and endpoints come
+//! from the environment, by the names of each vendor's own tools (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`,
+//! `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_NAME` ...), never from an address.
 
 mod client;
 pub mod web;
@@ -26,70 +26,72 @@ use url::Url;
 
 use client::{Answered, Client, client_of, is_left_out};
 
-/// The longest that one question to a store may take, retries included: longer is a store in trouble, and whoever waits for a
-/// record wants to know. What an object takes on its way is not counted, and of a list each page is a question.
+/// Time limit of one request to a store, retries included. A longer wait means a store in trouble, and the user waits for a record. The
+/// transfer time of an object is excluded, and each page of a listing is a request.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// What the way to a store carries at least: an object has the time that it takes at this pace.
+/// The minimum transfer rate. An object has the time that it takes at this rate.
 const SLOWEST_BYTES_PER_S: u64 = 512 << 10;
-/// An object that is larger goes by a client of its own. The usual one gives up after 30 s and tries again, which is right for what should be
-/// there at once, and would never end for these.
+/// A larger object uses a separate client. The usual one retries after 30 s, which is right for small objects, but would never finish
+/// these.
 const SMALL_BYTES: u64 = 8 << 20;
-/// Between two looks at a lock.
+/// Time between two attempts to take a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// An object larger than this is no record and no profile, and is not read into memory.
+/// A larger object is not a record or a profile, and Hone does not read it into memory.
 pub const LARGEST_OBJECT_BYTES: u64 = 1 << 30;
 
-/// Why a store did not do what it was asked.
+/// Why a request to a store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The address is none.
+    /// The address is invalid.
     #[error(
-        "`{address}` is no place for records: {problem}\n  next: write a folder, or file://, s3://BUCKET/PATH, gs://BUCKET/PATH, \
-         az://CONTAINER/PATH"
+        "invalid store `{address}`: {problem}\n  next: use a folder, file://PATH, s3://BUCKET/PATH, \
+         gs://BUCKET/PATH or az://CONTAINER/PATH"
     )]
     Address {
-        /// As it was given, without what may let one in.
+        /// The address without its credentials.
         address: String,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
-    /// Of a kind that this build can't reach.
+    /// A store that this build does not support.
     #[error(
-        "`{address}` is in an object store, and this build of Hone leaves those out\n  next: build it with `cargo build --release -p hone`, \
-         without --no-default-features"
+        "`{address}` is in an object store, which this build of Hone does not support\n  next: build it with \
+         `cargo build --release -p hone`, without --no-default-features"
     )]
     LeftOut {
-        /// As it was given, without what may let one in.
+        /// The address without its credentials.
         address: String,
     },
-    /// The store refused, or could not be reached.
+    /// The store refused, or was unreachable.
     #[error("{what} in {store} failed: {problem}\n  next: {next}")]
     Failed {
         /// The store's address.
         store: String,
-        /// What was tried, on which object.
+        /// The request and its object.
         what: String,
-        /// Its words.
+        /// The store's message.
         problem: String,
-        /// The way out, as far as it can be told.
+        /// What to do, as far as Hone knows.
         next: &'static str,
     },
     /// No answer in time.
     #[error(
-        "{what} in {store} was not answered within {limit_s} s\n  next: look how the store and the way to it are, and run the same command again"
+        "{what} in {store} got no answer within {limit_s} s\n  next: check the store and the network, and \
+         run the same command again"
     )]
     Slow {
         /// The store's address.
         store: String,
-        /// What was tried, on which object.
+        /// The request and its object.
         what: String,
         /// The limit.
         limit_s: u64,
     },
     /// Larger than any record.
     #[error(
-        "{name} in {store} has {bytes} bytes, more than a record can have\n  next: look what it is, and take it away there"
+        "{name} in {store} has {bytes} bytes, more than a record can have\n  next: check the object, and \
+         remove it from the store"
     )]
     TooLarge {
         /// The store's address.
@@ -101,29 +103,29 @@ pub enum StoreError {
     },
 }
 
-/// A place for records.
+/// A store of records.
 pub struct Store {
     address: String,
     runtime: Arc<Runtime>,
     objects: Arc<dyn ObjectStore>,
-    /// The same place, by a client that waits for large objects.
+    /// The same store, with a client that waits for large objects.
     patient: Arc<dyn ObjectStore>,
-    /// The same place once more, listed page by page; a folder has no pages.
+    /// The same store, listed page by page; a folder has no pages.
     pages: Option<Arc<dyn PaginatedListStore>>,
     prefix: Key,
-    /// On this machine's own disk, or one that is mounted.
+    /// On this machine's own disk, or on a mounted one.
     is_folder: bool,
 }
 
-/// An object as it was read: what is to replace it can be held against it.
+/// An object with its version, which a replacement can be compared with.
 #[derive(Debug)]
 pub struct Found {
-    /// What it holds.
+    /// The contents.
     pub bytes: Vec<u8>,
     version: UpdateVersion,
 }
 
-/// What lies right inside of a place.
+/// The direct contents of a store.
 #[derive(Debug, Default)]
 struct Listed {
     objects: Vec<Key>,
@@ -145,18 +147,18 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens a place. Nothing is asked of it yet, and a folder that is not there is made by the first object.
+    /// Opens a store. It makes no request yet, and the first object creates a missing folder.
     ///
     /// # Errors
-    /// When the address is none, or its settings in the environment make no sense.
+    /// Fails when the address is invalid, or when its settings in the environment are.
     pub fn open(address: &str) -> Result<Self, StoreError> {
-        // A variable that is no text is no setting of a store.
+        // A variable that is not UTF-8 is not a setting of a store.
         let texts = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         Self::open_with(address, texts)
     }
 
-    /// As [`Store::open`], with settings in place of the process' environment.
+    /// Like [`Store::open`], with settings instead of the process's environment.
     ///
     /// # Errors
     /// As for [`Store::open`].
@@ -165,7 +167,7 @@ impl Store {
         settings: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, StoreError> {
         let wrong = |problem: String| StoreError::Address { address: told(address), problem };
-        // Without a provider the client would panic at its first connection. Another one that is installed will do, too.
+        // Without a provider the client would panic at its first connection. An already installed one also works.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let url = url_of(address).map_err(wrong)?;
         if is_left_out(&url) {
@@ -173,7 +175,7 @@ impl Store {
         }
         let settings: Vec<_> =
             settings.into_iter().filter_map(|(name, value)| vendor_setting(&name, value)).collect();
-        // The user's own settings come behind ours, and win.
+        // The user's own settings come after ours, and win.
         let client = |more: Option<(String, String)>| {
             let settings = more.into_iter().chain(settings.clone()).collect();
             client_of(&url, settings).map_err(|e| wrong(unset(words(&e))))
@@ -181,7 +183,7 @@ impl Store {
         let is_folder = url.scheme() == "file";
         let Client { objects, pages, prefix } = client(None)?;
         let (objects, patient): (Arc<dyn ObjectStore>, Arc<dyn ObjectStore>) = if is_folder {
-            // Whole or not at all: also when the power fails behind the answer.
+            // Writes an object whole or not at all, even if the power fails after the answer.
             let folder = Arc::new(LocalFileSystem::new().with_fsync(true));
             (Arc::clone(&folder) as _, folder)
         } else {
@@ -196,10 +198,10 @@ impl Store {
         Ok(Self { address: address.to_owned(), runtime, objects, patient, pages, prefix, is_folder })
     }
 
-    /// A place inside of this one. Nothing is asked of it yet.
+    /// A store inside this one. It makes no request yet.
     ///
     /// # Errors
-    /// When the name holds a slash or begins with a dot.
+    /// Fails when the name contains a slash or begins with a dot.
     pub fn folder(&self, name: &str) -> Result<Self, StoreError> {
         Ok(Self {
             address: format!("{}/{name}", self.address.trim_end_matches('/')),
@@ -212,15 +214,15 @@ impl Store {
         })
     }
 
-    /// The address as it was given.
+    /// The address as the user gave it.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Writes an object whole or not at all; one of the same name is replaced.
+    /// Writes an object whole or not at all, and replaces one with the same name.
     ///
     /// # Errors
-    /// When the store refuses or does not answer.
+    /// Fails when the store refuses or does not answer.
     pub fn put(&self, name: &str, bytes: Vec<u8>) -> Result<(), StoreError> {
         let what = format!("writing {name}");
         let key = self.key(name, &what)?;
@@ -228,12 +230,12 @@ impl Store {
         sent.map_err(|error| self.failed(&what, &error))
     }
 
-    /// As [`Store::put`], but only over what was seen (`None`: where nothing was): `false` when somebody has written it since.
+    /// Like [`Store::put`], but only over the version that was read (`None`: no object). `false` if another process has written it since.
     ///
-    /// A store itself holds one against the other. In a folder that is done under a lock, a file beside the object.
+    /// A store itself compares the versions. A folder uses a lock, a file next to the object.
     ///
     /// # Errors
-    /// When the store refuses or does not answer.
+    /// Fails when the store refuses or does not answer.
     pub fn put_over(&self, name: &str, seen: Option<&Found>, bytes: Vec<u8>) -> Result<bool, StoreError> {
         let what = format!("writing {name}");
         let key = self.key(name, &what)?;
@@ -248,7 +250,8 @@ impl Store {
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
                 Ok(false)
             }
-            // Where the environment says that the store can't (AWS_CONDITIONAL_PUT=disabled), a look right before is the best there is.
+            // If the environment says that the store can't do this (AWS_CONDITIONAL_PUT=disabled), a check right before the write is the
+            // best option.
             Err(object_store::Error::NotImplemented { .. }) => self.put_over_the_same(name, seen, payload),
             Err(error) => Err(self.failed(&what, &error)),
         }
@@ -281,14 +284,15 @@ impl Store {
         Ok(self.wait(what, size, sent)?.map(|_| ()))
     }
 
-    /// The lock of an object of a folder: a file of its own, since the object is another file after each writing. It is free again when the
-    /// answer is dropped, and stays where it is.
+    /// The lock of an object in a folder. It is its own file, because each write replaces the object's file. Dropping the answer releases
+    /// it, and the file stays.
     fn hold(&self, name: &str, what: &str) -> Result<File, StoreError> {
         let failed = |problem: String| StoreError::Failed {
             store: self.address.clone(),
             what: format!("{what} under a lock"),
             problem,
-            next: "look at the rights of the folder, and whether its file system has locks; an object store needs none",
+            next: "check the permissions of the folder, and that its file system supports locks; an object \
+                   store needs none",
         };
         let key = self.prefix.clone().join(format!(".{name}.lock"));
         let path = LocalFileSystem::new().path_to_filesystem(&key).map_err(|e| failed(words(&e)))?;
@@ -308,21 +312,21 @@ impl Store {
         }
     }
 
-    /// Reads an object; `None` when there is none of that name.
+    /// Reads an object; `None` if there is none of that name.
     ///
     /// # Errors
-    /// When the store refuses or does not answer, or the object is larger than a record can be.
+    /// Fails when the store refuses or does not answer, or when the object is larger than a record can be.
     pub fn get(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.look(name)?.map(|found| found.bytes))
     }
 
-    /// As [`Store::get`], for what [`Store::put_over`] is to replace.
+    /// Like [`Store::get`], for a later [`Store::put_over`].
     ///
     /// # Errors
     /// As for [`Store::get`].
     pub fn look(&self, name: &str) -> Result<Option<Found>, StoreError> {
         let Some(found) = self.begin(name, 0)? else { return Ok(None) };
-        // How large it is was not known before.
+        // The size was unknown before the answer.
         let is_small = found.meta.size <= SMALL_BYTES || self.is_folder;
         let found = if is_small { Some(found) } else { self.begin(name, found.meta.size)? };
         let Some(found) = found else { return Ok(None) };
@@ -333,7 +337,7 @@ impl Store {
         Ok(Some(Found { bytes, version }))
     }
 
-    /// Asks for an object, by the client for its size; what it holds is still to come.
+    /// Requests an object, with the client for its size; the contents are still to come.
     fn begin(&self, name: &str, size: u64) -> Result<Option<GetResult>, StoreError> {
         let what = format!("reading {name}");
         let key = self.key(name, &what)?;
@@ -352,29 +356,29 @@ impl Store {
         if size > SMALL_BYTES { &self.patient } else { &self.objects }
     }
 
-    /// Names of all objects of the place, in order.
+    /// Names of all objects in the store, in order.
     ///
     /// # Errors
-    /// When the store refuses or does not answer.
+    /// Fails when the store refuses or does not answer.
     pub fn names(&self) -> Result<Vec<String>, StoreError> {
         Ok(last_parts(&self.list(ANSWER_LIMIT)?.objects))
     }
 
-    /// Names of the places right inside of this one that hold something, in order.
+    /// Names of the direct substores that are not empty, in order.
     ///
     /// # Errors
-    /// When the store refuses or does not answer.
+    /// Fails when the store refuses or does not answer.
     pub fn folders(&self) -> Result<Vec<String>, StoreError> {
         Ok(last_parts(&self.list(ANSWER_LIMIT)?.folders))
     }
 
-    /// What lies here, however much it is: `limit` is that of a page. Nothing of a folder that is not there.
+    /// The contents, whatever their number: `limit` applies to a page. A missing folder is empty.
     fn list(&self, limit: Duration) -> Result<Listed, StoreError> {
         let what = "listing";
         let mut listed = Listed::default();
         let Some(pages) = &self.pages else {
             match self.wait_for(what, limit, self.objects.list_with_delimiter(Some(&self.prefix)))? {
-                // Of a bucket it means that the bucket is not there; one without such a prefix lists nothing.
+                // For a bucket this error means that the bucket does not exist; one without such a prefix has an empty listing.
                 Err(object_store::Error::NotFound { .. }) if self.is_folder => {}
                 found => listed.add(found.map_err(|error| self.failed(what, &error))?),
             }
@@ -403,12 +407,12 @@ impl Store {
         if plain {
             return Ok(self.prefix.clone().join(name));
         }
-        let problem = "an object's name holds no slash and does not begin with a dot".to_owned();
-        let (store, next) = (self.address.clone(), "take another name");
+        let problem = "an object's name must not contain a slash or begin with a dot".to_owned();
+        let (store, next) = (self.address.clone(), "use another name");
         Err(StoreError::Failed { store, what: what.to_owned(), problem, next })
     }
 
-    /// Waits for an answer with which so many bytes go one way or the other.
+    /// Waits for an answer that transfers this number of bytes.
     fn wait<T>(&self, what: &str, bytes: u64, asked: impl Future<Output = T>) -> Result<T, StoreError> {
         self.wait_for(what, limit_of(bytes), asked)
     }
@@ -435,21 +439,21 @@ impl Store {
     }
 }
 
-/// Refuses an address with which no store is to be opened, for those who only write it down for others.
+/// Refuses an invalid address, for callers that only write it down for others.
 ///
 /// # Errors
-/// When the address is none, or holds what does not belong there, such as a login.
+/// Fails when the address is invalid, or contains something that it must not, such as a login.
 pub fn check_address(address: &str) -> Result<(), StoreError> {
     let url = url_of(address);
     url.map(drop).map_err(|problem| StoreError::Address { address: told(address), problem })
 }
 
-/// How long a question may take with which so many bytes go one way or the other.
+/// The time limit of a request that transfers this number of bytes.
 fn limit_of(bytes: u64) -> Duration {
     ANSWER_LIMIT + Duration::from_secs(bytes.min(LARGEST_OBJECT_BYTES) / SLOWEST_BYTES_PER_S)
 }
 
-/// Opens what is locked; it may be another user's, and a lock needs no right to write.
+/// Opens the file to lock. It may belong to another user, and a lock needs no write permission.
 fn lock_file(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -458,41 +462,42 @@ fn lock_file(path: &Path) -> io::Result<File> {
     made.or_else(|error| File::open(path).map_err(|_| error))
 }
 
-const LOOK_FOR_BUCKET: &str = "look how the bucket is spelt, and whether it is there; none is made";
+const LOOK_FOR_BUCKET: &str = "check the spelling of the bucket, and that it exists; Hone creates none";
 const LOOK_AT_RIGHTS: &str =
-    "look whether the credentials in the environment are right, and may list, read and write there";
+    "check that the credentials in the environment are valid, and may list, read and write there";
 
-/// What to do about a refusal. The crate has kinds for some; the others have only their words.
+/// What to do about a refusal. The crate has kinds for some; the others have only their message.
 fn next_after(error: &object_store::Error, problem: &str, is_folder: bool) -> &'static str {
     use object_store::Error;
     let says = |words: &[&str]| words.iter().any(|word| problem.contains(word));
     match error {
-        _ if is_folder => "look at the rights of the folder, and at the free space there",
-        // What the clouds' own machines are asked for who they are; a key of the user's may hold `/latest/`, too.
+        _ if is_folder => "check the permissions of the folder, and its free space",
+        // The requests for the identity of a cloud machine. A user's key may contain `/latest/`, too.
         _ if says(&["/latest/api/token", "/latest/meta-data", "token request", "computeMetadata"]) => {
-            "say who asks: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_SERVICE_ACCOUNT, or AZURE_STORAGE_ACCOUNT_KEY; none is set, and \
-             this machine has no identity of its own that the store would know"
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_SERVICE_ACCOUNT, or \
+             AZURE_STORAGE_ACCOUNT_KEY; none is set, and this machine has no identity that the store knows"
         }
         _ if says(&["URL scheme is not allowed"]) => {
-            "say AWS_ALLOW_HTTP=true, if the store of AWS_ENDPOINT_URL is to be asked without TLS"
+            "set AWS_ALLOW_HTTP=true, if the store of AWS_ENDPOINT_URL does not use TLS"
         }
         _ if says(&["(Connect)", "dns error"]) => {
-            "look whether the store runs and can be reached from here; AWS_ENDPOINT_URL names one that is not the vendor's"
+            "check that the store runs and that this machine can reach it; AWS_ENDPOINT_URL names a store \
+             other than the vendor's"
         }
         _ if says(&["501 Not Implemented"]) => {
-            "look whether the store can write on a condition (If-Match); if it can't, say AWS_CONDITIONAL_PUT=disabled, and have nobody else write \
-             the same object at that time"
+            "check whether the store supports conditional writes (If-Match); if it does not, set \
+             AWS_CONDITIONAL_PUT=disabled, and let no other process write the same object at that time"
         }
-        // Listings have no kinds.
+        // Errors of listings have no kinds.
         _ if says(&["404 Not Found"]) => LOOK_FOR_BUCKET,
         _ if says(&["401 Unauthorized", "403 Forbidden"]) => LOOK_AT_RIGHTS,
         Error::NotFound { .. } => LOOK_FOR_BUCKET,
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => LOOK_AT_RIGHTS,
-        _ => "look into the store's log, and run the same command again",
+        _ => "check the store's log, and run the same command again",
     }
 }
 
-/// Names the variable that is missing.
+/// The error names the missing variable.
 fn unset(problem: String) -> String {
     match problem.contains("Account must be specified") {
         true => "AZURE_STORAGE_ACCOUNT_NAME is not set".to_owned(),
@@ -500,7 +505,7 @@ fn unset(problem: String) -> String {
     }
 }
 
-/// What begins with a dot is nobody's object: a folder may have locks, and files of others.
+/// Files that begin with a dot are not objects: a folder may contain locks, and files of other programs.
 fn last_parts(keys: &[Key]) -> Vec<String> {
     let names = keys.iter().filter_map(|key| key.filename()).filter(|name| !name.starts_with('.'));
     let mut names: Vec<String> = names.map(str::to_owned).collect();
@@ -509,7 +514,7 @@ fn last_parts(keys: &[Key]) -> Vec<String> {
     names
 }
 
-/// A path is a folder's address, whether it is there yet or not.
+/// A path is the address of a folder, which need not exist yet.
 fn url_of(address: &str) -> Result<Url, String> {
     if address.contains("://") {
         return Url::parse(address).map_err(|error| error.to_string()).and_then(bare);
@@ -518,29 +523,29 @@ fn url_of(address: &str) -> Result<Url, String> {
         return Err("it is empty".to_owned());
     }
     let folder = std::path::absolute(address).and_then(|folder| resolved(&folder));
-    let folder = folder.map_err(|error| format!("the folder can't be looked at: {error}"))?;
+    let folder = folder.map_err(|error| format!("can't read the folder: {error}"))?;
     if folder.exists() && !folder.is_dir() {
-        return Err("it is no folder".to_owned());
+        return Err("it is not a folder".to_owned());
     }
-    Url::from_directory_path(&folder).map_err(|()| "it is no absolute path".to_owned())
+    Url::from_directory_path(&folder).map_err(|()| "it is not an absolute path".to_owned())
 }
 
-/// Refuses what a client would pass over without a word: objects would lie elsewhere than the address says, and a login be told with it.
+/// Refuses parts that a client would silently ignore: objects would be elsewhere than the address says, and messages would show a login.
 fn bare(url: Url) -> Result<Url, String> {
-    // Of these what stands there is the container, before its account.
+    // In these addresses the part before the account is the container.
     let has_container = matches!(url.scheme(), "az" | "abfs" | "abfss");
     if url.password().is_some() || !(url.username().is_empty() || has_container) {
-        let problem = "a login comes from the environment (AWS_ACCESS_KEY_ID ...) and never from an address";
+        let problem = "a login must come from the environment (AWS_ACCESS_KEY_ID ...), not from an address";
         return Err(problem.to_owned());
     }
     if url.query().is_some() || url.fragment().is_some() {
-        let problem = "what is behind ? or # is no part of a place; in a name they are written %3F and %23";
+        let problem = "an address has no part after ? or #; in a name, write them as %3F and %23";
         return Err(problem.to_owned());
     }
     Ok(url)
 }
 
-/// An address as an error tells it: a login may stand before its last `@`, and a token behind `?` or `#`. A path has neither.
+/// An address for messages: a login may precede its last `@`, and a token may follow `?` or `#`. A path has neither.
 fn told(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
     let (place, behind) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
@@ -552,7 +557,7 @@ fn told(address: &str) -> String {
     format!("{scheme}://{place}{cut}")
 }
 
-/// Without links and `..`, as far as a path is there.
+/// Resolves links and `..` in the existing part of a path.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     match (path.canonicalize(), path.parent(), path.file_name()) {
         (Err(error), Some(parent), Some(name)) if error.kind() == io::ErrorKind::NotFound => {
@@ -562,7 +567,7 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The settings of the three vendors, by the names of their own tools; `object_store` knows them in lower case.
+/// The settings of the three vendors, by the names of their own tools; `object_store` uses lower case.
 fn vendor_setting(name: &str, value: String) -> Option<(String, String)> {
     let known = ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|vendor| name.starts_with(vendor));
     (known && !value.is_empty()).then(|| (name.to_ascii_lowercase(), value))
@@ -612,7 +617,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().join("new").to_str().unwrap()).unwrap();
         assert!(store.put_over("a", None, b"1".to_vec()).unwrap());
-        assert!(!store.put_over("a", None, b"2".to_vec()).unwrap(), "somebody was quicker");
+        assert!(!store.put_over("a", None, b"2".to_vec()).unwrap(), "another writer was first");
         let seen = store.look("a").unwrap().unwrap();
         store.put("a", b"3".to_vec()).unwrap();
         assert!(!store.put_over("a", Some(&seen), b"4".to_vec()).unwrap());
@@ -696,8 +701,8 @@ mod tests {
     fn what_is_no_place_is_refused_by_name() {
         for (address, expected) in [
             ("", "it is empty"),
-            ("ftp://x/y", "`ftp://x/y` is no place"),
-            ("s3:///", "no place for records"),
+            ("ftp://x/y", "invalid store `ftp://x/y`"),
+            ("s3:///", "invalid store `s3:///`"),
         ] {
             let message = Store::open_with(address, []).unwrap_err().to_string();
             assert!(message.contains(expected), "{address}: {message}");
@@ -707,7 +712,7 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         for address in [file.clone(), file.join("below"), folder.path().join("none/../x")] {
             let message = Store::open(address.to_str().unwrap()).unwrap_err().to_string();
-            assert!(message.contains("folder") && message.contains("next: write a folder"), "{message}");
+            assert!(message.contains("folder") && message.contains("next: use a folder"), "{message}");
         }
         let azure = Store::open_with("az://container/x", []).unwrap_err().to_string();
         assert!(azure.contains("AZURE_STORAGE_ACCOUNT_NAME is not set"), "{azure}");
@@ -796,9 +801,9 @@ mod tests {
         let refused = "GET http://s3.example/runs/latest/a.json: 403 Forbidden";
         assert_eq!(next(refused), LOOK_AT_RIGHTS);
         let nobody = "error sending request for url (http://169.254.169.254/latest/api/token)";
-        assert!(next(nobody).starts_with("say who asks"), "{}", next(nobody));
+        assert!(next(nobody).starts_with("set AWS_ACCESS_KEY_ID"), "{}", next(nobody));
         let nobody = nobody.replace("api/token", "meta-data/iam/security-credentials/");
-        assert!(next(&nobody).starts_with("say who asks"), "{}", next(&nobody));
+        assert!(next(&nobody).starts_with("set AWS_ACCESS_KEY_ID"), "{}", next(&nobody));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Pages of services over HTTP and HTTPS: metrics of brokers, answers of Prometheus. Blocking, with an end to time and bytes.
+//! Pages of services over HTTP and HTTPS: metrics of brokers, answers of Prometheus. Blocking, with limits on time and bytes.
 
 use std::fmt;
 use std::future::Future;
@@ -9,45 +9,46 @@ use reqwest::{Client, RequestBuilder, Response};
 use tokio::runtime::Runtime;
 use url::Url;
 
-/// A page may have this many bytes: one of a broker with 100,000 partitions has some 100 MB.
+/// Size limit of a page: a broker with 100,000 partitions has a page of some 100 MB.
 const MOST_BYTES: usize = 256 << 20;
 /// Time to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Time for the whole answer: a large page takes a broker some seconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// Whoever waits is asked so often whether the wait is still of use.
+/// Interval of the check whether the caller still waits.
 const STEP: Duration = Duration::from_millis(100);
-/// Of an answer that is none, in its report.
+/// Length of an error answer in a message.
 const SAID_CHARACTERS: usize = 200;
 
-/// A question that got no page for an answer.
+/// Why a request gave no page.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebError {
-    /// The address is none, or a setting makes no sense.
-    #[error("`{url}` can't be asked: {problem}\n  next: give an address like http://127.0.0.1:9644/metrics")]
+    /// The address is invalid, or a setting is.
+    #[error("invalid address `{url}`: {problem}\n  next: use an address like http://127.0.0.1:9644/metrics")]
     Address {
-        /// As it was given, without a password.
+        /// The address without its password.
         url: String,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
-    /// Nobody answers.
+    /// No service answers.
     #[error(
-        "{url} can't be reached: {problem}\n  next: look whether the service runs, and serves this address to this machine"
+        "can't reach {url}: {problem}\n  next: check that the service runs, and that it serves this address \
+         to this machine"
     )]
     Unreachable {
-        /// What was asked.
+        /// The requested address.
         url: String,
         /// The whole chain of reasons.
         problem: String,
     },
-    /// The answer broke off, or has another form.
+    /// The answer was truncated, or has another form.
     #[error(
         "the answer of {url} can't be read: {problem}\n  next: check that the service serves HTTP at this address"
     )]
     Malformed {
-        /// What was asked.
+        /// The requested address.
         url: String,
         /// The whole chain of reasons.
         problem: String,
@@ -55,37 +56,37 @@ pub enum WebError {
     /// Another status than 200.
     #[error("{url} answered {status}: {said}\n  next: {}", next_after(*status))]
     Status {
-        /// What was asked.
+        /// The requested address.
         url: String,
         /// The status.
         status: u16,
         /// The first words of the answer.
         said: String,
     },
-    /// No whole answer in time.
+    /// No complete answer in time.
     #[error("{url} did not answer within {limit_s} s")]
     Slow {
-        /// What was asked.
+        /// The requested address.
         url: String,
         /// The limit.
         limit_s: u64,
     },
-    /// More than any page has.
+    /// Larger than any page.
     #[error("the answer of {url} is longer than {} MiB", MOST_BYTES >> 20)]
     TooLarge {
-        /// What was asked.
+        /// The requested address.
         url: String,
     },
-    /// Nobody waits for it any more.
-    #[error("the wait for {url} was given up")]
+    /// The caller no longer waits for it.
+    #[error("the request to {url} was cancelled")]
     GivenUp {
-        /// What was asked.
+        /// The requested address.
         url: String,
     },
 }
 
 impl WebError {
-    /// The status, where that was the answer.
+    /// The status, if that was the answer.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Status { status, .. } => Some(*status),
@@ -96,15 +97,16 @@ impl WebError {
 
 fn next_after(status: u16) -> &'static str {
     match status {
-        401 | 403 => "give a name and a password (http://NAME:PASSWORD@HOST/...), or a token",
+        401 | 403 => "add a name and a password (http://NAME:PASSWORD@HOST/...), or a token",
         404 => {
-            "look up the path of the endpoint: Redpanda has /metrics and /public_metrics, a JMX exporter /metrics"
+            "check the path of the endpoint: Redpanda has /metrics and /public_metrics, a JMX exporter \
+             /metrics"
         }
-        _ => "look into the service's log",
+        _ => "check the service's log",
     }
 }
 
-/// Whether nobody needs the answer any more.
+/// Whether the caller no longer needs the answer.
 pub type GivenUp<'a> = &'a dyn Fn() -> bool;
 
 /// A client for pages.
@@ -121,19 +123,19 @@ impl fmt::Debug for Web {
 }
 
 impl Web {
-    /// A client that shows a bearer token with every question, when there is one. Proxies of the environment are not used, as
-    /// Prometheus doesn't for its scrapes.
+    /// A client that sends a bearer token with every request, if there is one. It ignores the proxies of the environment, as Prometheus
+    /// does for its scrapes.
     ///
     /// # Errors
-    /// When the token can't be sent in a header, or TLS has no roots.
+    /// Fails when the token can't be sent in a header, or when TLS has no roots.
     pub fn open(token: Option<&str>) -> Result<Self, WebError> {
         let wrong = |problem: String| WebError::Address { url: "the client".to_owned(), problem };
-        // Without a provider the client would panic at its first connection. Another one that is installed will do, too.
+        // Without a provider the client would panic at its first connection. An already installed one also works.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let token = token.map(|token| HeaderValue::from_str(&format!("Bearer {}", token.trim())));
         let mut token = token
             .transpose()
-            .map_err(|_| wrong("the token has characters that no header can have".to_owned()))?;
+            .map_err(|_| wrong("the token contains characters that a header can't contain".to_owned()))?;
         if let Some(token) = &mut token {
             token.set_sensitive(true);
         }
@@ -146,7 +148,7 @@ impl Web {
         })
     }
 
-    /// The text of a page, with questions behind its address. What is no UTF-8 is replaced.
+    /// The text of a page, with query parameters. Invalid UTF-8 is replaced.
     ///
     /// # Errors
     /// A [`WebError`].
@@ -154,7 +156,7 @@ impl Web {
         self.get_within(url, query, ANSWER_LIMIT, given_up)
     }
 
-    /// The answer to a JSON text that is sent, with headers.
+    /// The answer to a JSON text, sent with headers.
     ///
     /// # Errors
     /// A [`WebError`].
@@ -169,7 +171,7 @@ impl Web {
         self.post(url, headers, "application/json", body, ANSWER_LIMIT, given_up).map(text)
     }
 
-    /// The bytes that come for bytes, of a kind that is named as HTTP names them, within a limit of the caller's.
+    /// Sends bytes of an HTTP content type, and returns the answer's bytes, within the caller's time limit.
     ///
     /// # Errors
     /// A [`WebError`].
@@ -191,7 +193,7 @@ impl Web {
         self.ask(&name, request, limit, given_up)
     }
 
-    /// As [`Web::get`], within a limit of the caller's.
+    /// Like [`Web::get`], within the caller's time limit.
     ///
     /// # Errors
     /// A [`WebError`].
@@ -209,7 +211,7 @@ impl Web {
         self.page(url, limit, given_up).map(text)
     }
 
-    /// The bytes of a page, within a limit of the caller's.
+    /// The bytes of a page, within the caller's time limit.
     ///
     /// # Errors
     /// A [`WebError`].
@@ -257,7 +259,7 @@ async fn unless_given_up<T>(
     }
 }
 
-/// What is no UTF-8 is replaced.
+/// Invalid UTF-8 is replaced.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
@@ -303,15 +305,15 @@ fn address(text: &str) -> Result<Url, WebError> {
     let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
-        other => Err(wrong(format!("its scheme is {other}, and only http and https are spoken"))),
+        other => Err(wrong(format!("its scheme is {other}, but Hone supports only http and https"))),
     }
 }
 
-/// An address as it may be told: without name and password, and without what is asked, which may be a token.
+/// An address for messages: without name and password, and without the query, which may contain a token.
 pub fn shown(address: &str) -> String {
     match Url::parse(address) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => told(&url),
-        // `NAME:PASSWORD@HOST` is an address with the scheme NAME to a parser.
+        // A parser takes `NAME:PASSWORD@HOST` for an address with the scheme NAME.
         _ => hidden(address),
     }
 }
@@ -319,13 +321,13 @@ pub fn shown(address: &str) -> String {
 fn told(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
-    // These fail for addresses that can't have either, which then have none.
+    // These calls fail for addresses that can't have either, which then have none.
     let _ = url.set_password(None);
     let _ = url.set_username("");
     url.to_string()
 }
 
-/// The same of a text that is no address, in case that it holds a password.
+/// The same for a text that is no address, because it may contain a password.
 fn hidden(text: &str) -> String {
     let unasked = text.split('?').next().unwrap_or(text);
     match unasked.rsplit_once('@') {
@@ -334,7 +336,7 @@ fn hidden(text: &str) -> String {
     }
 }
 
-/// The whole chain: the outermost error says nothing but that sending failed.
+/// The whole chain: the outermost error says only that sending failed.
 fn words(error: &reqwest::Error) -> String {
     let mut words = Vec::new();
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
@@ -402,7 +404,7 @@ mod tests {
         {
             assert!(lower.contains(header), "no {header} in {question}");
         }
-        assert!(Web::open(Some("a\u{7}b")).unwrap_err().to_string().contains("no header can have"));
+        assert!(Web::open(Some("a\u{7}b")).unwrap_err().to_string().contains("that a header can't contain"));
     }
 
     #[test]
@@ -414,15 +416,15 @@ mod tests {
         server.join().unwrap();
         assert_eq!(error.status(), Some(401));
         let error = error.to_string();
-        assert!(error.contains("answered 401: no\n  next: give a name and a password"), "{error}");
+        assert!(error.contains("answered 401: no\n  next: add a name and a password"), "{error}");
         assert!(!error.contains("secret"), "{error}");
-        // Nobody listens there any more.
+        // Nothing listens there any more.
         let error = web.get(&format!("http://me:secret@{address}/"), &[], &|| false).unwrap_err().to_string();
-        assert!(error.contains("can't be reached") && error.contains("refused"), "{error}");
+        assert!(error.starts_with("can't reach ") && error.contains("refused"), "{error}");
         assert!(!error.contains("secret"), "{error}");
         for url in ["ftp://me:secret@h/", "127.0.0.1:9644/metrics", "me:secret@h"] {
             let error = web.get(url, &[], &|| false).unwrap_err().to_string();
-            assert!(error.contains("give an address like http://") && !error.contains("secret"), "{error}");
+            assert!(error.contains("use an address like http://") && !error.contains("secret"), "{error}");
         }
         let (address, server) =
             answering("HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\nhalf", Duration::ZERO);

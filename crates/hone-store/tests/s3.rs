@@ -36,7 +36,7 @@ fn what_was_written_since_is_not_written_over() {
     for (place, more) in [("s3://runs/with", None), ("s3://runs/without", Some(without))] {
         let store = Store::open_with(place, settings(address, SECRET).into_iter().chain(more)).unwrap();
         assert!(store.put_over("a", None, b"1".to_vec()).unwrap(), "{place}");
-        assert!(!store.put_over("a", None, b"2".to_vec()).unwrap(), "{place}: somebody was quicker");
+        assert!(!store.put_over("a", None, b"2".to_vec()).unwrap(), "{place}: another writer was first");
         let seen = store.look("a").unwrap().unwrap();
         store.put("a", b"3".to_vec()).unwrap();
         assert!(!store.put_over("a", Some(&seen), b"4".to_vec()).unwrap(), "{place}");
@@ -68,7 +68,7 @@ fn a_wrong_secret_is_told_in_the_servers_words_and_without_the_secret() {
     assert!(text.contains("writing a.json in s3://runs/x failed"), "{text}");
     assert!(text.contains("SignatureDoesNotMatch") || text.contains("403"), "{text}");
     assert!(!text.contains("wrong-secret"), "{text}");
-    assert!(text.contains("next: look whether the credentials in the environment are right"), "{text}");
+    assert!(text.contains("next: check that the credentials in the environment are valid"), "{text}");
 }
 
 #[test]
@@ -84,16 +84,16 @@ fn a_store_that_can_not_be_had_is_told_with_the_way_out() {
     };
     let here = || settings(address, SECRET).to_vec();
     let error = fails("ruins", here());
-    assert!(error.contains("next: look how the bucket is spelt"), "{error}");
+    assert!(error.contains("next: check the spelling of the bucket"), "{error}");
     let with_tls_alone = here().into_iter().filter(|(name, _)| name != "AWS_ALLOW_HTTP").collect();
     let error = fails("runs", with_tls_alone);
-    assert!(error.contains("next: say AWS_ALLOW_HTTP=true"), "{error}");
-    // Nobody listens there any more.
+    assert!(error.contains("next: set AWS_ALLOW_HTTP=true"), "{error}");
+    // Nothing listens there any more.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = fails("runs", settings(gone, SECRET).to_vec());
-    assert!(error.contains("refused") && error.contains("next: look whether the store runs"), "{error}");
+    assert!(error.contains("refused") && error.contains("next: check that the store runs"), "{error}");
     let mut nobody: Vec<_> = here().into_iter().filter(|(name, _)| !name.contains("ACCESS")).collect();
     nobody.push(("AWS_METADATA_ENDPOINT".to_owned(), format!("http://{gone}")));
     let error = fails("runs", nobody);
-    assert!(error.contains("next: say who asks: AWS_ACCESS_KEY_ID"), "{error}");
+    assert!(error.contains("next: set AWS_ACCESS_KEY_ID"), "{error}");
 }

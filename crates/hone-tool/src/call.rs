@@ -6,21 +6,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The time limit of a call that names none.
+/// The default time limit of a call.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(600);
 
 /// A file that a call leaves behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise {
-    /// Where it will be.
+    /// Its path.
     pub path: PathBuf,
-    /// Whether this very call must write it; a file of an earlier run is then no fulfilment.
+    /// Whether this very call must write it. Then a file of an earlier run is not enough.
     pub fresh: bool,
 }
 
 /// One start of one program: a plain value that can be compared, printed and pasted.
 ///
-/// The arguments are never joined to a line for a shell; [`Call::to_shell_line`] exists for people only.
+/// Hone never joins the arguments into a shell line; [`Call::to_shell_line`] exists for people only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     step: String,
@@ -98,21 +98,21 @@ impl Call {
         self
     }
 
-    /// Promises a file that this call must write: there, not empty, and not left over from an earlier run.
+    /// Requires that this call writes a file: present, not empty, and not left over from an earlier run.
     #[must_use]
     pub fn produces(mut self, file: impl Into<PathBuf>) -> Self {
         self.promises.push(Promise { path: file.into(), fresh: true });
         self
     }
 
-    /// Promises a file that must be there and not be empty afterwards; an up-to-date one may stay untouched.
+    /// Requires that a file exists and is not empty afterwards; an up-to-date one may stay untouched.
     #[must_use]
     pub fn leaves(mut self, file: impl Into<PathBuf>) -> Self {
         self.promises.push(Promise { path: file.into(), fresh: false });
         self
     }
 
-    /// Carries this call out although somebody asked Hone to end: it is short, and leaves things as they should be left.
+    /// Runs this call even after an interrupt: it is short, and cleans up.
     #[must_use]
     pub fn despite_interrupt(mut self) -> Self {
         self.despite_interrupt = true;
@@ -124,7 +124,7 @@ impl Call {
         !self.despite_interrupt
     }
 
-    /// Accepts this exit code beside 0.
+    /// Accepts this exit code besides 0.
     #[must_use]
     pub fn accept_status(mut self, code: i32) -> Self {
         self.accepted.push(code);
@@ -136,7 +136,7 @@ impl Call {
         &self.step
     }
 
-    /// The program as it will be started.
+    /// The path of the program.
     pub fn program(&self) -> &Path {
         &self.program
     }
@@ -151,7 +151,7 @@ impl Call {
         &self.args
     }
 
-    /// The changes to the environment, in order; `None` hides a variable.
+    /// The changes of the environment, in order; `None` hides a variable.
     pub fn environment(&self) -> &[(OsString, Option<OsString>)] {
         &self.env
     }
@@ -166,7 +166,7 @@ impl Call {
         self.limit
     }
 
-    /// The promised files.
+    /// The required files.
     pub fn promises(&self) -> &[Promise] {
         &self.promises
     }
@@ -176,7 +176,7 @@ impl Call {
         self.accepted.contains(&code)
     }
 
-    /// The call as one line that does the same when pasted into a POSIX shell (bytes outside UTF-8 need bash).
+    /// The call as one line that a POSIX shell executes in the same way (bytes outside UTF-8 need bash).
     pub fn to_shell_line(&self) -> String {
         let mut line = format!("cd {} &&", quote(self.cwd.as_os_str()));
         for word in self.environment_words() {
@@ -196,7 +196,7 @@ impl Call {
         line
     }
 
-    /// `env -u GONE NAME=value`, or only the assignments when nothing is hidden.
+    /// `env -u GONE NAME=value`, or only the assignments if no variable is hidden.
     fn environment_words(&self) -> Vec<String> {
         let hidden: Vec<&OsStr> =
             self.env.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| name.as_os_str()).collect();
@@ -233,7 +233,7 @@ fn quote(word: &OsStr) -> String {
     }
 }
 
-/// As [`quote`], and a `=` in a program's path must not look like an assignment.
+/// Like [`quote`]; a `=` in a program's path must not look like an assignment.
 fn quote_program(word: &OsStr) -> String {
     let quoted = quote(word);
     if quoted.contains('=') && !quoted.starts_with(['\'', '$']) { format!("'{quoted}'") } else { quoted }

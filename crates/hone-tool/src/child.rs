@@ -1,4 +1,4 @@
-//! One child with its process group: started so that it can't outlive Hone, ended so that nothing is left of it.
+//! One child with its process group. It can't outlive Hone, and ending it leaves nothing behind.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -13,23 +13,23 @@ use std::time::{Duration, Instant};
 use crate::call::Call;
 use crate::orphans;
 
-/// Waits between two looks at a child grow up to this.
+/// Upper limit of the growing wait between two checks of a child.
 pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long a killed group may take to vanish; SIGKILL only waits for the kernel.
+/// Time for a killed group to vanish; SIGKILL only waits for the kernel.
 pub(crate) const VANISH_LIMIT: Duration = Duration::from_secs(5);
 
-/// A program file that some other thread's fork still holds open for writing can't be started for a moment.
+/// A program can't start for a moment while another thread's fork still has its file open for writing.
 const BUSY_RETRIES: u32 = 50;
 
-/// What a child used in its life, with all of its descendants that were waited for: the kernel's `rusage`.
+/// The resources that a child and its reaped descendants used: the kernel's `rusage`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// CPU time in user mode. The sum with `system` has microseconds; how it is shared out rests on ticks.
+    /// CPU time in user mode. The sum with `system` has microsecond precision; its split depends on ticks.
     pub user: Duration,
     /// CPU time in the kernel.
     pub system: Duration,
-    /// The most memory that any one of them held at a time (resident).
+    /// The peak of resident memory of any one of them.
     pub max_rss_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ impl Usage {
     }
 }
 
-/// How a leader ended, what it used, and how many of its group had to be killed after it.
+/// How a leader ended, its resources, and the number of killed processes of its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) status: ExitStatus,
@@ -52,21 +52,21 @@ pub(crate) struct End {
 #[derive(Debug)]
 pub(crate) struct Group {
     pid: i32,
-    /// Readable when it has ended; `None` where the kernel has no such thing.
+    /// Readable when the child has ended; `None` if the kernel lacks this feature.
     ends: Option<OwnedFd>,
     ended: Option<(ExitStatus, Usage)>,
-    /// By which the next run finds what is left of it when we are killed.
+    /// The note by which the next run finds the rest of the group if Hone is killed.
     note: Option<PathBuf>,
 }
 
 impl Group {
-    /// Starts the call with its outputs going straight into the two files: a grandchild that keeps them open can then
-    /// never make us wait for an end of file.
+    /// Starts the call with its outputs going straight into the two files. A grandchild that keeps them open can then never make Hone wait
+    /// for an end of file.
     pub(crate) fn start(call: &Call, stdout: File, stderr: File) -> io::Result<Self> {
         Self::spawn(command_of(call)?, call.step(), stdout, stderr)
     }
 
-    /// As [`Group::start`], with something to read in place of the call's own.
+    /// Like [`Group::start`], with an input instead of the call's own.
     pub(crate) fn start_reading(call: &Call, stdin: File, stdout: File, stderr: File) -> io::Result<Self> {
         let mut command = command_of(call)?;
         command.stdin(stdin);
@@ -77,7 +77,7 @@ impl Group {
         command.stdout(stdout).stderr(stderr);
         let note = orphans::note(step).map(|note| {
             let path = note.path.clone();
-            // SAFETY: the closure runs between fork and exec, and calls only what is async-signal-safe.
+            // SAFETY: the closure runs between fork and exec, and calls only async-signal-safe functions.
             unsafe {
                 command.pre_exec(move || {
                     note.sign();
@@ -94,7 +94,7 @@ impl Group {
         Ok(Self { pid, ends: end_of(pid), ended: None, note })
     }
 
-    /// Sleeps a little, and no longer than until the leader's end.
+    /// Sleeps a little, and at most until the leader's end.
     pub(crate) fn wait_a_little(&self, pause: &mut Pause) {
         let length = pause.next();
         let Some(ends) = &self.ends else { return thread::sleep(length) };
@@ -104,7 +104,7 @@ impl Group {
         unsafe { libc::poll(&raw mut wanted, 1, limit_ms) };
     }
 
-    /// What the leader used, when it has ended and was reaped.
+    /// The leader's resources, once it has ended and was reaped.
     pub(crate) fn usage(&self) -> Option<Usage> {
         self.ended.map(|(_, usage)| usage)
     }
@@ -114,8 +114,7 @@ impl Group {
         self.pid
     }
 
-    /// The leader's end, if it has ended. What is left of its group is killed first, while the leader's unreaped id
-    /// still keeps the group's id from being given to somebody else.
+    /// The leader's end, if it has ended. Kills the rest of its group first, while the leader's unreaped id still reserves the group's id.
     pub(crate) fn try_exit(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.ended.is_none() && has_ended(self.pid)? {
             self.kill()?;
@@ -135,7 +134,7 @@ impl Group {
         }
     }
 
-    /// Sends a signal to the leader alone; a stopped one is woken so that it can obey.
+    /// Sends a signal to the leader alone, and wakes a stopped leader so that it can obey.
     pub(crate) fn signal_leader(&self, signal: i32) {
         if self.ended.is_none() {
             send(self.pid, signal);
@@ -143,9 +142,8 @@ impl Group {
         }
     }
 
-    /// Waits for the leader's end until the deadline, and then for the rest of its group instead of killing it at once:
-    /// the rest is left alone for half of `rest`, asked with TERM, and killed when that did not help either. `halt` ends
-    /// the wait for the leader early.
+    /// Waits for the leader's end until the deadline, and then for the rest of its group instead of killing it at once. The rest runs on
+    /// for half of `rest`, then gets TERM, and then KILL if necessary. `halt` ends the wait for the leader early.
     pub(crate) fn wait_for_all(
         &mut self,
         deadline: Instant,
@@ -162,7 +160,7 @@ impl Group {
         if let Some((status, usage)) = self.ended {
             return Ok(Some(End { status, usage, killed: 0 }));
         }
-        // The leader is not reaped yet, so the group's id is still its own.
+        // The leader is not reaped yet, so the group's id is still valid.
         if !vanished(self.pid, rest / 2) {
             send(-self.pid, libc::SIGTERM);
             send(-self.pid, libc::SIGCONT);
@@ -173,7 +171,7 @@ impl Group {
         Ok(self.ended.map(|(status, usage)| End { status, usage, killed }))
     }
 
-    /// TERM to the whole group, a grace, then KILL; returns how the leader ended.
+    /// Sends TERM to the whole group, waits, then sends KILL; returns how the leader ended.
     pub(crate) fn end(&mut self, grace: Duration) -> io::Result<ExitStatus> {
         if self.ended.is_none() {
             send(-self.pid, libc::SIGTERM);
@@ -185,7 +183,7 @@ impl Group {
         }
     }
 
-    /// KILL to the whole group; reaps the leader and waits until the rest is gone.
+    /// Sends KILL to the whole group; reaps the leader and waits until the rest is gone.
     pub(crate) fn kill(&mut self) -> io::Result<ExitStatus> {
         if let Some((status, _)) = self.ended {
             return Ok(status);
@@ -193,7 +191,7 @@ impl Group {
         send(-self.pid, libc::SIGKILL);
         let (status, usage) = reap(self.pid)?;
         self.ended = Some((status, usage));
-        // The note of a group that did not vanish stays: the next run may have more luck.
+        // The note of a group that did not vanish stays, so the next run can try again.
         if wait_for_rest(self.pid)
             && let Some(note) = self.note.take()
         {
@@ -205,7 +203,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Nobody is left to tell an error to.
+        // A destructor can't report an error.
         let _ = self.kill();
     }
 }
@@ -240,9 +238,9 @@ fn command_of(call: &Call) -> io::Result<Command> {
     Ok(command)
 }
 
-/// In our own process group and with our own streams.
+/// In Hone's own process group and with its own streams.
 fn bare_command_of(call: &Call) -> Command {
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    #[expect(clippy::disallowed_methods, reason = "the only place that starts programs")]
     let mut command = Command::new(call.program());
     command.args(call.arguments()).current_dir(call.cwd());
     for (name, value) in call.environment() {
@@ -260,12 +258,12 @@ fn bare_command_of(call: &Call) -> Command {
     command
 }
 
-/// Runs the call in our place. The thread that asks is the one that forks, and it waits here.
+/// Runs the call in Hone's place. The asking thread itself forks and waits.
 pub(crate) fn run_in_our_place(call: &Call) -> io::Result<ExitStatus> {
     spawn(&mut bare_command_of(call))?.wait()
 }
 
-/// As [`run_in_our_place`], but what it says on standard error comes by way of us, and so much of it is kept.
+/// Like [`run_in_our_place`], but forwards standard error, and keeps this much of it.
 pub(crate) fn run_in_our_place_heard(call: &Call, most: usize) -> io::Result<(ExitStatus, Vec<u8>)> {
     let mut command = bare_command_of(call);
     let mut child = spawn(command.stderr(Stdio::piped()))?;
@@ -279,7 +277,7 @@ pub(crate) fn run_in_our_place_heard(call: &Call, most: usize) -> io::Result<(Ex
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => break,
             };
-            // Whoever called us may have closed it; what was said is heard all the same.
+            // The caller may have closed its stream; Hone keeps the text all the same.
             let _ = io::stderr().write_all(bytes);
             let room = most.saturating_sub(heard.len());
             heard.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -299,29 +297,28 @@ fn die_with_parent(hone: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// A shell that starts Hone in the background has SIGINT ignored, and what is ignored is inherited: a child would not hear the
-/// interrupt that it is stopped with.
+/// A shell that starts Hone in the background ignores SIGINT, and children inherit that: a child would ignore the interrupt that should
+/// stop it.
 fn hear_interrupts() -> io::Result<()> {
-    // SAFETY: sets a disposition that runs no code of ours.
+    // SAFETY: sets a disposition that runs none of Hone's code.
     let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 type StartRequest = (Command, mpsc::SyncSender<io::Result<Child>>);
 
-/// The kernel ties "my parent ended" to the *thread* that forked, so all children come from one thread that lasts as
-/// long as the process.
+/// The kernel ties the end of the parent to the *thread* that forked, so one thread that lasts as long as the process starts all children.
 fn spawn_on_lasting_thread(command: Command) -> io::Result<Child> {
     static ORDERS: OnceLock<mpsc::Sender<StartRequest>> = OnceLock::new();
     let orders = ORDERS.get_or_init(|| {
         let (sender, receiver) = mpsc::channel::<StartRequest>();
         let serve = move || {
             for (mut command, answer) in receiver {
-                // When nobody waits for the answer any more, the child is dropped unreaped and dies with us.
+                // If the requester no longer waits for the answer, the child is dropped unreaped and dies with Hone.
                 let _ = answer.send(spawn(&mut command));
             }
         };
-        // Without the thread its receiver is gone, and every order below fails with an error of its own.
+        // Without the thread its receiver is gone, and every request below fails with its own error.
         let _ = thread::Builder::new().name("spawner".to_owned()).spawn(serve);
         sender
     });
@@ -356,16 +353,16 @@ fn has_ended(pid: i32) -> io::Result<bool> {
     Ok(unsafe { info.si_pid() } != 0)
 }
 
-/// A descriptor that becomes readable at the child's end, so that nobody has to sleep beyond it.
+/// A descriptor that becomes readable at the child's end, so that a wait ends with the child.
 fn end_of(pid: i32) -> Option<OwnedFd> {
-    // SAFETY: plain integers; the child is not reaped, so the id is its own.
+    // SAFETY: plain integers; the child is not reaped, so the id is still valid.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     let descriptor = i32::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)?;
-    // SAFETY: the kernel has just given it to us, and nobody else knows it.
+    // SAFETY: the kernel has just returned this descriptor, and nothing else uses it.
     Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Waits for a child's end, with what it used.
+/// Waits for a child's end, and returns its resources.
 fn reap(pid: i32) -> io::Result<(ExitStatus, Usage)> {
     let mut status = 0;
     // SAFETY: `rusage` is plain data for which all zeroes is a valid value.
@@ -393,14 +390,14 @@ fn reap(pid: i32) -> io::Result<(ExitStatus, Usage)> {
     Ok((ExitStatus::from_raw(status), usage))
 }
 
-/// Sends a signal; a target that is already gone is what was wanted.
+/// Sends a signal. A target that is already gone is a success.
 pub(crate) fn send(target: i32, signal: i32) {
     // SAFETY: plain integers; the caller holds the unreaped child, so the id still belongs to it.
     unsafe { libc::kill(target, signal) };
 }
 
-/// Waits until no process of the group runs any more, and says whether that came about. Zombies that another parent has yet to reap do
-/// not count.
+/// Waits until no process of the group runs any more, and returns whether that happened. Zombies that another parent has yet to reap are
+/// ignored.
 fn wait_for_rest(group: i32) -> bool {
     !group_exists(group) || vanished(group, VANISH_LIMIT)
 }
@@ -425,7 +422,7 @@ fn group_exists(group: i32) -> bool {
     unsafe { libc::kill(-group, 0) == 0 }
 }
 
-/// The running processes of a group; none where there is no `/proc`.
+/// The running processes of a group; none without `/proc`.
 pub(crate) fn members(group: i32) -> Vec<i32> {
     let Ok(processes) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -434,14 +431,14 @@ pub(crate) fn members(group: i32) -> Vec<i32> {
     ids.filter(|&id| is_running_member(id, group)).collect()
 }
 
-/// What the kernel tells in a file. It cuts the names of processes after 15 bytes, also inside of a letter.
+/// The contents of a kernel file. The kernel truncates names of processes after 15 bytes, also inside a character.
 pub(crate) fn text_of(file: &str) -> Option<String> {
     fs::read(file).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn is_running_member(id: i32, group: i32) -> bool {
     let Some(stat) = text_of(&format!("/proc/{id}/stat")) else { return false };
-    // `pid (name) state ppid pgrp ...`; the name may hold spaces and parentheses.
+    // `pid (name) state ppid pgrp ...`; the name may contain spaces and parentheses.
     let mut fields = stat.rsplit(") ").next().unwrap_or_default().split_ascii_whitespace();
     let state = fields.next().unwrap_or_default();
     let member = fields.nth(1).and_then(|field| field.parse::<i32>().ok()) == Some(group);

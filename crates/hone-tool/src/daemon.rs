@@ -1,4 +1,4 @@
-//! Processes that a started program put into the background: out of its group, and no longer below it.
+//! Processes that a started program put into the background: outside its group, and no longer its children.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,31 +8,31 @@ use std::time::{Duration, Instant};
 use crate::child::{Pause, members, send, vanished};
 use crate::orphans;
 
-/// Makes this process the parent of whatever its descendants leave behind, so that a daemon stays below it and can be found and ended.
-/// Without effect where the kernel refuses.
+/// Makes this process the parent of orphaned descendants, so that Hone can find and end a daemon. Without effect if the kernel refuses.
 pub fn adopt_orphans() {
     // SAFETY: a plain flag of this process; the unused arguments are zero.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
-/// A process below this one that no [`crate::Session`] owns. It ends with this value, and so does its process group, where that is not ours.
+/// A process below this one that no [`crate::Session`] owns. It ends with this value, and so does its process group, unless that is Hone's
+/// own.
 #[derive(Debug)]
 pub struct Daemon {
     pid: i32,
-    /// A group of its own, which holds what it has started.
+    /// Its own group, which contains the processes that it started.
     group: Option<i32>,
-    /// Whether it has ended and was reaped: its id may be another process's by now.
+    /// Whether it has ended and was reaped: another process may have its id by now.
     is_gone: AtomicBool,
-    /// Of its group, for whoever comes when we were killed.
+    /// The note of its group, for the next run if Hone is killed.
     note: Option<PathBuf>,
 }
 
 impl Daemon {
-    /// Takes over a process that lies below this one, and that was started for `step`. The caller knows that it does, and that it is in no
-    /// session's group.
+    /// Takes over a process below this one that was started for `step`. The caller must know that it is below this one, and in no session's
+    /// group.
     pub fn adopt(pid: u32, step: &str) -> Option<Self> {
         let pid = i32::try_from(pid).ok().filter(|pid| *pid > 1)?;
-        // SAFETY: both only ask.
+        // SAFETY: both calls only read.
         let (group, own) = unsafe { (libc::getpgid(pid), libc::getpgrp()) };
         let group = (group > 1 && group != own).then_some(group);
         let note = group.and_then(|group| orphans::note_of(group, step));
@@ -54,7 +54,7 @@ impl Daemon {
         self.end(grace);
     }
 
-    /// Once: a second call finds no group to end.
+    /// Only once: a second call finds no group to end.
     fn end(&mut self, grace: Duration) {
         self.end_leader(grace);
         if let Some(group) = self.group.take().filter(|group| !members(*group).is_empty()) {
@@ -85,7 +85,7 @@ impl Daemon {
         }
     }
 
-    /// Reaps it if it has ended. True also where somebody else has done that: its id is then no longer its own.
+    /// Reaps it if it has ended. True also if other code has reaped it: its id is then no longer valid.
     fn is_reaped(&self) -> bool {
         self.is_gone.load(Ordering::Relaxed) || {
             let has_ended = self.reap();
@@ -98,7 +98,7 @@ impl Daemon {
         let mut status = 0;
         // SAFETY: `status` is a valid place for the answer.
         let answer = unsafe { libc::waitpid(self.pid, &raw mut status, libc::WNOHANG) };
-        // One whose own parent still lives is no child of ours: it runs as long as its id does.
+        // A process whose own parent still lives is not our child: it runs as long as its id exists.
         let is_ours = answer >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ECHILD);
         if is_ours {
             return answer == self.pid;
@@ -108,9 +108,9 @@ impl Daemon {
     }
 }
 
-/// What the kernel may take to end a process that was killed.
+/// Time for the kernel to end a killed process.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
-/// Where nobody said how long it may take.
+/// The default grace time.
 const DROP_GRACE: Duration = Duration::from_secs(2);
 
 impl Drop for Daemon {

@@ -1,4 +1,4 @@
-//! A runner that only writes down what it was asked.
+//! A runner that only records its calls.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use crate::error::{Scene, ToolError};
 use crate::runner::{Finished, Runner};
 use crate::session::Session;
 
-/// Collects calls and starts nothing. Every call "succeeds" with empty outputs; no promised file appears.
+/// Collects calls and starts nothing. Every call "succeeds" with empty outputs; no required file appears.
 #[derive(Debug, Default)]
 pub struct Dry {
     calls: Mutex<Vec<Call>>,

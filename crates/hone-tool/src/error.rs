@@ -1,4 +1,4 @@
-//! What can go wrong at the door, told so that somebody can act on it.
+//! Failures of calls, in words that help the user to act.
 
 use std::fmt;
 use std::io;
@@ -13,16 +13,16 @@ use crate::tool::Version;
 /// Lines of the child's standard error that an error shows.
 const STDERR_LINES: usize = 8;
 
-/// The call an error is about, and what its child left in the log.
+/// The call of an error, and the log of its child.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scene {
     /// The step's name.
     pub step: String,
-    /// The call as a line to paste.
+    /// The call as a shell line.
     pub command: String,
     /// The last lines of standard error.
     pub stderr: Vec<String>,
-    /// The log of standard error; `None` when nothing was started.
+    /// The log of standard error; `None` if nothing was started.
     pub log: Option<PathBuf>,
 }
 
@@ -50,14 +50,14 @@ impl fmt::Display for Scene {
     }
 }
 
-/// What is wrong with a promised file.
+/// The fault of a required file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
-    /// It is not there.
+    /// It is missing.
     Missing,
-    /// It is there and has no bytes.
+    /// It has no bytes.
     Empty,
-    /// It was there before and this call did not touch it.
+    /// It existed before, and this call did not write it.
     Stale,
 }
 
@@ -71,99 +71,107 @@ impl fmt::Display for Lack {
     }
 }
 
-/// Why a program could not do its work.
+/// Why a program did not do its work.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The program is nowhere.
+    /// The program does not exist.
     #[error("{name} not found: {}\n  next: {next}", looked.join("; "))]
     NotFound {
         /// The tool's name.
         name: String,
-        /// The places that were tried, each with what was there.
+        /// The places that Hone tried, each with the result.
         looked: Vec<String>,
-        /// How to get it.
+        /// How to install it.
         next: String,
     },
-    /// The program is older than what is needed.
-    #[error("{name} is too old: {} says \"{says}\", needed is {minimum} or newer\n  next: {next}", path.display())]
+    /// The program is too old.
+    #[error("{name} is too old: {} prints \"{says}\", but Hone needs {minimum} or newer\n  next: \
+             {next}", path.display())]
     TooOld {
         /// The tool's name.
         name: String,
-        /// The file that was asked.
+        /// The program's path.
         path: PathBuf,
         /// Its version line.
         says: String,
-        /// The oldest version that will do.
+        /// The oldest version that works.
         minimum: Version,
-        /// How to get a newer one.
+        /// How to install a newer one.
         next: String,
     },
-    /// The system did not let it start: rights, a missing folder, a file that is no program.
+    /// The system did not start it: permissions, a missing folder, a file that is not a program.
     #[error("{}: could not be started: {reason}\n{scene}\n  next: {next}", scene.step)]
     Refused {
         /// The call.
         scene: Box<Scene>,
-        /// What the system said.
+        /// The system's message.
         reason: String,
-        /// The way out.
+        /// What to do.
         next: String,
     },
-    /// It did not end, or did not do what was waited for, in time.
+    /// It did not end, or did not do the expected thing, in time.
     #[error(
-        "{}: stopped after {}: {waited_for}\n{scene}\n  next: look at the log; if it was only slow, raise the time limit",
+        "{}: stopped after {}: {waited_for}\n{scene}\n  next: read the log; if the step was only slow, raise \
+         the time limit",
         scene.step, seconds(*limit)
     )]
     TimedOut {
         /// The call.
         scene: Box<Scene>,
-        /// The limit it broke.
+        /// Its time limit.
         limit: Duration,
         /// What did not happen.
         waited_for: String,
     },
-    /// It ended with an exit code that is no success, or by a signal.
-    #[error("{}: {}\n{scene}\n  next: paste the command into a shell to see it fail alone", scene.step, status_words(*status))]
+    /// It ended with an unaccepted exit code, or by a signal.
+    #[error(
+        "{}: {}\n{scene}\n  next: run the command in a shell to see it fail alone",
+        scene.step, status_words(*status)
+    )]
     Failed {
         /// The call.
         scene: Box<Scene>,
         /// How it ended.
         status: ExitStatus,
     },
-    /// It said that it succeeded, and a promised file says that it did not.
-    #[error("{}: ended without an error, but {} {lack}\n{scene}\n  next: an exit code of 0 proves nothing; look at the log", scene.step, file.display())]
+    /// It reported success, but a required file contradicts it.
+    #[error("{}: ended without an error, but {} {lack}\n{scene}\n  next: read the log: an exit code of 0 \
+             does not prove success", scene.step, file.display())]
     NothingProduced {
         /// The call.
         scene: Box<Scene>,
-        /// The promised file.
+        /// The required file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Its fault.
         lack: Lack,
     },
-    /// A file of ours (log, transcript, promised file) or an answer could not be read or written.
+    /// A file of Hone (log, transcript, required file) or an answer could not be read or written.
     #[error("{what}: {reason}\n  next: {next}")]
     Unreadable {
         /// The file or answer.
         what: String,
-        /// What is wrong with it.
+        /// Its fault.
         reason: String,
-        /// The way out.
+        /// What to do.
         next: String,
     },
-    /// Somebody pressed Ctrl-C or asked Hone to end; the group was killed.
-    #[error("{}: interrupted; its processes were ended\n{scene}\n  next: run it again when you want it to go on", scene.step)]
+    /// The user pressed Ctrl-C or asked Hone to end; Hone killed the group.
+    #[error("{}: interrupted; Hone ended its processes\n{scene}\n  next: run the command again to \
+             continue", scene.step)]
     Interrupted {
         /// The call.
         scene: Box<Scene>,
     },
-    /// A long-lived child ended while something was still wanted from it.
-    #[error("{}: ended early, {}, while waiting: {waited_for}\n{scene}\n  next: paste the command into a shell to see why it ends", scene.step, status_words(*status))]
+    /// A long-lived child ended while Hone still needed it.
+    #[error("{}: ended early, {}, while waiting: {waited_for}\n{scene}\n  next: run the command in a shell \
+             to see why it ends", scene.step, status_words(*status))]
     Died {
         /// The call.
         scene: Box<Scene>,
         /// How it ended.
         status: ExitStatus,
-        /// What was waited for.
+        /// The expected thing.
         waited_for: String,
     },
 }
@@ -201,6 +209,7 @@ pub(crate) fn unwaitable(call: &Call, error: &io::Error) -> ToolError {
     ToolError::Unreadable {
         what: format!("state of the child of step {}", call.step()),
         reason: error.to_string(),
-        next: "another part of the program may have reaped it; that is a defect".to_owned(),
+        next: "report this defect of Hone: another part of the program may have reaped the process"
+            .to_owned(),
     }
 }

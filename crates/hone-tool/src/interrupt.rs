@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and a terminal that goes, as a flag that every wait at the door looks at.
+//! Ctrl-C, SIGTERM and a closed terminal, as a flag that every wait checks.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Exit code of a second interrupt, as shells give it for SIGINT.
+/// Exit code of a second interrupt: the shells' code for SIGINT.
 const SECOND_INTERRUPT: i32 = 130;
 
 fn flag() -> &'static Arc<AtomicBool> {
@@ -14,12 +14,12 @@ fn flag() -> &'static Arc<AtomicBool> {
     FLAG.get_or_init(Arc::default)
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP only set the flag. A second SIGINT or SIGTERM ends the process at once; the kernel
-/// then ends its children. A second SIGHUP does not: a terminal that goes sends one, and its shell another. Where SIGHUP is
-/// ignored (`nohup`), it stays so. To be called once, early, by the program and never by a library.
+/// From now on SIGINT, SIGTERM and SIGHUP only set the flag. A second SIGINT or SIGTERM ends the process at once; the kernel then ends its
+/// children. A second SIGHUP does not: a closed terminal sends one, and its shell another. If SIGHUP is ignored (`nohup`), it stays
+/// ignored. The program must call this once, early; a library must not.
 ///
 /// # Errors
-/// When the system refuses the handlers.
+/// Fails when the system refuses the handlers.
 pub fn install() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         // The order matters: the first handler sees the flag as it was before this signal.
@@ -40,7 +40,7 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// Whether somebody asked to end. Long loops outside this crate should look at it too.
+/// Whether Hone was asked to end. Long loops outside this crate should check it too.
 pub fn requested() -> bool {
     flag().load(Ordering::Relaxed)
 }

@@ -1,17 +1,16 @@
-//! The one door to other programs.
+//! The only way to other programs.
 //!
-//! A room builds a [`Call`] (pure data), hands it to a [`Runner`], and gets a [`Finished`] or a [`Session`] back.
-//! Only [`System`] starts anything. What it promises:
+//! A crate builds a [`Call`] (pure data), passes it to a [`Runner`], and gets a [`Finished`] or a [`Session`]. Only [`System`] starts
+//! anything. It guarantees:
 //!
-//! - every child has a working directory, log files for both of its outputs, and a process group of its own;
-//! - when a call ends, by itself, by its time limit, by an interrupt or by a dropped [`Session`], no process of
-//!   that group is left;
-//! - a call that promised files has written them, now, and they are not empty: an exit code of 0 alone proves nothing;
-//! - [`pass_through`] is the exception: a program that stands in for another one, inside of a build that has its own logs, shares
-//!   streams and process group with whoever called it;
-//! - [`detach_self`] is the other one: a guard has to be there when everything else of Hone is gone;
-//! - when Hone itself is killed, notes say which groups were there ([`orphans`]), and the next run ends what is left of them;
-//! - every [`ToolError`] shows what was tried, as a line to paste into a shell, and what to do next.
+//! - every child has a working directory, log files for both of its outputs, and its own process group;
+//! - when a call ends, by itself, by its time limit, by an interrupt or by a dropped [`Session`], no process of that group is left;
+//! - a call with required files has written them, now, and they are not empty: an exit code of 0 alone proves nothing;
+//! - [`pass_through`] is an exception: a program that replaces another one, inside a build with its own logs, shares streams and process
+//!   group with its caller;
+//! - [`detach_self`] is the other exception: a rollback watchdog must survive the rest of Hone;
+//! - when Hone itself is killed, notes name its process groups ([`orphans`]), and the next run ends what is left of them;
+//! - every [`ToolError`] shows the command as a shell line, and what to do next.
 
 mod call;
 mod child;

@@ -8,7 +8,7 @@ pub(crate) struct Logs {
     pub(crate) stderr_path: PathBuf,
 }
 
-/// A step's name without what a file name can't hold.
+/// A step's name without characters that a file name can't contain.
 pub(crate) fn file_name_of(step: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     step.chars().map(fit).take(80).collect()

@@ -1,5 +1,5 @@
-//! What is left when Hone itself is killed: the kernel ends its children with it, and not theirs. So each group of processes is written
-//! down in a folder while it is there, and the next run can end what it finds by these notes.
+//! Process groups that remain when Hone itself is killed: the kernel ends Hone's children, but not their children. So Hone notes each
+//! process group in a folder while it exists, and the next run can end the groups in these notes.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -10,23 +10,23 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::child::{VANISH_LIMIT, members, send, text_of, vanished};
 
-/// The folder of the notes; there is one run at a time in a process.
+/// The folder of the notes; a process has one run at a time.
 static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Numbers the notes.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// What names a process group for good: numbers are given again, and a boot forgets them all.
+/// The permanent identity of a process group: ids are reused, and a boot ends them all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Note {
     boot: String,
     step: String,
-    /// Of its first process, whose number it has.
+    /// The start of its first process, whose id it has.
     group: i32,
     first: Stat,
 }
 
-/// As long as this is held, process groups are written down.
+/// Process groups are noted as long as this value lives.
 #[derive(Debug)]
 pub struct Noting(());
 
@@ -36,32 +36,32 @@ impl Drop for Noting {
     }
 }
 
-/// A group of an earlier process of Hone that was still there, and was ended.
+/// A group of an earlier Hone process that still existed, and that this one ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftBehind {
-    /// What it was started for.
+    /// The step that it was started for.
     pub step: String,
     /// The names of its processes.
     pub processes: Vec<String>,
-    /// Whether one of them is there even now. Its note is kept then.
+    /// Whether one of them still exists. Its note then stays.
     pub stays: bool,
 }
 
-/// From now on every process group that is started is written down in this folder while it is there.
+/// From now on Hone notes every process group in this folder while it exists.
 ///
 /// # Errors
-/// When the folder can't be made.
+/// Fails when the folder can't be made.
 pub fn note_groups_in(place: &Path) -> io::Result<Noting> {
     fs::create_dir_all(place)?;
     *folder() = Some(place.to_owned());
     Ok(Noting(()))
 }
 
-/// Ends the process groups that an earlier process of Hone has written down here and that are still there. To be called only when that
-/// process is known to be gone.
+/// Ends the process groups that an earlier Hone process has noted here and that still exist. The caller must know that this process is
+/// gone.
 ///
 /// # Errors
-/// When the folder can't be read. One that is not there holds no notes.
+/// Fails when the folder can't be read. A missing one contains no notes.
 pub fn end_what_is_left(place: &Path) -> io::Result<Vec<LeftBehind>> {
     go_through(place, Note::end)
 }
@@ -75,10 +75,10 @@ fn go_through(place: &Path, end: impl Fn(&Note) -> Option<LeftBehind>) -> io::Re
     let mut ended = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        // One that was cut off in its writing names nobody.
+        // A truncated note names no group.
         let note = fs::read(&path).ok().and_then(|bytes| Note::parse(&String::from_utf8_lossy(&bytes)));
         let left = note.as_ref().and_then(&end);
-        // What would not die now may be gone, or die, the next time.
+        // A process that survives now may be gone, or die, the next time.
         if !left.as_ref().is_some_and(|left| left.stays) {
             fs::remove_file(&path)?;
         }
@@ -92,12 +92,12 @@ fn go_through(place: &Path, end: impl Fn(&Note) -> Option<LeftBehind>) -> io::Re
 pub(crate) struct Unsigned {
     pub(crate) path: PathBuf,
     file: File,
-    /// Where the signature begins.
+    /// The offset of the signature.
     end: libc::off_t,
 }
 
-/// A note for the next group, where that is wanted, with an end that the group's first process writes itself ([`Unsigned::sign`]): it must
-/// be whole before that process can start others. Without a note it may outlive us, which is no reason to do without the program.
+/// A note for the next group, if enabled. The group's first process writes its end itself ([`Unsigned::sign`]), because the note must be
+/// complete before that process can start others. Without a note the group may outlive Hone, which is no reason not to run the program.
 pub(crate) fn note(step: &str) -> Option<Unsigned> {
     let place = folder().clone()?;
     let path = place.join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
@@ -107,7 +107,7 @@ pub(crate) fn note(step: &str) -> Option<Unsigned> {
     Some(Unsigned { path, file, end: libc::off_t::try_from(head.len()).ok()? })
 }
 
-/// A note of a group that is there already: of its first process, or, where that has gone, of the oldest that it has now.
+/// A note of an existing group: of its first process, or, if that has gone, of the oldest one that remains.
 pub(crate) fn note_of(group: i32, step: &str) -> Option<PathBuf> {
     let line = |id: i32| text_of(&format!("/proc/{id}/stat"));
     let begun = |id: &i32| Stat::read(*id).map_or(u64::MAX, |stat| stat.started);
@@ -122,12 +122,12 @@ pub(crate) fn note_of(group: i32, step: &str) -> Option<PathBuf> {
 }
 
 impl Unsigned {
-    /// Between fork and exec: the line by which the kernel tells of this very process, written into its note. A note that can't be signed
-    /// is of nobody. A process that was forked in vain, since its program could not be started yet, has signed before: what it wrote goes.
+    /// Between fork and exec: writes the kernel's line about this very process into its note. A note without a signature belongs to no
+    /// process. A forked process whose program can't start yet has already signed, so its signature is removed.
     pub(crate) fn sign(&self) {
         let mut line = [0_u8; 1024];
-        // SAFETY: open, read, close, ftruncate and pwrite are system calls and no more; the path ends with a zero, and the buffer is valid
-        // for its length.
+        // SAFETY: open, read, close, ftruncate and pwrite are plain system calls; the path ends with a zero, and the buffer is valid for
+        // its length.
         unsafe {
             libc::ftruncate(self.file.as_raw_fd(), self.end);
             let told = libc::open(c"/proc/self/stat".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
@@ -156,7 +156,7 @@ impl Note {
         Some(Self { boot: boot.to_owned(), step: step.to_owned(), group, first: Stat::parse(line)? })
     }
 
-    /// Kills what is still there of the group; `None` when nothing is.
+    /// Kills the rest of the group; `None` if nothing is left.
     fn end(&self) -> Option<LeftBehind> {
         if boot().as_ref() != Some(&self.boot) {
             return None;
@@ -171,8 +171,8 @@ impl Note {
         Some(LeftBehind { step: self.step.clone(), processes, stays: !vanished(self.group, VANISH_LIMIT) })
     }
 
-    /// Whether these are processes of this very group. The number of a group is given to nobody else as long as one process is in it. So
-    /// the first process is the one of the note, or it has gone and all others began behind it, in the same session.
+    /// Whether these processes belong to the noted group. The kernel does not reuse the id of a group that still has a process. So either
+    /// the first process is the noted one, or it has gone and all others began after it, in the same session.
     fn is_of(&self, first: Option<Stat>, members: &[Stat]) -> bool {
         let first_fits = first.is_none_or(|first| first.started == self.first.started);
         let fits =
@@ -181,7 +181,7 @@ impl Note {
     }
 }
 
-/// What `/proc/PID/stat` says of a process.
+/// The contents of `/proc/PID/stat` about a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stat {
     name: String,
@@ -194,7 +194,7 @@ impl Stat {
         Self::parse(&text_of(&format!("/proc/{id}/stat"))?)
     }
 
-    /// `pid (name) state ppid pgrp session ...`; the name may hold spaces and parentheses.
+    /// `pid (name) state ppid pgrp session ...`; the name may contain spaces and parentheses.
     fn parse(text: &str) -> Option<Self> {
         let (before, behind) = text.rsplit_once(") ")?;
         let (_, name) = before.split_once('(')?;
@@ -206,7 +206,7 @@ impl Stat {
     }
 }
 
-/// Another text after each start of the kernel.
+/// Differs after each start of the kernel.
 fn boot() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned())
 }

@@ -1,4 +1,4 @@
-//! A program in the place of ours.
+//! A program in Hone's place.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -8,20 +8,20 @@ use crate::child::{run_in_our_place, run_in_our_place_heard};
 use crate::error::ToolError;
 use crate::system::refusal;
 
-/// Runs a program with our own standard input, output and error, in our own process group, until it ends: for a program that
-/// stands in for another one and must not be told from it. Whoever ends our group ends it too, and it dies with us. The call's
-/// time limit, input file and promises are not looked at.
+/// Runs a program with Hone's own standard input, output and error, in its own process group, until the program ends. It serves programs
+/// that replace another one transparently. A signal to the group ends it too, and it dies with Hone. The call's time limit, input file and
+/// required files are ignored.
 ///
-/// Answers the exit code; 128 and the signal's number when a signal ended it, as a shell does.
+/// Returns the exit code; 128 plus the signal's number if a signal ended it, as a shell does.
 ///
 /// # Errors
-/// [`ToolError::Refused`] when it can't be started.
+/// [`ToolError::Refused`] if it can't be started.
 pub fn pass_through(call: &Call) -> Result<i32, ToolError> {
     Ok(code_of(run_in_our_place(call).map_err(|error| refusal(call, &error))?))
 }
 
-/// As [`pass_through`], but also gives what the program said on standard error, up to `most` bytes: whoever called us may throw it
-/// away. It is handed on as it comes.
+/// Like [`pass_through`], but also returns the program's standard error, up to `most` bytes: the caller may discard it. Hone forwards it as
+/// it arrives.
 ///
 /// # Errors
 /// As [`pass_through`].

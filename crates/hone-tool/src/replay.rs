@@ -1,4 +1,4 @@
-//! Calls answered from transcripts, so that a machine without the tools can test what is made of their output.
+//! Answers calls from transcripts, so that a machine without the tools can test the processing of their output.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,17 +16,17 @@ use crate::logs::file_name_of;
 use crate::runner::{Finished, Runner};
 use crate::session::Session;
 
-/// One recorded call. It lies in `<step>-<n>/transcript.json`, beside `stdout`, `stderr` and `file-<i>` for the i-th
-/// promised file; `n` counts the calls of that step from 1.
+/// One recorded call. Its path is `<step>-<n>/transcript.json`, next to `stdout`, `stderr` and `file-<i>` for the i-th required file; `n`
+/// counts the calls of that step from 1.
 #[derive(Debug, Serialize, Deserialize)]
 struct Transcript {
-    /// The call as it was, for people.
+    /// The call, for people.
     command: String,
-    /// File name of the program; another program's call is not answered from this transcript.
+    /// File name of the program. The transcript answers no call of another program.
     program: String,
     code: i32,
     took_ms: u64,
-    /// How many promised files are kept.
+    /// The number of stored required files.
     files: usize,
 }
 
@@ -58,9 +58,8 @@ impl Recorder {
 
     pub(crate) fn keep(&self, call: &Call, finished: &Finished) -> Result<(), ToolError> {
         let folder = self.turns.folder_of(&self.folder, call);
-        write_transcript(&folder, call, finished).map_err(|error| {
-            trouble(&folder, error.to_string(), "name a recording folder that can be written")
-        })
+        write_transcript(&folder, call, finished)
+            .map_err(|error| trouble(&folder, error.to_string(), "name a writable recording folder"))
     }
 }
 
@@ -82,8 +81,8 @@ fn write_transcript(folder: &Path, call: &Call, finished: &Finished) -> io::Resu
     fs::write(folder.join("transcript.json"), text + "\n")
 }
 
-/// Answers calls from a folder that [`crate::System::recording_to`] filled: the n-th call of a step gets the n-th
-/// answer recorded for that step, and the promised files get the recorded contents.
+/// Answers calls from a folder that [`crate::System::recording_to`] filled. The n-th call of a step gets the n-th recorded answer of that
+/// step, and the required files get the recorded contents.
 #[derive(Debug)]
 pub struct Replay {
     folder: PathBuf,
@@ -106,7 +105,7 @@ impl Runner for Replay {
         let transcript: Transcript =
             serde_json::from_str(&text).map_err(|error| trouble(&folder, error.to_string(), again))?;
         if transcript.program != program_name(call) || transcript.files != call.promises().len() {
-            let reason = format!("recorded was `{}`, asked for is `{call}`", transcript.command);
+            let reason = format!("the recording has `{}`, but the call is `{call}`", transcript.command);
             return Err(trouble(&folder, reason, again));
         }
         for (index, promise) in call.promises().iter().enumerate() {

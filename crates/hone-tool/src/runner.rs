@@ -1,4 +1,4 @@
-//! Carrying out calls, whoever does it.
+//! The interface of runners.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,12 +10,12 @@ use crate::child::Usage;
 use crate::error::{Scene, ToolError};
 use crate::session::Session;
 
-/// No more of a log is read into memory than this.
+/// Size limit of a log in memory.
 const OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Somebody who carries out calls. Rooms take `&dyn Runner`; only the program chooses which one.
+/// Carries out calls. Crates take `&dyn Runner`; only the program chooses which one.
 pub trait Runner: Send + Sync {
-    /// Starts the call, waits for its end, and checks what it promised.
+    /// Starts the call, waits for its end, and checks its required files.
     ///
     /// # Errors
     /// See [`ToolError`]; an exit code that the call does not accept is [`ToolError::Failed`].
@@ -24,37 +24,37 @@ pub trait Runner: Send + Sync {
     /// Starts a long-lived child, for example a server.
     ///
     /// # Errors
-    /// When it could not be started, or when this runner starts none.
+    /// Fails when it can't be started, or when this runner starts none.
     fn start(&self, call: &Call) -> Result<Session, ToolError>;
 
-    /// Starts a long-lived child that is talked to: its standard input and output are pipes instead of a file and a log.
+    /// Starts a long-lived interactive child: its standard input and output are pipes instead of a file and a log.
     ///
     /// # Errors
     /// As [`Runner::start`].
     fn converse(&self, call: &Call) -> Result<Conversation, ToolError> {
         Err(ToolError::Refused {
             scene: Scene::new(call, None),
-            reason: "this runner talks to no program".to_owned(),
+            reason: "this runner supports no interactive program".to_owned(),
             next: "use the real runner for what needs a live process".to_owned(),
         })
     }
 }
 
-/// A child and the two ends that belong to us.
+/// A child and Hone's ends of its pipes.
 #[derive(Debug)]
 pub struct Conversation {
     /// The child. Its log of standard output stays empty.
     pub session: Session,
-    /// What is written here, the child reads; when this is dropped, its input ends.
+    /// The child reads from this; dropping it ends the child's input.
     pub to_child: File,
-    /// What the child writes; it ends with the last process that holds the other end.
+    /// The child's output; it ends with the last process that has the other end.
     pub from_child: File,
 }
 
-/// A call that did what it promised.
+/// A successful call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// Its exit code; one that the call accepts.
+    /// Its exit code, which the call accepts.
     pub code: i32,
     /// Everything it wrote to standard output.
     pub stdout_path: PathBuf,
@@ -62,7 +62,7 @@ pub struct Finished {
     pub stderr_path: PathBuf,
     /// Wall time.
     pub took: Duration,
-    /// What it used; nothing where nothing was started (a dry run, a replay).
+    /// Its resources; zero if nothing was started (a dry run, a replay).
     pub usage: Usage,
 }
 
@@ -70,7 +70,7 @@ impl Finished {
     /// The bytes of standard output.
     ///
     /// # Errors
-    /// [`ToolError::Unreadable`] when the log is gone or larger than 256 MiB.
+    /// [`ToolError::Unreadable`] if the log is gone or larger than 256 MiB.
     pub fn stdout(&self) -> Result<Vec<u8>, ToolError> {
         read_log(&self.stdout_path)
     }
@@ -104,7 +104,7 @@ fn read_log(path: &PathBuf) -> Result<Vec<u8>, ToolError> {
     let unreadable = |reason: String| ToolError::Unreadable {
         what: path.display().to_string(),
         reason,
-        next: "keep the run's log folder until the run has ended, and look into it".to_owned(),
+        next: "keep the run's log folder until the run has ended, and check it".to_owned(),
     };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! A child that stays: a server under study, for example.
+//! A long-lived child, for example a server.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,33 +14,33 @@ use crate::interrupt;
 use crate::logs::Logs;
 use crate::signals::{SignalState, is_pending};
 
-/// How much of a session's output a search for a line reads at most.
+/// The most output of a session that a search for a line reads.
 const SEARCH_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a look at the world says about a session that should get ready.
+/// The state of a session that should become ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Readiness {
     /// It is ready.
     Ready,
-    /// Not yet, and what is missing; the last such text stands in the error when time runs out.
+    /// Not yet, and what is missing. The error after a time-out shows the last such text.
     NotYet(String),
 }
 
-/// Which signal it took to end a session.
+/// The signal that ended a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopSignal {
     /// SIGTERM was enough.
     Term,
-    /// It ignored SIGTERM for the whole grace and was killed: what it writes at its end is lost.
+    /// It ignored SIGTERM for the whole grace time and was killed: it lost its final output.
     Kill,
-    /// It had ended before it was asked to.
+    /// It had already ended.
     AlreadyExited,
 }
 
 /// How a session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopped {
-    /// What it took.
+    /// The signal that ended it.
     pub signal: StopSignal,
     /// Its exit status.
     pub status: ExitStatus,
@@ -53,30 +53,29 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    /// Whether the program ended by its own return or `exit`, not by a signal: only then do handlers that run at the
-    /// end (profile writers among them) run.
+    /// Whether the program ended by its own return or `exit`, not by a signal: only then do exit handlers run (profile writers among them).
     pub fn ended_by_itself(&self) -> bool {
         self.status.signal().is_none()
     }
 }
 
-/// How a child ended that was waited for together with its group.
+/// How a child ended, after a wait for it and its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     /// Its exit status.
     pub status: ExitStatus,
-    /// What it used.
+    /// Its resources.
     pub usage: Usage,
-    /// Processes of its group that outlived it and had to be killed: what those write at their end is lost.
+    /// Processes of its group that outlived it and were killed: they lost their final output.
     pub killed: usize,
 }
 
-/// Who got a signal that asks for something.
+/// The recipients of a signal that asks for something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SignalReceipt {
-    /// Processes that took it.
+    /// Processes that received it.
     pub took: Vec<u32>,
-    /// Processes that block it and did not fetch it in time.
+    /// Processes that block it and did not receive it in time.
     pub left: Vec<u32>,
 }
 
@@ -104,7 +103,7 @@ impl Session {
         self.group.pid()
     }
 
-    /// Its processes that run: itself, and those that it has started and that stayed in its group.
+    /// Its running processes: itself, and those that it has started and that stayed in its group.
     pub fn processes(&self) -> Vec<u32> {
         members(self.group.pid()).into_iter().map(i32::unsigned_abs).collect()
     }
@@ -124,15 +123,15 @@ impl Session {
         &self.stderr_path
     }
 
-    /// How it ended, if it has ended. What it left in its group is then gone too.
+    /// How it ended, if it has ended. The rest of its group is then gone too.
     ///
     /// # Errors
-    /// When the system can't tell.
+    /// Fails when the system can't report it.
     pub fn try_exit(&mut self) -> Result<Option<ExitStatus>, ToolError> {
         self.group.try_exit().map_err(|error| unwaitable(&self.call, &error))
     }
 
-    /// Fails when it has ended: to be asked whenever its work is still wanted.
+    /// Fails if it has ended. Callers check this whenever they still need its work.
     ///
     /// # Errors
     /// [`ToolError::Died`] with its status and last words; `wanted` says what it should have been doing.
@@ -145,11 +144,11 @@ impl Session {
         }
     }
 
-    /// Asks again and again until the answer is [`Readiness::Ready`].
+    /// Polls until the answer is [`Readiness::Ready`].
     ///
     /// # Errors
-    /// [`ToolError::Died`] as soon as the child ends, [`ToolError::TimedOut`] with the last answer, and
-    /// [`ToolError::Interrupted`]. In the last two the child is left to its owner, whose drop ends it.
+    /// [`ToolError::Died`] as soon as the child ends, [`ToolError::TimedOut`] with the last answer, and [`ToolError::Interrupted`]. In the
+    /// last two cases the child stays with its owner, whose drop ends it.
     pub fn wait_until(
         &mut self,
         timeout: Duration,
@@ -159,7 +158,7 @@ impl Session {
         let mut pause = Pause::default();
         loop {
             let missing = match ask() {
-                Readiness::Ready => return self.check_alive("it had just got ready"),
+                Readiness::Ready => return self.check_alive("it had just become ready"),
                 Readiness::NotYet(missing) => missing,
             };
             self.check_alive(&missing)?;
@@ -191,7 +190,7 @@ impl Session {
         outcome?.ok_or_else(|| search.unreadable("the line is gone".to_owned()))
     }
 
-    /// A child that printed its line and ended in the same moment still gave its line.
+    /// A child that printed its line and ended at the same moment has still given its line.
     fn forgive_if_found(
         &self,
         search: &mut LineSearch,
@@ -207,14 +206,14 @@ impl Session {
         }
     }
 
-    /// Sends a signal to the process itself, whatever that does to it. One that has ended gets none.
+    /// Sends a signal to the process itself, whatever its effect. A process that has ended gets none.
     pub fn signal(&self, signal: i32) {
         self.group.signal_leader(signal);
     }
 
-    /// Sends a signal that asks for something to those processes of the group that it can't hurt and that take it: they handle
-    /// it, or block it in all of their threads and fetch it by `sigwait` or `signalfd`. Blocked signals are inherited, so who only blocks
-    /// it is left alone. Waits up to `limit` until it is taken.
+    /// Sends a signal that asks for something to the processes of the group that it can't hurt and that receive it. They handle it, or
+    /// block it in all of their threads and fetch it by `sigwait` or `signalfd`. Processes that only block it are skipped, because blocked
+    /// signals are inherited. Waits up to `limit` until they have received it.
     pub fn tell(&self, signal: i32, limit: Duration) -> SignalReceipt {
         let group = self.group.pid();
         let takers = members(group)
@@ -232,18 +231,18 @@ impl Session {
         SignalReceipt { took: ids(took), left: ids(left) }
     }
 
-    /// Whether a process of the group handles one of these signals, or fetches it, of its own accord: a thread named [`crate::SERVES_SIGNALS`]
-    /// is not its own.
+    /// Whether a process of the group itself handles one of these signals, or fetches it. A thread named [`crate::SERVES_SIGNALS`] belongs
+    /// to Hone.
     pub fn handles(&self, signals: &[i32]) -> bool {
         let handles = |state: SignalState| signals.iter().any(|&signal| state.uses(signal));
         members(self.group.pid()).into_iter().filter_map(SignalState::read).any(handles)
     }
 
-    /// Waits up to `limit` for its end, and then up to `rest` for that of its group, which is asked with TERM after half
-    /// of that and killed at the end. `None` when it still runs.
+    /// Waits up to `limit` for its end, and then up to `rest` for that of its group. The group gets TERM after half of that time, and KILL
+    /// at the end. `None` if it still runs.
     ///
     /// # Errors
-    /// [`ToolError::Interrupted`], and when the system can't tell.
+    /// [`ToolError::Interrupted`], and a failure of the system to report it.
     pub fn wait_end(&mut self, limit: Duration, rest: Duration) -> Result<Option<Ended>, ToolError> {
         let deadline = Instant::now() + limit;
         let end = self.group.wait_for_all(deadline, rest, interrupt::requested);
@@ -257,7 +256,7 @@ impl Session {
     /// Kills it and its group.
     ///
     /// # Errors
-    /// When the system can't tell how it ended.
+    /// Fails when the system can't report how it ended.
     pub fn kill(&mut self) -> Result<ExitStatus, ToolError> {
         self.group.kill().map_err(|error| unwaitable(&self.call, &error))
     }
@@ -265,7 +264,7 @@ impl Session {
     /// Ends it: TERM to the process itself, up to `grace` to obey, then KILL to the group. Reaps it.
     ///
     /// # Errors
-    /// When the system can't tell how it ended.
+    /// Fails when the system can't report how it ended.
     pub fn stop(mut self, grace: Duration) -> Result<Stopped, ToolError> {
         let start = Instant::now();
         let (signal, status) =
@@ -279,7 +278,7 @@ impl Session {
         })
     }
 
-    /// The scene as it is now, for an error of the caller's own about this child.
+    /// The present log and call, for a caller's own error about this child.
     pub fn scene(&self) -> Box<Scene> {
         Scene::new(&self.call, Some(&self.stderr_path))
     }
@@ -312,7 +311,7 @@ impl LineSearch {
         Ok(Self { path: path.to_path_buf(), file, prefix, seen: 0, partial: Vec::new() })
     }
 
-    /// The wanted line, if it is among what has been written by now.
+    /// The wanted line, if the output already contains it.
     fn advance(&mut self) -> Result<Option<String>, ToolError> {
         let mut fresh = Vec::new();
         self.file
@@ -340,6 +339,6 @@ impl LineSearch {
 }
 
 fn unreadable(path: &Path, reason: String) -> ToolError {
-    let next = "look into the log yourself".to_owned();
+    let next = "read the log".to_owned();
     ToolError::Unreadable { what: path.display().to_string(), reason, next }
 }

@@ -1,51 +1,51 @@
-//! What a process does about a signal, as `/proc` tells it.
+//! The reaction of a process to a signal, according to `/proc`.
 
 use std::fs;
 
 use crate::child::text_of;
 
-/// The name of a thread that was put into a program to fetch signals for it.
+/// The name of a thread that Hone added to a program to fetch signals for it.
 pub const SERVES_SIGNALS: &str = "hone-signals";
 
-/// What one process does about signals. Sets of them are as in `proc_pid_status(5)`: bit `n - 1` is signal `n`.
+/// A process's signals. Sets of them are as in `proc_pid_status(5)`: bit `n - 1` is signal `n`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SignalState {
     /// It has a handler.
     caught: u64,
     threads: Vec<Thread>,
-    /// Those that a descriptor of it gives out (`signalfd`).
+    /// Signals that one of its descriptors fetches (`signalfd`).
     in_descriptors: u64,
 }
 
-/// One thread of it.
+/// One of its threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Thread {
-    /// While it is in `sigwait`, the kernel leaves out what it waits for.
+    /// During `sigwait`, the kernel omits the signals that it waits for.
     blocked: u64,
     /// It is in `sigwait`.
     waits: bool,
-    /// It was put in ([`SERVES_SIGNALS`]).
+    /// Hone added it ([`SERVES_SIGNALS`]).
     serves: bool,
 }
 
 impl SignalState {
-    /// Asks the system about a running process; `None` when it is gone, or the system does not tell.
+    /// Reads the state of a running process; `None` if it is gone, or if the system does not show it.
     pub(crate) fn read(process: i32) -> Option<Self> {
         let caught = set_in(&text_of(&format!("/proc/{process}/status"))?, "SigCgt:")?;
         let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
-        // One that has ended since is none of them.
+        // A process that has ended since is skipped.
         let threads = tasks.filter_map(|task| Thread::read(&task.path().to_string_lossy())).collect();
         Some(Self { caught, threads, in_descriptors: in_descriptors(process) })
     }
 
-    /// Whether the process can be sent this signal without being hurt by it, and somebody in it takes it.
+    /// Whether the signal can't hurt the process, and something in it receives the signal.
     pub(crate) fn takes(&self, signal: i32) -> bool {
         let is_safe = |thread: &Thread| has(thread.blocked, signal) || thread.waits || thread.serves;
         let is_fetched = self.fetches(signal) || self.threads.iter().any(|thread| thread.serves);
         has(self.caught, signal) || (self.threads.iter().all(is_safe) && is_fetched)
     }
 
-    /// Whether the process has a use of its own for it.
+    /// Whether the process itself uses the signal.
     pub(crate) fn uses(&self, signal: i32) -> bool {
         has(self.caught, signal) || self.fetches(signal)
     }
@@ -68,7 +68,7 @@ impl Thread {
     }
 }
 
-/// Whether the signal was sent to the process and nobody has taken it yet.
+/// Whether the signal is still pending.
 pub(crate) fn is_pending(process: i32, signal: i32) -> bool {
     let pending = || set_in(&text_of(&format!("/proc/{process}/status"))?, "ShdPnd:");
     pending().is_some_and(|pending| has(pending, signal))
@@ -127,7 +127,7 @@ mod tests {
         let takes = |threads: &[Thread]| state(threads).takes(libc::SIGUSR1);
         assert!(takes(&[blocks, serves]) && takes(&[blocks, busy]) && takes(&[blocks, waits]));
         assert!(!takes(&[blocks, serves, open]), "the kernel may choose the open one");
-        assert!(!takes(&[blocks]) && !takes(&[]), "nobody fetches it");
+        assert!(!takes(&[blocks]) && !takes(&[]), "no thread fetches it");
         let caught = SignalState { caught: USR1, ..state(&[open]) };
         assert!(caught.takes(libc::SIGUSR1) && !caught.takes(libc::SIGUSR2));
 

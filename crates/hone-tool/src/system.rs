@@ -19,20 +19,20 @@ use crate::runner::{Conversation, Finished, Runner};
 use crate::session::Session;
 use crate::tail::last_line;
 
-/// Between TERM and KILL, for a call that is ended from outside.
+/// Time between TERM and KILL, for a call that Hone ends.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The log is looked at no more often than this for a line to show.
+/// Interval of the search for a line to show in the log.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
-/// What a running call is doing, told a few times a second.
+/// The state of a running call, reported a few times per second.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
     /// The call.
     pub call: &'a Call,
     /// Time since its start.
     pub elapsed: Duration,
-    /// The last line of its standard error, or of its standard output when it has said nothing there.
+    /// The last line of its standard error, or of its standard output if the former is empty.
     pub last_line: Option<&'a str>,
 }
 
@@ -47,22 +47,22 @@ pub struct System {
 }
 
 impl System {
-    /// A runner that logs to this folder. The folder is made; numbers go on behind those of an earlier run.
+    /// A runner that logs to this folder. It makes the folder, and continues the numbers of an earlier run.
     ///
     /// # Errors
-    /// [`ToolError::Unreadable`] when the folder can't be made, listed or written.
+    /// [`ToolError::Unreadable`] if the folder can't be made, listed or written.
     pub fn new(log_dir: impl Into<PathBuf>) -> Result<Self, ToolError> {
         let given = log_dir.into();
         let log_dir = std::path::absolute(&given).unwrap_or(given);
         let first = prepare(&log_dir).map_err(|error| ToolError::Unreadable {
             what: format!("log folder {}", log_dir.display()),
             reason: error.to_string(),
-            next: "name a folder that can be written".to_owned(),
+            next: "name a writable folder".to_owned(),
         })?;
         Ok(Self { log_dir, next: AtomicU32::new(first), progress: None, recorder: None })
     }
 
-    /// Calls this a few times a second while a call runs, so that somebody can show what it is doing.
+    /// Calls this a few times per second while a call runs, so that the user sees its progress.
     #[must_use]
     pub fn on_progress(mut self, hook: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
         self.progress = Some(Box::new(hook));
@@ -185,7 +185,7 @@ impl Runner for System {
         let ((its_input, to_child), (from_child, its_output)) =
             pipes.map_err(|error| refusal(call, &error))?;
         let file = |end: OwnedFd| File::from(end);
-        // The child's ends are closed here when it has them; else its end would never be seen.
+        // Closes Hone's copies of the child's ends; otherwise Hone would never see their end.
         let group = Group::start_reading(call, file(its_input.into()), file(its_output.into()), stderr);
         match group {
             Ok(group) => Ok(Conversation {
@@ -198,7 +198,7 @@ impl Runner for System {
     }
 }
 
-/// What shows that a file was written again.
+/// Shows whether a file was written again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     inode: (u64, u64),
@@ -232,7 +232,7 @@ fn lack_of(promise: &Promise, before: Option<Stamp>) -> Option<Lack> {
     (promise.fresh && before == Some(Stamp::from(&metadata))).then_some(Lack::Stale)
 }
 
-/// Makes the folder, proves that it can be written, and finds the first free number.
+/// Makes the folder, checks that it is writable, and finds the first free number.
 fn prepare(folder: &Path) -> io::Result<u32> {
     fs::create_dir_all(folder)?;
     tempfile::tempfile_in(folder)?;
@@ -249,30 +249,30 @@ fn create(path: &Path) -> Result<File, ToolError> {
     File::create_new(path).map_err(|error| ToolError::Unreadable {
         what: format!("log {}", path.display()),
         reason: error.to_string(),
-        next: "make room on the disk, or name another log folder".to_owned(),
+        next: "free some space on the disk, or name another log folder".to_owned(),
     })
 }
 
 pub(crate) fn refusal(call: &Call, error: &io::Error) -> ToolError {
     let (reason, next) = if !call.cwd().is_dir() {
         (
-            format!("the working directory {} is not there", call.cwd().display()),
-            "make it, or name another one",
+            format!("the working directory {} does not exist", call.cwd().display()),
+            "create it, or name another one",
         )
     } else if call.stdin_file().is_some_and(|file| !file.is_file()) {
-        ("the file for its standard input is not there".to_owned(), "look at the file's name")
+        ("the file for its standard input does not exist".to_owned(), "check the file's name")
     } else if error.kind() == io::ErrorKind::NotFound {
         (
-            format!("{} (or the interpreter it names) is not there", call.program().display()),
+            format!("{} (or the interpreter it names) does not exist", call.program().display()),
             "install it, or name another one",
         )
     } else if error.kind() == io::ErrorKind::PermissionDenied {
         (
-            format!("{} may not be executed: {error}", call.program().display()),
-            "look at its mode, its owner, and whether its file system is mounted noexec",
+            format!("{} is not executable: {error}", call.program().display()),
+            "check its mode, its owner, and whether its file system is mounted noexec",
         )
     } else {
-        (error.to_string(), "look at the program's file, at free memory and at the limits of processes")
+        (error.to_string(), "check the program's file, the free memory and the limits of processes")
     };
     ToolError::Refused { scene: Scene::new(call, None), reason, next: next.to_owned() }
 }

@@ -1,17 +1,17 @@
-//! The end of a log file, made fit to be shown.
+//! The end of a log file, ready to show.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// No more than this is read from the end of a log.
+/// The most bytes that are read from the end of a log.
 const TAIL_BYTES: u64 = 16 * 1024;
 
-/// Longer lines are cut.
+/// Length limit of a line.
 const LINE_CHARS: usize = 300;
 
-/// The last lines that are not blank, oldest first; empty when the file can't be read, because a log that is gone
-/// must not hide the error it belongs to.
+/// The last lines that are not blank, oldest first. Empty if the file can't be read, because a missing log must not hide the error that it
+/// belongs to.
 pub(crate) fn last_lines(path: &Path, count: usize) -> Vec<String> {
     let mut lines = lines_of(&tail_bytes(path));
     lines.split_off(lines.len().saturating_sub(count))
@@ -34,7 +34,7 @@ fn tail_bytes(path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Splits at line feeds and at carriage returns (progress bars), and drops what a terminal would obey.
+/// Splits at line feeds and at carriage returns (progress bars), and removes terminal control sequences.
 fn lines_of(bytes: &[u8]) -> Vec<String> {
     bytes
         .split(|&byte| byte == b'\n' || byte == b'\r')

@@ -1,4 +1,4 @@
-//! Finding a program, and the receipt that says which one it was.
+//! Finds a program, and writes the receipt that identifies it.
 
 use std::env;
 use std::fmt;
@@ -14,10 +14,10 @@ use crate::call::Call;
 use crate::child::Group;
 use crate::error::{ToolError, status_words};
 
-/// A program that can't name its version within this time is not usable.
+/// A program that does not print its version within this time is unusable.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
 
-/// No more of a version answer is read than this.
+/// Size limit of a version answer.
 const VERSION_BYTES: u64 = 64 * 1024;
 
 /// A version number of up to three parts.
@@ -25,8 +25,8 @@ const VERSION_BYTES: u64 = 64 * 1024;
 pub struct Version(pub u32, pub u32, pub u32);
 
 impl Version {
-    /// The first number of the form `1.2` or `1.2.3` in a text; of a JDK, whose first release of a year has no more, its major number.
-    /// `None` when there is none.
+    /// The first number of the form `1.2` or `1.2.3` in a text. For a JDK, whose first release of a year has no more, its major number.
+    /// `None` if there is none.
     pub fn first_in(text: &str) -> Option<Self> {
         text.split(|c: char| !(c.is_ascii_digit() || c == '.'))
             .find_map(Self::parse)
@@ -54,7 +54,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// How a missing tool is got. Empty texts mean that this way does not exist.
+/// How to install a missing tool. An empty text means that this way does not exist.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Install<'a> {
     /// Package of Debian or Ubuntu.
@@ -76,7 +76,7 @@ impl fmt::Display for Install<'_> {
     }
 }
 
-/// A description of a program: how it is found, asked for its version, and got.
+/// A description of a program: how to find it, ask for its version, and install it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tool<'a> {
     /// The program's file name, for example `llvm-profdata`.
@@ -85,9 +85,9 @@ pub struct Tool<'a> {
     pub env: &'a str,
     /// Arguments that make it print its version.
     pub version_args: &'a [&'a str],
-    /// The oldest version that will do.
+    /// The oldest version that works.
     pub minimum: Option<Version>,
-    /// How it is got.
+    /// How to install it.
     pub install: Install<'a>,
 }
 
@@ -126,17 +126,17 @@ impl<'a> Tool<'a> {
         self
     }
 
-    /// Finds the program: by the override variable, in the folders given (next to the compiler it belongs to), in PATH.
+    /// Finds the program: by the override variable, in the given folders (next to the compiler that it belongs to), in PATH.
     ///
     /// # Errors
-    /// [`ToolError::NotFound`] with the places that were tried. A set override that names no program is an error
-    /// too: whoever set it does not want another one.
+    /// [`ToolError::NotFound`] with the places that were tried. An override that names no program is an error too: its user wants no other
+    /// one.
     pub fn locate(&self, beside: &[PathBuf]) -> Result<LocatedTool, ToolError> {
         let path = env::var_os("PATH").unwrap_or_default();
         self.search(beside, Some(env::split_paths(&path).collect()))
     }
 
-    /// As [`Tool::locate`], but never from PATH: for tools that must come with the compiler whose files they read.
+    /// Like [`Tool::locate`], but never from PATH: for tools that must come with the compiler whose files they read.
     ///
     /// # Errors
     /// As [`Tool::locate`].
@@ -172,9 +172,9 @@ impl<'a> Tool<'a> {
             return Ok(self.found(path, Origin::Override));
         }
         let mut error =
-            self.not_found(vec![format!("{}={} is no executable file", self.env, path.display())]);
+            self.not_found(vec![format!("{}={} is not an executable file", self.env, path.display())]);
         if let ToolError::NotFound { next, .. } = &mut error {
-            *next = format!("unset {} or let it name the program", self.env);
+            *next = format!("unset {}, or set it to the program", self.env);
         }
         Err(error)
     }
@@ -195,7 +195,7 @@ impl<'a> Tool<'a> {
     }
 
     fn next(&self) -> String {
-        format!("{} (or let {} name the program)", self.install, self.env)
+        format!("{} (or set {} to the program)", self.install, self.env)
     }
 }
 
@@ -204,13 +204,13 @@ impl<'a> Tool<'a> {
 pub enum Origin {
     /// Named by the override variable.
     Override,
-    /// In one of the folders given.
+    /// In one of the given folders.
     Beside,
     /// In PATH.
     Path,
 }
 
-/// A program that is there.
+/// An existing program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocatedTool {
     name: String,
@@ -227,21 +227,20 @@ impl LocatedTool {
         &self.name
     }
 
-    /// Where it is; absolute.
+    /// Its absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How it was found.
+    /// How Hone found it.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// Asks the program itself for its version, with a short time limit, and holds it against the minimum.
+    /// Asks the program itself for its version, with a short time limit, and compares it with the minimum.
     ///
     /// # Errors
-    /// [`ToolError::TooOld`]; [`ToolError::Unreadable`] when it can't be started, does not answer in time, or
-    /// answers without a version.
+    /// [`ToolError::TooOld`]; [`ToolError::Unreadable`] if it can't be started, does not answer in time, or answers without a version.
     pub fn receipt(&self) -> Result<ToolReceipt, ToolError> {
         let says = self.ask().map_err(|reason| ToolError::Unreadable {
             what: format!("version of {}", self.path.display()),
@@ -295,7 +294,7 @@ fn read_back(file: &mut File) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The first line with a version number in it; some tools print a heading first.
+/// The first line with a version number; some tools print a heading first.
 fn version_line(answer: &str) -> Option<String> {
     answer.lines().map(str::trim).find(|line| Version::first_in(line).is_some()).map(str::to_owned)
 }

@@ -137,7 +137,7 @@ fn a_failing_child_is_shown_with_its_last_words() {
   stderr: 19
   stderr: 20
   log: DIR/log/001-failing.stderr
-  next: paste the command into a shell to see it fail alone"
+  next: run the command in a shell to see it fail alone"
     );
 }
 
@@ -151,7 +151,7 @@ fn a_killed_child_is_shown_with_its_signal() {
   command: cd DIR && DIR/killed
   stderr: on my way
   log: DIR/log/001-killed.stderr
-  next: paste the command into a shell to see it fail alone"
+  next: run the command in a shell to see it fail alone"
     );
 }
 
@@ -166,7 +166,7 @@ fn a_slow_child_is_ended_with_all_its_group() {
         "slow: stopped after 0.7 s: it did not end
   command: cd DIR && DIR/slow
   log: DIR/log/001-slow.stderr
-  next: look at the log; if it was only slow, raise the time limit"
+  next: read the log; if the step was only slow, raise the time limit"
     );
     assert_group_gone(room.pid_in("leader"));
     assert!(!runs(room.pid_in("grandchild")));
@@ -211,18 +211,18 @@ fn what_can_not_start_says_why() {
     };
     assert_eq!(
         refused(Call::new("absent", room.path("absent"), room.dir.path()).arg("x y")),
-        "absent: could not be started: DIR/absent (or the interpreter it names) is not there
+        "absent: could not be started: DIR/absent (or the interpreter it names) does not exist
   command: cd DIR && DIR/absent 'x y'
   next: install it, or name another one"
     );
     assert!(
         refused(Call::new("s", "/bin/true", room.path("nowhere")))
-            .contains("the working directory DIR/nowhere is not there")
+            .contains("the working directory DIR/nowhere does not exist")
     );
     fs::write(room.path("plain"), "text").unwrap();
-    assert!(refused(Call::new("s", room.path("plain"), "/")).contains("DIR/plain may not be executed"));
+    assert!(refused(Call::new("s", room.path("plain"), "/")).contains("DIR/plain is not executable"));
     let no_input = Call::new("s", "/bin/cat", "/").stdin(room.path("none"));
-    assert!(refused(no_input).contains("the file for its standard input is not there"));
+    assert!(refused(no_input).contains("the file for its standard input does not exist"));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_log_folder_that_can_not_be_written_is_found_at_once() {
     fs::write(room.path("file"), "").unwrap();
     let error = System::new(room.path("file/log")).err().unwrap();
     assert!(room.words(&error).starts_with("log folder DIR/file/log: "), "{error}");
-    assert!(error.to_string().ends_with("next: name a folder that can be written"));
+    assert!(error.to_string().ends_with("next: name a writable folder"));
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn a_session_that_dies_is_told_at_once() {
   command: cd DIR && DIR/dying
   stderr: port 4711 is in use
   log: DIR/log/001-dying.stderr
-  next: paste the command into a shell to see why it ends"
+  next: run the command in a shell to see why it ends"
     );
     assert_eq!(session.try_exit().unwrap().unwrap().code(), Some(98));
     assert_eq!(session.stop(PLENTY).unwrap().signal, StopSignal::AlreadyExited);
@@ -337,7 +337,7 @@ fn a_session_that_never_gets_ready_is_told_with_what_was_missing() {
         "late: stopped after 0.3 s: no line of its output starts with \"ready\"
   command: cd DIR && DIR/late
   log: DIR/log/001-late.stderr
-  next: look at the log; if it was only slow, raise the time limit"
+  next: read the log; if the step was only slow, raise the time limit"
     );
     let group = session.process_group();
     drop(session);
@@ -446,7 +446,7 @@ fn a_recorded_call_is_replayed_without_the_tool() {
 
     let other = Call::new("measure", "/elsewhere/other", "/").produces(room.path("out"));
     let error = Replay::new(room.path("tape")).run(&other).unwrap_err();
-    assert!(room.words(&error).contains("asked for is `cd / && /elsewhere/other`"), "{error}");
+    assert!(room.words(&error).contains("but the call is `cd / && /elsewhere/other`"), "{error}");
 }
 
 #[test]
@@ -462,14 +462,14 @@ fn a_tool_is_found_beside_its_compiler_and_gives_a_receipt() {
     let error = tool.at_least(23, 0, 0).locate_beside(&[room.dir.path().to_path_buf()]).unwrap().receipt();
     assert_eq!(
         room.words(&error.unwrap_err()),
-        "profdata is too old: DIR/profdata says \"LLVM version 22.1.2\", needed is 23.0.0 or newer
-  next: rustup component add llvm-tools (or let HONE_TEST_UNSET name the program)"
+        "profdata is too old: DIR/profdata prints \"LLVM version 22.1.2\", but Hone needs 23.0.0 or newer
+  next: rustup component add llvm-tools (or set HONE_TEST_UNSET to the program)"
     );
     let error = tool.locate_beside(&[room.path("none")]).unwrap_err();
     assert_eq!(
         room.words(&error),
         "profdata not found: not in DIR/none
-  next: rustup component add llvm-tools (or let HONE_TEST_UNSET name the program)"
+  next: rustup component add llvm-tools (or set HONE_TEST_UNSET to the program)"
     );
     assert!(tool.locate(&[]).unwrap_err().to_string().contains("not in PATH"));
     assert!(Tool::new("sh", "HONE_TEST_UNSET").locate(&[]).is_ok());
@@ -483,7 +483,7 @@ fn a_program_that_gives_no_version_is_no_tool() {
     assert_eq!(
         room.words(&found.unwrap().receipt().unwrap_err()),
         "version of DIR/mute: exit code 1, answer \"what\"
-  next: mute --version should print it; apt-get install mute (or let HONE_TEST_UNSET name the program)"
+  next: mute --version should print it; apt-get install mute (or set HONE_TEST_UNSET to the program)"
     );
 }
 
@@ -491,7 +491,7 @@ fn a_program_that_gives_no_version_is_no_tool() {
 fn the_override_wins_and_must_name_a_program() {
     // PATH and HOME are set on every machine and no program: they serve as override variables here.
     let error = Tool::new("sh", "HOME").locate(&[]).unwrap_err().to_string();
-    assert!(error.contains("is no executable file") && error.contains("unset HOME"), "{error}");
+    assert!(error.contains("is not an executable file") && error.contains("unset HOME"), "{error}");
 }
 
 proptest! {

@@ -29,7 +29,7 @@ fn an_interrupt_ends_every_wait_and_every_child() {
     let error = system.run(&call).unwrap_err();
     let pid = interrupter.join().unwrap();
     assert!(matches!(error, ToolError::Interrupted { .. }), "{error}");
-    assert!(error.to_string().starts_with("long: interrupted; its processes were ended\n  command: cd "));
+    assert!(error.to_string().starts_with("long: interrupted; Hone ended its processes\n  command: cd "));
     assert!(!std::path::Path::new("/proc").join(pid).exists(), "the child is still there");
 
     let error = server.wait_until(plenty, || Readiness::NotYet("never".into())).unwrap_err();

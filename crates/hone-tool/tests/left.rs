@@ -33,7 +33,7 @@ fn a_grandchild_that_outlives_its_parent_and_us_is_ended_by_the_note() {
     }
     let worker: u32 = fs::read_to_string(dir.path().join("pid")).unwrap().trim().parse().unwrap();
     assert_eq!(count(), 1);
-    // As when we are killed: nobody cleans up, and the kernel kills our own child.
+    // As if this process was killed: nothing cleans up, and the kernel kills the direct child.
     std::mem::forget(session);
     session_of_nobody_ends(leader);
     assert!(runs(worker), "it has no such tie");
@@ -47,7 +47,7 @@ fn a_grandchild_that_outlives_its_parent_and_us_is_ended_by_the_note() {
     assert_eq!(end_what_is_left(&notes).unwrap(), [], "there is nothing left to end");
 
     system.run(&call("true")).unwrap();
-    assert_eq!(count(), 0, "nobody wants notes any more");
+    assert_eq!(count(), 0, "notes are off");
     a_program_that_could_not_be_started_at_once_is_in_its_note();
     a_daemon_that_was_adopted_is_in_a_note();
 }
@@ -124,7 +124,7 @@ fn a_program_that_could_not_be_started_at_once_is_in_its_note() {
 }
 
 fn session_of_nobody_ends(leader: u32) {
-    // SAFETY: our own child, which nobody has waited for.
+    // SAFETY: our own child; no other code has waited for it.
     assert_eq!(unsafe { libc::kill(leader as i32, libc::SIGKILL) }, 0);
     while runs(leader) {
         std::thread::sleep(Duration::from_millis(5));

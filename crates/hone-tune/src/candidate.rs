@@ -1,4 +1,4 @@
-//! A change that may be tried: one thing, or a few that belong together, with the altitude at which it is made and what it is hoped to bring.
+//! A change that may be tried: one setting, or several that belong together, with its layer and its expected gain.
 
 use std::path::PathBuf;
 
@@ -10,23 +10,23 @@ use crate::batch::step::{Step, promise};
 use hone_experiment::change;
 use hone_experiment::ending::Usage;
 
-/// Kinds of changes that are no changes of the load.
+/// Kinds of changes that do not change the load.
 const OUTSIDE: [&str; 4] = ["arg", "broker", "env", "host"];
 
-/// A change, and why it is one to try.
+/// A change, and the reason to try it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// For people, and the one by which it is known: what is set, separated by `; `.
+    /// Its name, for people and as its identity: the settings, separated by `; `.
     pub name: String,
     pub(crate) altitude: Altitude,
-    /// Changes of the load, as `hone batch prove` takes them.
+    /// Changes of the load, in the form of `hone batch prove`.
     pub steps: Vec<Step>,
-    /// All others.
+    /// All other changes.
     pub outside: Vec<Change>,
     /// Another build of the target's program.
     pub program: Option<PathBuf>,
     pub(crate) hope: Hope,
-    /// Whether Hone found it, and the file does not name it.
+    /// Whether Hone proposed it. `false`: the file names it.
     #[serde(default)]
     pub(crate) is_found: bool,
 }
@@ -36,7 +36,7 @@ impl Candidate {
     /// `host.vm.swappiness=1`, `env.MALLOC_ARENA_MAX=1`, `arg.--threads=1`.
     ///
     /// # Errors
-    /// When one is none, or they belong to several altitudes.
+    /// When one is invalid, or they belong to several layers.
     pub fn of_settings(settings: &[String], hope: Hope) -> Result<Self> {
         let (mut steps, mut outside) = (Vec::new(), Vec::new());
         for text in settings {
@@ -45,7 +45,8 @@ impl Candidate {
                 let change = change::parse(text)?;
                 if change.from.is_some() {
                     bail!(Usage(format!(
-                        "candidate `{text}` sets both sides; a run of hone tune holds it against what is kept: write one value"
+                        "candidate `{text}` has two values; write one, since hone tune compares it with the \
+                         current state"
                     )));
                 }
                 outside.push(change);
@@ -58,7 +59,10 @@ impl Candidate {
             bail!(Usage(match settings {
                 [] => "a candidate without `set` changes nothing; write for example set = [\"linger=20ms\"]"
                     .to_owned(),
-                _ => format!("candidate `{name}` is of several altitudes; try them one after the other"),
+                _ => format!(
+                    "candidate `{name}` has settings of several layers; write one candidate per \
+                     layer"
+                ),
             }));
         };
         Ok(Self { name, altitude, steps, outside, program: None, hope, is_found: false })
@@ -78,28 +82,29 @@ impl Candidate {
         }
     }
 
-    /// The same, as one that Hone found.
+    /// Another build of the target that Hone proposed.
     pub(crate) fn by_hone(self) -> Self {
         Self { is_found: true, ..self }
     }
 
-    /// What is set, without its value.
+    /// The name of its setting, without the value.
     pub fn family(&self) -> &str {
         family(&self.name)
     }
 
-    /// The settings that it sets, each by its name as it is written.
+    /// The settings that it changes, by their names as written.
     pub fn names(&self) -> Vec<String> {
         let outside = self.outside.iter().map(|change| format!("{}.{}", change.kind, change.name));
         self.steps.iter().flat_map(Step::names).chain(outside).collect()
     }
 
-    /// What another value can take the place of: the setting, where it is only one. Of several that belong together something would be lost.
+    /// The setting whose value another candidate can replace, if there is only one. With several settings a replacement would
+    /// lose the others.
     pub fn place(&self) -> &str {
         if self.names().len() == 1 { self.family() } else { &self.name }
     }
 
-    /// Whether nothing of another one is left where this is made after it.
+    /// Whether this candidate overrides every setting of the other one.
     pub(crate) fn takes_the_place_of(&self, other: &Self) -> bool {
         let is_build = |candidate: &Self| candidate.program.is_some();
         match (is_build(self), is_build(other)) {
@@ -109,7 +114,7 @@ impl Candidate {
         }
     }
 
-    /// All its changes but that of the program, in words of `hone compare`.
+    /// All its changes except for the program, in the form of `hone compare`.
     ///
     /// # Errors
     /// When the load's engine has no such setting.
@@ -119,7 +124,7 @@ impl Candidate {
         Ok(of_load.into_iter().flatten().chain(self.outside.iter().cloned()).collect())
     }
 
-    /// What is promised otherwise, where the durability class changes.
+    /// The change of the durability guarantee, if the durability class changes.
     ///
     /// # Errors
     /// When the load's engine has no such setting.
@@ -127,7 +132,7 @@ impl Candidate {
         Ok(promise(&self.changes(engine)?))
     }
 
-    /// Setting by setting, for people.
+    /// Its settings for people, one by one.
     ///
     /// # Errors
     /// When the load's engine has no such setting.
@@ -140,7 +145,7 @@ impl Candidate {
     }
 }
 
-/// What a name sets, without the value.
+/// The name that a setting sets, without the value.
 pub fn family(name: &str) -> &str {
     name.split_once('=').map_or(name, |(family, _)| family)
 }
@@ -191,7 +196,7 @@ mod tests {
         assert!(of("linger=50ms").takes_the_place_of(&of("linger=20ms")));
         assert!(!of("linger=50ms").takes_the_place_of(&of("codec=lz4")));
         assert!(!of("linger=50ms,batch-size=64KiB").takes_the_place_of(&of("batch-size=64KiB")));
-        // The batch size was measured with it, and would be gone.
+        // The batch size was tested together with it, and would be lost.
         assert!(!of("linger=50ms").takes_the_place_of(&of("linger=20ms,batch-size=64KiB")));
         assert!(!of("linger=50ms,batch-size=64KiB").takes_the_place_of(&of("linger=20ms,codec=lz4")));
         let build = |name: &str| Candidate::of_program(name.to_owned(), PathBuf::from(name), Hope::default());
@@ -203,10 +208,10 @@ mod tests {
     fn what_is_no_candidate_says_why() {
         for (settings, expected) in [
             (&[][..], "changes nothing"),
-            (&["linger=20ms", "host.vm.swappiness=1"], "several altitudes"),
-            (&["topic.compression.type=zstd,client.linger.ms=5"], "several altitudes"),
-            (&["linger=5ms,topic.compression.type=zstd"], "several altitudes"),
-            (&["env.X=1,2"], "sets both sides"),
+            (&["linger=20ms", "host.vm.swappiness=1"], "several layers"),
+            (&["topic.compression.type=zstd,client.linger.ms=5"], "several layers"),
+            (&["linger=5ms,topic.compression.type=zstd"], "several layers"),
+            (&["env.X=1,2"], "has two values"),
             (&["lingr=3"], "lingr"),
         ] {
             let message = format!("{:#}", candidate_of(settings).unwrap_err());

@@ -1,5 +1,5 @@
-//! The first `tune.toml` of a cluster that runs, from what was read of a topic. Pure: text out. What a topic does not show is marked
-//! [`MARK`], with a value that parses.
+//! Writes the first `tune.toml` of a running cluster, from the analysis of one topic. Pure: returns text. A value that the topic
+//! does not show is marked [`MARK`], and is valid as it stands.
 
 use std::fmt::Write as _;
 
@@ -14,61 +14,61 @@ use crate::starter::{MARK, string};
 
 /// The longest linger that is proposed.
 pub const TOLERABLE_MS: f64 = 100.0;
-/// Findings of the X-ray that the file repeats.
+/// Number of X-ray findings in the file.
 const MOST_FINDINGS: usize = 3;
-/// Clients of the cluster that the file lists.
+/// Number of the cluster's clients in the file.
 const MOST_CLIENTS: usize = 8;
-/// Warm-up in requests: a second of the load, within these bounds.
+/// Bounds of the warm-up in requests. It lasts one second of the load.
 const WARMUP: (f64, f64) = (100.0, 10_000.0);
-/// Requests of a window from which its p99 can be judged, with a margin for random arrivals.
+/// Requests that a window needs for its p99, with a margin for random arrivals.
 const ENOUGH_FOR_P99: f64 = 2_000.0;
-/// Bytes of a record beside its key and value.
+/// Bytes of a record without its key and value.
 const BESIDE_A_VALUE: f64 = 9.0;
 /// Bytes of a key that the wire engine makes.
 const KEY_BYTES: f64 = 9.0;
 /// Bytes of a batch's header.
 const HEADER_BYTES: f64 = 61.0;
 
-/// What the file is about.
+/// The source of the file's contents.
 pub struct Found<'a> {
-    /// A broker that answers.
+    /// The broker that answered.
     pub address: &'a str,
     /// The file's own name.
     pub own: &'a str,
-    /// The topic as the X-ray sees it.
+    /// The X-ray of the topic.
     pub topic: &'a TopicXray,
-    /// Why this topic.
+    /// The reason for choosing this topic.
     pub why: &'a str,
-    /// How its producers become a load.
+    /// The load that stands for its producers.
     pub load: &'a Load,
-    /// What the replay of the topic's records shows; `None` where there is no replay, with the reason beside it.
+    /// The replay of the topic's records, or the reason why there is none.
     pub replay: Result<&'a WhatIf, &'a str>,
-    /// Clients by Redpanda's Admin API.
+    /// Clients, from Redpanda's Admin API.
     pub clients: &'a [WatchedClient],
-    /// Why the brokers' CPU can't be read from here.
+    /// The reason why the brokers' CPU can't be read from here.
     pub no_cpu: Option<&'a str>,
     /// Length of a window.
     pub duration_s: f64,
 }
 
-/// How the topic's producers become a load.
+/// The load that stands for the topic's producers.
 pub enum Load {
-    /// Record by record, out of a recording.
+    /// Record by record, from a recording.
     Recorded {
-        /// Who wrote how much of it.
+        /// The producers with their shares of the records.
         writers: Box<Writers>,
         /// The recording's file.
         recording: String,
-        /// The share of the records' bytes that compresses.
+        /// The compressible share of the records' bytes.
         compressible_share: f64,
     },
-    /// Batch by batch: the topic's times do not tell when records were sent.
+    /// Batch by batch, since the topic's timestamps are not send times.
     Batches {
         /// Batches of the topic per second.
         batches_per_s: f64,
-        /// The share of the records' bytes that compresses.
+        /// The compressible share of the records' bytes.
         compressible_share: f64,
-        /// Why it is not the records.
+        /// The reason why the load is not record by record.
         why: String,
     },
 }
@@ -89,7 +89,7 @@ pub fn text(found: &Found<'_>) -> String {
     sections.into_iter().filter(|section| !section.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// A remark in lines of a readable length.
+/// A comment, wrapped at a readable width.
 fn remark(text: &str) -> String {
     let mut out = String::new();
     let mut line = String::from("#");
@@ -107,19 +107,21 @@ fn remark(text: &str) -> String {
 fn head(found: &Found<'_>) -> String {
     let Found { address, own, topic, why, .. } = found;
     let mut out = remark(&format!(
-        "Written by `hone init {address}` for topic {}: {why}. Hone read the cluster and wrote nothing to it. What only you can know is marked \
-         {MARK}. All keys: docs/tune.md.",
+        "Written by `hone init {address}` for topic {}: {why}. Hone read the cluster and wrote nothing to \
+         it. Values that only you can know are marked {MARK}. All keys: docs/tune.md.",
         topic.topic
     ));
     let _ = write!(
         out,
-        "#\n#     hone tune {own} --dry-run    # shows what Hone would try, and how long that takes\n#     hone tune {own}\n\n"
+        "#\n\
+         #     hone tune {own} --dry-run    # shows what Hone would try, and how long it takes\n\
+         #     hone tune {own}\n\n"
     );
     let _ = writeln!(out, "name = {}", string(&name_of(&topic.topic)));
     out
 }
 
-/// A name as runs and workloads may have it.
+/// A valid name for runs and workloads.
 fn name_of(topic: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     let name: String = topic.chars().map(plain).take(40).collect();
@@ -129,13 +131,13 @@ fn name_of(topic: &str) -> String {
 
 fn tune(found: &Found<'_>) -> String {
     let (objective, remark) = match found.no_cpu {
-        None => ("cpu-per-record", "what decides; also latency-p50, latency-p99".to_owned()),
+        None => ("cpu-per-record", "decides the verdict; also latency-p50, latency-p99".to_owned()),
         Some(why) => ("latency-p50", format!("the brokers' CPU can't be read from here ({why})")),
     };
     let allow = match found.load {
         Load::Recorded { .. } => "allow = [\"broker\", \"client\"]",
         Load::Batches { .. } => {
-            "allow = [\"broker\"]  # the load sends finished batches, so no setting of a client can be tried"
+            "allow = [\"broker\"]  # the load sends finished batches, so client settings can't be tried"
         }
     };
     // A percentile needs requests beyond it.
@@ -143,39 +145,42 @@ fn tune(found: &Found<'_>) -> String {
         if found.load.requests_per_s() * found.duration_s < ENOUGH_FOR_P99 { "p90" } else { "p99" };
     format!(
         "[tune]\n\
-         target = {}  # Hone sends to topics of its own on this cluster, and deletes them\n\
-         storage = \"unknown\"  # {MARK}: what the brokers do before they acknowledge: page cache, fsync, replicated\n\
+         target = {}  # Hone creates its own topics on this cluster, and deletes them\n\
+         storage = \"unknown\"  # {MARK}: durability before an acknowledgement: page cache, fsync, \
+         replicated\n\
          objective = \"{objective}\"  # {remark}\n\
-         require = [\"{quantile}<250ms\", \"errors<0.1%\"]  # {MARK}: what has to hold in every state\n\
+         require = [\"{quantile}<250ms\", \"errors<0.1%\"]  # {MARK}: limits that every state must meet\n\
          budget = \"1h\"\n\
          {allow}\n\
-         # forbid = [\"partitions\", \"topic.retention.*\"]  # settings that nothing touches\n",
+         # forbid = [\"partitions\", \"topic.retention.*\"]  # settings that Hone never changes\n",
         string(found.address)
     )
 }
 
-/// What the replay proposes. Hone finds other lingers, batch sizes and codecs by itself.
+/// Candidates from the replay. Hone finds other lingers, batch sizes and codecs by itself.
 fn candidates(found: &Found<'_>) -> String {
     let mut out = String::new();
     let findings = found.topic.findings.iter().filter(|finding| finding.verdict != BatchVerdict::Small);
     for finding in findings.take(MOST_FINDINGS) {
         let seen = finding.evidence.trim_end_matches('.');
-        out.push_str(&remark(&format!(
-            "The X-ray says {}: {seen}.{}",
-            finding.verdict.name(),
-            todo(finding)
-        )));
+        out.push_str(&remark(&format!("X-ray finding {}: {seen}.{}", finding.verdict.name(), todo(finding))));
     }
     if let Load::Batches { .. } = found.load {
         return out;
     }
     match found.replay {
-        Err(why) => out.push_str(&remark(&format!("Nothing is proposed by a replay of the topic: {why}"))),
+        Err(why) => out.push_str(&remark(&format!(
+            "There is no replay of the topic, so no candidate from it: \
+             {why}"
+        ))),
         Ok(whatif) => {
             let proposed = proposed(whatif);
             if proposed.is_empty() {
-                let why = whatif.refused.as_deref().unwrap_or("batches can hardly be fewer");
-                out.push_str(&remark(&format!("A replay of the topic proposes nothing: {why}")));
+                let why = whatif.refused.as_deref().unwrap_or(
+                    "the batches are already close to their \
+                     largest size",
+                );
+                out.push_str(&remark(&format!("A replay of the topic proposes no candidate: {why}")));
             }
             for (settings, why) in proposed {
                 let set: Vec<String> = settings.iter().map(|setting| string(setting)).collect();
@@ -187,15 +192,15 @@ fn candidates(found: &Found<'_>) -> String {
     out
 }
 
-/// What the X-ray advises, but for lingers: those are what a replay proposes, and what the run tries.
+/// The X-ray's advice, except for lingers: those come from the replay, and from the run itself.
 fn todo(finding: &BatchFinding) -> String {
     match finding.verdict {
         BatchVerdict::LingerBound | BatchVerdict::RateStarved | BatchVerdict::KeySpread => String::new(),
-        _ => format!(" Do: {}", finding.action),
+        _ => format!(" Advice: {}", finding.action),
     }
 }
 
-/// Settings with the reason, each once.
+/// Settings with their reason, without duplicates.
 fn proposed(whatif: &WhatIf) -> Vec<(Vec<String>, String)> {
     let settings = |linger_ms: Option<f64>, batch_bytes: Option<u64>, batch_records: Option<u64>| {
         let linger = linger_ms.map(|ms| format!("linger={ms}ms"));
@@ -206,7 +211,7 @@ fn proposed(whatif: &WhatIf) -> Vec<(Vec<String>, String)> {
     let mut found: Vec<(Vec<String>, String)> = Vec::new();
     if let Some(BatchAdvice::Set { linger_ms, batch_bytes, batch_records, effect, .. }) = &whatif.advice {
         let why = format!(
-            "a replay of the topic makes batches of {} on average with it",
+            "in a replay of the topic, its batches have {} on average",
             bytes(effect.batch_bytes_mean.round() as u64)
         );
         found.push((settings(*linger_ms, *batch_bytes, *batch_records), why));
@@ -215,7 +220,7 @@ fn proposed(whatif: &WhatIf) -> Vec<(Vec<String>, String)> {
     for cheapest in whatif.cheapest.iter().filter(|cheapest| cheapest.linger_ms.is_some_and(is_tolerable)) {
         let set = settings(cheapest.linger_ms, cheapest.batch_bytes, None);
         let why = format!(
-            "the least that a replay of the topic needs for batches of {} bytes",
+            "the smallest setting with which a replay of the topic reaches batches of {} bytes",
             count(cheapest.target_bytes)
         );
         if !found.iter().any(|(known, _)| *known == set) {
@@ -242,7 +247,7 @@ fn workload(found: &Found<'_>) -> String {
 fn clients(clients: &[WatchedClient]) -> String {
     let mut out = String::new();
     if !clients.is_empty() {
-        out.push_str("# Clients that produce to the cluster, by its Admin API (all topics):\n");
+        out.push_str("# Clients that produce to the cluster, from its Admin API (all topics):\n");
     }
     for client in clients.iter().take(MOST_CLIENTS) {
         let plain = |text: &str| text.replace(char::is_control, "?");
@@ -260,15 +265,17 @@ fn clients(clients: &[WatchedClient]) -> String {
 fn recorded(found: &Found<'_>, writers: &Writers, recording: &str, compressible_share: f64) -> String {
     let figures = &writers.figures;
     let mut out = remark(&format!(
-        "The topic's own producers, from {} records of the last {} s: {} records/s, {} batches/s, {} records per batch. {recording} has time, \
-         producer, partition and size of each of them, and nothing of their keys and values.",
+        "The topic's own producers, from {} records of the last {} s: {} records/s, {} batches/s, {} records \
+         per batch. {recording} has the time, producer, partition and size of each record. It has no keys \
+         and values.",
         count(writers.records.len() as u64),
         measured(found.duration_s),
         measured(figures.records_per_s),
         measured(figures.batches_per_s),
         measured(figures.records_per_batch()),
     ));
-    // Producers without an id are told apart here, and are not in the replay: what it says of one of them is of several.
+    // Producers without an id are separated here but not in the replay, which may treat several of them as
+    // one.
     if writers.is_idempotent {
         out.push_str(&remark(&seen_settings(found.replay)));
     }
@@ -284,9 +291,9 @@ fn recorded(found: &Found<'_>, writers: &Writers, recording: &str, compressible_
     out.push_str(&packing(writers.codec.name(), compressible_share));
     out.push_str(
         match writers.is_idempotent {
-            true => "acks = \"all\"\nidempotent = true  # their batches have producer ids\n".to_owned(),
+            true => "acks = \"all\"\nidempotent = true  # the batches have producer ids\n".to_owned(),
             false => {
-                format!("acks = \"all\"  # {MARK}: acks of your producers, which a topic does not show\n")
+                format!("acks = \"all\"  # {MARK}: acks of your producers; a topic does not show it\n")
             }
         }
         .as_str(),
@@ -295,7 +302,7 @@ fn recorded(found: &Found<'_>, writers: &Writers, recording: &str, compressible_
     out
 }
 
-/// What the replay says of the settings that the producers themselves have.
+/// The replay's estimate of the producers' own settings.
 fn seen_settings(replay: Result<&WhatIf, &str>) -> String {
     let producer = replay.ok().and_then(|whatif| whatif.producers.first());
     match producer.and_then(|producer| producer.settings.as_ref()) {
@@ -307,10 +314,10 @@ fn seen_settings(replay: Result<&WhatIf, &str>) -> String {
             let why = match replay {
                 Ok(_) => producer
                     .and_then(|producer| producer.refused.as_deref())
-                    .unwrap_or("no settings explain its batches"),
+                    .unwrap_or("no known settings explain its batches"),
                 Err(why) => why,
             };
-            format!("Their settings can't be told: {why}")
+            format!("Their settings are not known: {why}")
         }
     }
 }
@@ -320,13 +327,14 @@ fn client_mark(writers: &Writers) -> String {
         return String::new();
     };
     format!(
-        "  # {MARK}: your producers look like {} ({sign}); a command sends by another client (docs/client-protocol.md)",
+        "  # {MARK}: your producers look like {} ({sign}); a command can send with another client \
+         (docs/client-protocol.md)",
         if client == Client::FranzGo { "franz-go" } else { "Java's client or franz-go" }
     )
 }
 
 fn client_settings(writers: &Writers) -> String {
-    let mut out = String::from("# The settings by which librdkafka makes the topic's batches:\n");
+    let mut out = String::from("# librdkafka makes the topic's batches with these settings:\n");
     let settings: Vec<String> = replica::client_settings(writers)
         .into_iter()
         .map(|(name, value)| format!("{} = {}", string(name), string(&value)))
@@ -338,7 +346,8 @@ fn client_settings(writers: &Writers) -> String {
 fn producers_mark(writers: &Writers) -> String {
     match writers.doubts.nameless {
         Some(nameless) => format!(
-            "  # {MARK}: producers; at least {nameless} without an id, which are counted only where their batches overlap"
+            "  # {MARK}: producers; at least {nameless} without an id, which Hone can only count where their \
+             batches overlap"
         ),
         None => "  # producers, by their ids".to_owned(),
     }
@@ -348,7 +357,8 @@ fn packing(codec: &str, compressible_share: f64) -> String {
     match codec == Codec::None.name() {
         true => "compression = \"none\"\n".to_owned(),
         false => format!(
-            "compression = \"{codec}\"\ncompressible_share = {compressible_share}  # so that values compress as the topic's do\n"
+            "compression = \"{codec}\"\ncompressible_share = {compressible_share}  # values compress like \
+             the topic's\n"
         ),
     }
 }
@@ -358,7 +368,7 @@ fn window(requests_per_s: f64, duration_s: f64) -> String {
     format!("warmup_requests = {warmup}\nduration_s = {duration_s}\n")
 }
 
-/// The load of a topic whose times tell nothing: batches of its mean number of records.
+/// The load of a topic whose timestamps are not usable: batches with its mean number of records.
 fn of_batches(found: &Found<'_>, batches_per_s: f64, compressible_share: f64, why: &str) -> String {
     let topic = found.topic;
     let mean = |sampled: Option<hone_record::Sampled>| sampled.map_or(1.0, |mean| mean.value).max(1.0);
@@ -373,8 +383,8 @@ fn of_batches(found: &Found<'_>, batches_per_s: f64, compressible_share: f64, wh
     let producers = topic.producers.iter().filter(|producer| producer.id.is_some()).count();
     let producers = (producers + topic.nameless_at_least).max(1);
     let mut out = remark(&format!(
-        "The topic's batches, as they are: {} batches/s, measured while Hone looked. {why}. So the load sends finished batches, and settings of \
-         the producers can't be tried.",
+        "The topic's finished batches: {} batches/s, counted by Hone. {why}. So the load sends finished \
+         batches, and settings of the producers can't be tried.",
         measured(batches_per_s)
     ));
     let _ = writeln!(out, "[workload.{}]", name_of(&topic.topic));
@@ -385,10 +395,10 @@ fn of_batches(found: &Found<'_>, batches_per_s: f64, compressible_share: f64, wh
     if is_keyed {
         let _ = writeln!(out, "keys = \"uniform:{distinct}\"");
     }
-    let _ = writeln!(out, "connections = {producers}  # {MARK}: producers; at least so many");
+    let _ = writeln!(out, "connections = {producers}  # {MARK}: producers; there may be more");
     let _ = writeln!(out, "partitions = {}", topic.partitions.max(1));
     out.push_str(&packing(codec, compressible_share));
-    let _ = writeln!(out, "acks = \"all\"  # {MARK}: acks of your producers, which a topic does not show");
+    let _ = writeln!(out, "acks = \"all\"  # {MARK}: acks of your producers; a topic does not show it");
     out.push_str(&window(batches_per_s, found.duration_s));
     out
 }
@@ -450,7 +460,7 @@ mod tests {
             address: "127.0.0.1:9092",
             own: "tune.toml",
             topic: &topic,
-            why: "its batches cost most",
+            why: "its batches cost the most",
             load,
             replay,
             clients: &[],
@@ -482,7 +492,10 @@ mod tests {
         assert_eq!(load.recording.unwrap().path, folder.path().join("tune.recording").display().to_string());
         // storage, require, client, connections, acks.
         assert_eq!(to_fill_in(&text).len(), 5, "{text}");
-        assert!(text.contains("Nothing is proposed by a replay of the topic: it waits"), "{text}");
+        assert!(
+            text.contains("There is no replay of the topic, so no candidate from it: it waits"),
+            "{text}"
+        );
     }
 
     #[test]

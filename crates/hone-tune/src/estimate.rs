@@ -1,4 +1,5 @@
-//! What a run takes, part by part, before anything is started: least and most, as far as that is known. Pure but for the programs that are looked up.
+//! Estimates the duration of a run, part by part, before anything is started: least and most, as far as that is known. Pure,
+//! except that it looks up programs.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,8 @@ use super::settings::{TuneSettings, turns};
 use hone_experiment::arm::is_address;
 use hone_experiment::takes::Takes;
 
-/// A start and a stop of a target that Hone starts take so long at most, and what comes before a window of one that runs. A choice: most brokers take a second.
+/// Time limit for a start and a stop of a target that Hone starts, and for the preparation of a window of a running one. Most
+/// brokers take a second.
 const START_MOST_S: f64 = 5.0;
 const PREPARED_MOST_S: f64 = 1.0;
 
@@ -22,20 +24,20 @@ const PREPARED_MOST_S: f64 = 1.0;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Span {
     pub(crate) least_s: f64,
-    /// `None` where nobody can say.
+    /// `None`: not known.
     pub(crate) most_s: Option<f64>,
 }
 
 /// A part of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Part {
-    /// What is done, in words.
+    /// Its name in words.
     pub what: String,
     #[serde(flatten)]
     pub(crate) takes: Span,
 }
 
-/// What a candidate takes that is known before the first look.
+/// The duration of a candidate that is known before the first look.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Known {
     pub(crate) candidate: String,
@@ -43,28 +45,28 @@ pub struct Known {
     pub(crate) takes: Span,
 }
 
-/// What a run takes.
+/// The duration of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
     pub(crate) parts: Vec<Part>,
     pub(crate) total: Span,
-    /// Of each candidate that is known, in the order in which they were named.
+    /// Of each known candidate, in the order of their names in the settings.
     pub known: Vec<Known>,
     /// One comparison.
     pub comparison: Span,
-    /// Until one change is tried: builds, first look, its comparison.
+    /// Time until the first change is tried: builds, first look, its comparison.
     pub first_change_s: f64,
 }
 
-/// A run that was not begun, with what it would take.
+/// A run that was not started, with its estimated duration.
 #[derive(Debug, Clone, Serialize)]
 pub struct Planned {
     /// The settings.
     #[serde(flatten)]
     pub asked: TuneSettings,
-    /// What it would take.
+    /// Its estimated duration.
     pub estimate: Estimate,
-    /// Why Hone has no settings of the machine to try, where they are allowed.
+    /// The reason why Hone proposes no machine settings, where they are allowed.
     pub no_knobs: Option<String>,
 }
 
@@ -86,10 +88,10 @@ impl Span {
 }
 
 impl TuneSettings {
-    /// What the whole run takes. `builds` are those that are asked for.
+    /// The duration of the whole run. `builds` are the requested ones.
     ///
     /// # Errors
-    /// When a candidate can't be made.
+    /// When a candidate can't be applied.
     pub fn estimate(&self, security: &Security, builds: Option<&Takes>) -> Result<Estimate> {
         let (plain, modes) = self.modes(security)?;
         let takes = |mode| self.trial(mode);
@@ -101,18 +103,18 @@ impl TuneSettings {
             .map_or(0, |builds| builds.tried.len());
         let rules = self.rules_at_most()?;
         let look = Part {
-            what: format!("first look: {PILOT_PAIRS} pairs of the service as it is"),
+            what: format!("first look: {PILOT_PAIRS} pairs of the original state"),
             takes: self.windows(plain, PILOT_PAIRS),
         };
         let comparison = takes(modes.first().copied().unwrap_or(plain));
         let of_builds = builds.map(of_builds);
         let before_s = of_builds.iter().chain([&look]).map(|part| part.takes.least_s).sum::<f64>();
-        // What is set outside of the target can't be in two states at once, and is part of all that follows.
+        // A setting outside of the target can't have two values at once, and is part of all later states.
         let last = modes.iter().find(|mode| **mode == Mode::Solo).copied().unwrap_or(plain);
         let parts: Vec<Part> = of_builds
             .into_iter()
             .chain([look])
-            .chain(self.of_known(&known, false, "of the file"))
+            .chain(self.of_known(&known, false, "from the file"))
             .chain(self.of_known(&known, true, "that Hone knows already"))
             .chain(of_those_built(built, takes(plain)))
             .chain(of_rules(&rules, takes(plain)))
@@ -122,7 +124,7 @@ impl TuneSettings {
         Ok(Estimate { parts, total, known, comparison, first_change_s: before_s + comparison.least_s })
     }
 
-    /// How the first state is measured, and each candidate beside it.
+    /// The mode of the original state's pairs, and of each candidate's pairs.
     fn modes(&self, security: &Security) -> Result<(Mode, Vec<Mode>)> {
         let base = self.with_stand_in()?.base(security)?;
         let first = base.with([])?;
@@ -131,14 +133,15 @@ impl TuneSettings {
         Ok((self.mode_of([&first, &first]), modes))
     }
 
-    /// A comparison; at most all of it twice, where neighbours disturb the first time.
+    /// A comparison. At most it runs twice, if neighbours disturb the first one.
     fn trial(&self, mode: Mode) -> Span {
         let once = self.windows(mode, self.pairs + self.control_pairs);
         let times = if self.comparison.keep_disturbed { 1.0 } else { 2.0 };
         Span { most_s: once.most_s.map(|most_s| most_s * times), ..once }
     }
 
-    /// Least: the windows alone, and of loads that climb as short as one can be that tells a capacity. Most: with a warm-up at the load's rate, which a target that stands the load takes at least as fast, and with starts.
+    /// Least: windows only, and for loads that climb the shortest climb that gives a capacity. Most: with starts, and with a
+    /// warm-up at the load's rate. A target that sustains the load does not take longer for it.
     fn windows(&self, mode: Mode, pairs: u32) -> Span {
         let load = &self.workload;
         let start_s = if is_address(&self.place) { PREPARED_MOST_S } else { START_MOST_S };
@@ -148,15 +151,15 @@ impl TuneSettings {
         Span { least_s: of_all(least_s), most_s: Some(of_all(most_s + 2.0 * (warm_up_s + start_s))) }
     }
 
-    /// The candidates that are known, of the file or of Hone.
+    /// The known candidates, either of the file or of Hone.
     fn of_known(&self, known: &[Known], is_found: bool, what: &str) -> Option<Part> {
         let of = self.candidates.iter().zip(known).filter(|(one, _)| one.is_found == is_found);
         let spans: Vec<Span> = of.map(|(_, known)| known.takes).collect();
-        let what = format!("{}: a comparison each", counted(spans.len(), what));
+        let what = format!("{}: one comparison each", counted(spans.len(), what));
         (!spans.is_empty()).then(|| Part { what, takes: Span::sum(spans.into_iter()) })
     }
 
-    /// What Hone's rules may come to.
+    /// The largest number of changes that Hone's rules can propose.
     fn rules_at_most(&self) -> Result<Vec<AtMost>> {
         if !self.find {
             return Ok(Vec::new());
@@ -171,7 +174,7 @@ impl TuneSettings {
         Ok(all.into_iter().filter(may).collect())
     }
 
-    /// One value of each setting can be kept, one build, and one of each rule.
+    /// At most one value per setting is kept, one build, and one change per rule.
     fn kept_at_most(&self, built: usize, rules: usize) -> usize {
         let place = |candidate: &Candidate| match candidate.program {
             Some(_) => String::new(),
@@ -185,27 +188,28 @@ impl TuneSettings {
 
 fn of_builds(builds: &Takes) -> Part {
     let what = format!(
-        "builds: loads that train and check; {} programs that a compiler makes come on top, as long as it takes",
+        "builds: loads for training and checks; the compile time of {} programs comes on top",
         builds.programs()
     );
     Part { what, takes: Span { least_s: builds.rest_s(0, 0.0, [0.0; 3]), most_s: None } }
 }
 
 fn of_those_built(built: usize, one: Span) -> Option<Part> {
-    let what = format!("{}: a comparison each", counted(built, "by these builds"));
+    let what = format!("{}: one comparison each", counted(built, "from these builds"));
     (built > 0).then(|| Part { what, takes: one.times(built as f64) })
 }
 
 fn of_rules(rules: &[AtMost], one: Span) -> Option<Part> {
     let words: Vec<String> = rules.iter().map(AtMost::words).collect();
-    let what = format!("what the first look calls for: none, to all of {}", words.join(", "));
+    let what = format!("candidates from the first look: from none to {}", words.join(", "));
     let count: u32 = rules.iter().map(|rule| rule.count).sum();
     (count > 0).then(|| Part { what, takes: one.times(f64::from(count)).or_nothing() })
 }
 
 fn of_the_end(kept: usize, one: Span) -> Option<Part> {
     let what = format!(
-        "in the end: none where fewer than 2 are kept, to all {kept} against all but each and against the first state"
+        "final re-tests: none if fewer than 2 changes are kept, up to all {kept} with each one removed in \
+         turn and against the original state"
     );
     (kept > 1).then(|| Part { what, takes: one.times(kept as f64 + 1.0).or_nothing() })
 }
@@ -221,7 +225,7 @@ mod tests {
     use super::*;
     use crate::file::parse;
 
-    /// 13 pairs of 5 s: 130 s, one after the other.
+    /// 13 sequential pairs of 5 s: 130 s.
     const FILE: &str = "name = \"orders\"\n[tune]\ntarget = \"127.0.0.1:9092\"\nkeep_disturbed = true\nMORE\n\
                         [[tune.candidate]]\nset = \"topic.retention.ms=60000\"\n[[tune.candidate]]\nset = \"batch-size=64KiB\"\n\
                         [workload.orders]\nclient = \"librdkafka\"\nrequests_per_s = 1000\nwarmup_requests = 2000\nduration_s = 5\n";
@@ -242,7 +246,7 @@ mod tests {
     #[test]
     fn known_windows_give_the_sum() {
         let found = estimate_with("find = false", None);
-        // 5 pairs of the look, 13 for each candidate, and in the end none, or three comparisons.
+        // 5 pairs of the look, 13 for each candidate, and at the end none, or three comparisons.
         assert_eq!(least(&found), [50.0, 260.0, 0.0]);
         assert_eq!(found.total.least_s, 310.0);
         assert_eq!(found.first_change_s, 180.0);
@@ -257,7 +261,7 @@ mod tests {
         assert_eq!(again.total.most_s, Some(pair_s * (5.0 + 2.0 * 13.0 * (2.0 + 3.0))), "but for the look");
     }
 
-    /// A climb ends where the promise breaks, and need not go as far as it may.
+    /// A climb ends where the SLO breaks, which may be before its highest rate.
     #[test]
     fn a_climb_takes_four_steps_at_least_and_all_of_them_at_most() {
         let climb = "objective = \"capacity\"\nslo = \"p99=10ms\"\nfind = false";
@@ -274,12 +278,13 @@ mod tests {
     fn what_may_be_found_takes_nothing_at_least_and_all_of_it_at_most() {
         let found = estimate_with("", None);
         assert_eq!(found.total.least_s, 310.0);
-        let part = found.parts.iter().find(|part| part.what.contains("first look calls for")).unwrap();
+        let part =
+            found.parts.iter().find(|part| part.what.contains("candidates from the first look")).unwrap();
         // Lingers of 10 ms and more, and a codec.
         assert!(part.what.ends_with("5 lingers, 1 codec"), "{}", part.what);
         let alone = estimate_with("forbid = [\"linger*\", \"codec\"]\nfind = true", None);
         assert_eq!(alone.parts.len(), 3, "{alone:?}");
-        // Write caching sets its bounds as well, and any of it may be forbidden.
+        // Write caching sets its bounds, too, and each of them may be forbidden.
         let lax = |more: &str| estimate_with(&format!("durability = true\n{more}"), None);
         let has_caching =
             |found: &Estimate| found.parts.iter().any(|part| part.what.contains("1 write caching"));
@@ -297,8 +302,12 @@ mod tests {
         let found = estimate_with("find = false", Some(&builds));
         assert_eq!(least(&found), [13.0, 50.0, 260.0, 260.0, 0.0]);
         assert_eq!(found.total.most_s, None);
-        assert!(found.parts[0].what.contains("4 programs that a compiler makes"), "{}", found.parts[0].what);
-        assert!(found.parts[4].what.contains("to all 3 against"), "{}", found.parts[4].what);
+        assert!(found.parts[0].what.contains("the compile time of 4 programs"), "{}", found.parts[0].what);
+        assert!(
+            found.parts[4].what.contains("up to all 3 with each one removed in turn"),
+            "{}",
+            found.parts[4].what
+        );
         assert_eq!(found.first_change_s, 193.0);
     }
 }

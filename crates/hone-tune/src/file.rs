@@ -1,4 +1,4 @@
-//! The `[tune]` part of an experiment file: text to settings, with errors that name the line.
+//! The `[tune]` part of an experiment file: from text to settings, with errors that name the line.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,11 +35,11 @@ struct Table {
     storage: Option<String>,
     workload: Option<String>,
     objective: Option<Metric>,
-    /// Pages of the target's own counters, one for each broker.
+    /// Metrics pages of the target, one for each broker.
     metrics: Vec<String>,
     busy_metric: Option<String>,
     metrics_token_file: Option<PathBuf>,
-    /// The promise that a capacity hangs on.
+    /// The SLO that defines the capacity.
     slo: Option<String>,
     climb_to: Option<f64>,
     climb_growth: Option<f64>,
@@ -81,7 +81,7 @@ impl Default for Table {
             guards: None,
             require: Vec::new(),
             budget: None,
-            // The machine's settings only where they are asked for.
+            // The machine's settings have to be allowed explicitly.
             allow: vec![Altitude::Binary, Altitude::Broker, Altitude::Client],
             durability: false,
             find: true,
@@ -107,7 +107,7 @@ impl Table {
         Wanted { slo: self.slo.clone(), to_requests_per_s: self.climb_to, growth: self.climb_growth }
     }
 
-    /// Files that it names lie beside it.
+    /// Makes the paths in the file relative to the file's folder.
     fn beside(&mut self, folder: &Path) {
         let programs = self.candidate.iter_mut().filter_map(|candidate| candidate.program.as_mut());
         self.build.iter_mut().chain(programs).for_each(|path| *path = folder.join(&*path));
@@ -120,8 +120,10 @@ struct CandidateTable {
     set: Option<Settings>,
     /// Another build of the target's program.
     program: Option<PathBuf>,
-    /// Share of the objective that it is hoped to save; candidates without one come in the file's order, behind what Hone finds more promising.
+    /// Expected gain as a share of the objective. Candidates without one are tried in the file's order, after changes of Hone's
+    /// with a larger expected gain.
     #[serde(default)]
+    #[serde(rename = "expected_gain", alias = "hope")]
     hope: Option<f64>,
     #[serde(default)]
     why: String,
@@ -135,21 +137,22 @@ enum Settings {
     Several(Vec<String>),
 }
 
-/// Where somebody looks who has no file yet, or half of one.
-pub const SHOWN: &str = "`hone tune --help` shows a whole file";
+/// Where to find a complete example.
+pub const SHOWN: &str = "`hone tune --help` shows a complete file";
 
-/// What a candidate of the file is hoped to save where it does not say: enough to be tried before what Hone finds on a guess.
+/// Expected gain of a candidate whose table has none. It is tried before candidates that Hone derives from a guess.
 const HOPE_OF_THE_FILE: f64 = 0.05;
 
-/// Reads a file's text; `path` is for the errors, `embedded` the command of the broker that stands in where no target is named.
+/// Reads a file's text. `path` is for the errors. `embedded` is the command of the broker that Hone starts if the file names no
+/// target.
 ///
 /// # Errors
-/// With the line where that is known, and what is wrong there.
+/// With the line, where it is known, and the problem there.
 pub fn parse(text: &str, path: &Path, embedded: &str) -> Result<TuneSettings> {
     let mut file: File = toml::from_str(text).map_err(|error| {
         let problem = explain(&error, text, path).to_string();
         let more =
-            if problem.contains("missing field") { format!("\n  next: {SHOWN}") } else { String::new() };
+            if problem.contains("` is missing") { format!("\n  next: {SHOWN}") } else { String::new() };
         Usage(problem + &more)
     })?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -196,7 +199,7 @@ fn asked(file: File, embedded: &str) -> Result<TuneSettings> {
         target,
         place,
         build: table.build,
-        working_folder: std::env::current_dir().context("the working folder is gone")?,
+        working_folder: std::env::current_dir().context("the working directory does not exist any more")?,
         workload,
         objective,
         metrics,
@@ -230,19 +233,20 @@ fn asked(file: File, embedded: &str) -> Result<TuneSettings> {
     Ok(asked)
 }
 
-/// A climb is as long as its steps: a length beside it would be written over in silence.
+/// A climb lasts as long as its steps, so a `duration_s` would have no effect. Hone refuses it instead of ignoring it.
 fn of_one_length(asked: TuneSettings, text: &str) -> Result<TuneSettings> {
     let name = &asked.workload.name;
     if asked.workload.climb().is_some() && says_how_long(text, name) {
         bail!(Usage(format!(
-            "[workload.{name}]: `duration_s` has no say where the load climbs, since each window ends where the promise breaks: leave it out; \
-             slo, climb_to, climb_growth and the load's requests_per_s say how long that may take"
+            "[workload.{name}]: `duration_s` has no effect on a load that climbs, since each window ends \
+             where the SLO breaks\n  next: remove it; slo, climb_to, climb_growth and requests_per_s limit \
+             the length of a window"
         )));
     }
     Ok(asked)
 }
 
-/// Whether a load of the file has a length of its own, which the load that was read does not tell: it has one in any case.
+/// Whether the file sets the length of a load. The parsed load can't answer this, since it always has a length.
 fn says_how_long(text: &str, workload: &str) -> bool {
     let file: Option<toml::Table> = text.parse().ok();
     let of = |file: &toml::Table| file.get("workload")?.get(workload)?.get("duration_s").cloned();
@@ -253,13 +257,15 @@ fn check_build(build: Option<&Path>, place: &str) -> Result<()> {
     let names = place.contains(PROGRAM);
     match build {
         Some(_) if !names => bail!(Usage(format!(
-            "[tune]: `build` makes programs to try, so `target` says where they go: target = \"{PROGRAM} --listen 127.0.0.1:{{port}} ...\""
+            "[tune]: `build` makes programs to try, but `target` does not use them\n  next: write target = \
+             \"{PROGRAM} --listen 127.0.0.1:{{port}} ...\""
         ))),
         None if names => bail!(Usage(format!(
-            "[tune]: `target` has {PROGRAM}, so `build` has to name the experiment of hone optimize that makes it"
+            "[tune]: `target` has {PROGRAM}, but there is no `build`\n  next: set build to the experiment \
+             file of hone optimize that makes the program"
         ))),
         Some(build) if !build.is_file() => {
-            bail!(Usage(format!("[tune]: build = {}: there is no such file", build.display())))
+            bail!(Usage(format!("[tune]: build = {}: the file does not exist", build.display())))
         }
         _ => Ok(()),
     }
@@ -268,14 +274,14 @@ fn check_build(build: Option<&Path>, place: &str) -> Result<()> {
 fn workload(file: &File) -> Result<Workload> {
     let name = match (&file.tune.workload, file.workload.len()) {
         (Some(name), _) => name,
-        (None, 1) => file.workload.keys().next().context("one is there")?,
+        (None, 1) => file.workload.keys().next().context("there is one workload")?,
         (None, count) => bail!(Usage(format!(
-            "[tune]: there are {count} workloads; say which one is tuned for: workload = \"NAME\""
+            "[tune]: the file has {count} workloads\n  next: name the one to tune for: workload = \"NAME\""
         ))),
     };
     let Some(found) = file.workload.get(name) else {
         let near = nearest(name, file.workload.keys().map(String::as_str));
-        bail!(Usage(format!("[tune]: there is no workload `{name}`{}", did_you_mean(near))));
+        bail!(Usage(format!("[tune]: unknown workload `{name}`{}", did_you_mean(near))));
     };
     found.named(name).map_err(|problem| Usage(format!("[workload.{name}]: {problem}")).into())
 }
@@ -283,7 +289,7 @@ fn workload(file: &File) -> Result<Workload> {
 fn candidate(table: CandidateTable) -> Result<Candidate> {
     let share = table.hope.unwrap_or(HOPE_OF_THE_FILE);
     if !(0.0..=1.0).contains(&share) {
-        bail!(Usage(format!("[[tune.candidate]]: hope is a share, 0 to 1, got {share}")));
+        bail!(Usage(format!("[[tune.candidate]]: invalid expected_gain {share}: use a share from 0 to 1")));
     }
     let why = if table.why.is_empty() { "the file asks for it".to_owned() } else { table.why };
     let hope = if table.hope.is_none() { Hope::unsaid(share, why) } else { Hope::new(share, why) };
@@ -297,7 +303,7 @@ fn candidate(table: CandidateTable) -> Result<Candidate> {
             Ok(Candidate::of_program(format!("program {}", program.display()), path, hope))
         }
         (Some(_), Some(_)) | (None, None) => {
-            bail!(Usage("[[tune.candidate]]: one of `set` and `program` says what is tried".to_owned()))
+            bail!(Usage("[[tune.candidate]]: a candidate has either `set` or `program`".to_owned()))
         }
     }
 }
@@ -305,7 +311,7 @@ fn candidate(table: CandidateTable) -> Result<Candidate> {
 fn budget_s(text: &str) -> Result<f64> {
     let found = read_duration_s(text).map_err(|problem| Usage(format!("budget: {problem}")))?;
     if !(1.0..=604_800.0).contains(&found) {
-        bail!(Usage(format!("budget `{text}`: from a second to a week")));
+        bail!(Usage(format!("invalid budget `{text}`: use a time from 1s to a week")));
     }
     Ok(found)
 }
@@ -332,7 +338,7 @@ mod tests {
         let told = of(5).without_slack().unwrap();
         assert!(told.contains("pairs = 5 is the smallest") && told.contains("Set pairs = 8"), "{told}");
         assert_eq!((of(6).without_slack(), read(PLAIN).unwrap().without_slack()), (None, None));
-        // No program is looked for behind an address.
+        // Hone can't know the program behind an address.
         let few = TuneSettings { place: "127.0.0.1:9092".to_owned(), ..of(4) };
         let refused = few.check_all(&hone_load::Security::default()).unwrap_err().to_string();
         assert!(refused.contains("4 A/B pairs are too few"), "{refused}");
@@ -347,7 +353,7 @@ mod tests {
         assert_eq!(asked.target, "an embedded broker");
     }
 
-    /// Nothing that somebody writes is written over in silence.
+    /// Hone never overwrites a value from the file silently.
     #[test]
     fn the_length_of_a_climb_is_that_of_its_steps() {
         let text = "name = \"x\"\n[tune]\nobjective = \"capacity\"\nslo = \"p99=10ms\"\n[workload.high]\nrecord_bytes = 100\n";
@@ -357,14 +363,14 @@ mod tests {
         let told = format!("{error:#}");
         assert!(
             hone_experiment::usage::is_usage(&error)
-                && told.contains("[workload.high]: `duration_s` has no say"),
+                && told.contains("[workload.high]: `duration_s` has no effect"),
             "{told}"
         );
         read(&format!("{text}[workload.other]\nduration_s = 5\n").replace("slo", "workload = \"high\"\nslo"))
             .unwrap();
     }
 
-    /// A rule about failures says nothing of how late anything may be.
+    /// A rule about failures sets no latency limit.
     #[test]
     fn the_guard_rail_goes_only_where_a_rule_limits_a_latency() {
         for (rule, guards) in [
@@ -379,22 +385,22 @@ mod tests {
         }
     }
 
-    /// What would fail behind an hour of builds, and figures that no clock or design takes.
+    /// Errors that would otherwise show after an hour of builds, and values that no clock or design accepts.
     #[test]
     fn what_can_be_known_is_known_before_anything_is_built() {
         let security = hone_load::Security::default();
         let with = |lines: &str| read(&PLAIN.replace("budget", &format!("{lines}\nbudget")));
         for (lines, expected) in [
             ("pairs = 1", "too few"),
-            ("pairs = 4294967295\ncontrol_pairs = 4294967295", "pairs must lie between"),
-            ("control_pairs = 4294967295", "must lie between"),
+            ("pairs = 4294967295\ncontrol_pairs = 4294967295", "pairs` must be between"),
+            ("control_pairs = 4294967295", "must be between"),
             ("alpha = 0.7", "alpha"),
             ("objective = \"latency-p999\"", "requests in every window"),
-            ("ready_timeout_s = -1", "ready_timeout_s must lie between 0 and 3600"),
-            ("stop_timeout_s = nan", "stop_timeout_s must lie between"),
-            ("ready_timeout_s = inf", "ready_timeout_s must lie between"),
-            ("lateness_limit_ms = inf", "lateness_limit_ms must be above 0"),
-            ("lateness_limit_ms = 0", "lateness_limit_ms must be above 0 and at most 3600000, got 0"),
+            ("ready_timeout_s = -1", "invalid ready_timeout_s -1: use a number from 0 to 3600"),
+            ("stop_timeout_s = nan", "invalid stop_timeout_s NaN: use a number from 0"),
+            ("ready_timeout_s = inf", "invalid ready_timeout_s inf: use a number from 0"),
+            ("lateness_limit_ms = inf", "invalid lateness_limit_ms"),
+            ("lateness_limit_ms = 0", "invalid lateness_limit_ms 0: use a number above 0, at most 3600000"),
         ] {
             let found = with(lines).and_then(|mut asked| {
                 asked.place = "sh --port {port}".to_owned();
@@ -414,15 +420,15 @@ mod tests {
             ("name = \"x\"\n[tune]\nbugdet = \"1m\"\n[workload.a]\n", "hone.toml:3"),
             ("name = \"x\"\n[tune]\nbudget = \"soon\"\n[workload.a]\n", "budget"),
             ("name = \"x\"\n[tune]\nworkload = \"ordres\"\n[workload.orders]\n", "did you mean `orders`"),
-            ("name = \"x\"\n[tune]\n[workload.a]\n[workload.b]\n", "there are 2 workloads"),
+            ("name = \"x\"\n[tune]\n[workload.a]\n[workload.b]\n", "the file has 2 workloads"),
             ("name = \"x\"\n[tune]\nrequire = [\"p99\"]\n[workload.a]\n", "require"),
-            (
-                "name = \"x\"\n[tune]\nrequire = [\"p99.999<1s\"]\n[workload.a]\n",
-                "no window can tell `p99.999<1s`",
-            ),
-            ("name = \"x\"\n[workload.a]\n", "missing field `tune`"),
+            ("name = \"x\"\n[tune]\nrequire = [\"p99.999<1s\"]\n[workload.a]\n", "`p99.999<1s` needs"),
+            ("name = \"x\"\n[workload.a]\n", "the key `tune` is missing"),
             ("name = \"x\"\n[tune]\n", SHOWN),
-            ("name = \"x\"\n[tune]\nbudget = 30\n[workload.a]\n", "write it in quotes"),
+            (
+                "name = \"x\"\n[tune]\nbudget = 30\n[workload.a]\n",
+                "30 is a whole number; write a text, in quotes",
+            ),
         ] {
             let message = format!("{:#}", read(text).unwrap_err());
             assert!(message.contains(expected) && message.contains("hone.toml"), "{text}: {message}");
@@ -432,14 +438,14 @@ mod tests {
     #[test]
     fn candidates_are_refused_before_anything_is_started() {
         for (lines, expected) in [
-            ("[[tune.candidate]]\nhope = 0.1\n", "one of `set` and `program`"),
+            ("[[tune.candidate]]\nhope = 0.1\n", "either `set` or `program`"),
             ("[[tune.candidate]]\nprogram = \"/no/such\"\n", "/no/such"),
             ("[[tune.candidate]]\nset = \"acks=1\"\n", "durability = true"),
-            ("[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n", "`allow` does not name"),
-            ("[[tune.candidate]]\nset = \"linger=5ms\"\nhope = 7\n", "a share, 0 to 1"),
+            ("[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n", "`allow` does not have"),
+            ("[[tune.candidate]]\nset = \"linger=5ms\"\nhope = 7\n", "a share from 0 to 1"),
             (
                 "[[tune.candidate]]\nset = \"linger=5ms\"\n[[tune.candidate]]\nset = [\"linger=5ms\"]\n",
-                "named twice",
+                "is in the file twice",
             ),
         ] {
             let message = format!("{:#}", read(&format!("{PLAIN}{lines}")).unwrap_err());
@@ -482,10 +488,13 @@ mod tests {
         );
         let [plain, gain, nothing] = [0, 1, 2].map(|index: usize| asked.candidates[index].hope.clone());
         assert!(plain.why.contains("a profile of telemetry of its own experiment"), "{plain:?}");
-        // What was replayed says more than a guess.
-        assert!(gain.share == plain.share && gain.why.ends_with("foretells: a gain"), "{gain:?}");
+        // A replay's result is better founded than a guess.
         assert!(
-            nothing.share == LEAST_HOPE && nothing.why.ends_with("foretells: no difference"),
+            gain.share == plain.share && gain.why.ends_with("predicts for its layout: a gain"),
+            "{gain:?}"
+        );
+        assert!(
+            nothing.share == LEAST_HOPE && nothing.why.ends_with("predicts for its layout: no difference"),
             "{nothing:?}"
         );
     }
@@ -503,7 +512,7 @@ mod tests {
         for (lines, expected) in [
             (
                 "forbid = [\"codec\"]\n[[tune.candidate]]\nset = \"codec=lz4\"",
-                "forbidden by `forbid`, which names `codec`",
+                "is forbidden: `forbid` has `codec`",
             ),
             ("forbid = [\"lingr\"]", "did you mean `linger`"),
         ] {
@@ -516,7 +525,7 @@ mod tests {
         }
     }
 
-    /// Nothing is built of which nothing could be tried.
+    /// Hone builds nothing if there is no time left to try it.
     #[test]
     fn a_budget_that_does_not_reach_for_the_builds_is_told_before_them() {
         let folder = tempfile::tempdir().unwrap();
@@ -536,7 +545,7 @@ mod tests {
         told(10.0).unwrap();
         let error = told(900.0).unwrap_err();
         assert!(hone_experiment::usage::is_usage(&error), "{error:#}");
-        assert!(error.to_string().contains("the budget of 10 min does not reach"), "{error:#}");
+        assert!(error.to_string().contains("the budget of 10 min is too short for the builds"), "{error:#}");
     }
 
     #[test]

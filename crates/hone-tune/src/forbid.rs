@@ -1,4 +1,5 @@
-//! Settings that a tuning run leaves alone: names, or patterns that end in `*`. Pure but for what the kernel has.
+//! Settings that a tuning run leaves alone, as names or as patterns that end in `*`. Pure, except that it reads the kernel's
+//! settings.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +15,7 @@ use hone_experiment::change;
 use hone_experiment::ending::Usage;
 use hone_experiment::spelling::{did_you_mean, nearest};
 
-/// Words of a candidate, with what else says the same: whoever forbids one of them means all.
+/// The words of a candidate with their synonyms. If you forbid one of them, all are forbidden.
 const SAME: [(&str, &[&str]); 10] = [
     ("linger", &["client.linger.ms", "client.queue.buffering.max.ms"]),
     ("batch-size", &["client.batch.size"]),
@@ -31,23 +32,21 @@ const SAME: [(&str, &[&str]); 10] = [
     ("partitions", &["load.partitions"]),
 ];
 
-/// Where the settings of disks are.
+/// Folder of the settings of disks.
 const DISKS: &str = "sys/block/";
 
-/// Whether each is a name that a setting can have, or the beginning of some.
+/// Checks that each entry is the name of a setting, or the beginning of one.
 ///
 /// # Errors
-/// With the first that is none, and what may have been meant.
+/// With the first invalid entry, and a suggestion.
 pub(crate) fn check(forbid: &[String], kernel: &dyn Kernel) -> Result<()> {
     forbid.iter().try_for_each(|one| {
         let wrong = match one.split_once('=') {
-            Some((name, _)) => {
-                Some(format!("a setting is forbidden with all its values: write `{}`", name.trim()))
-            }
+            Some((name, _)) => Some(format!("`forbid` names settings, not values: write `{}`", name.trim())),
             None => wrong(one, kernel),
         };
         match wrong {
-            Some(why) => bail!(Usage(format!("[tune]: forbid `{one}`: {why}"))),
+            Some(why) => bail!(Usage(format!("[tune]: invalid entry `{one}` in forbid: {why}"))),
             None => Ok(()),
         }
     })
@@ -57,7 +56,8 @@ fn wrong(one: &str, kernel: &dyn Kernel) -> Option<String> {
     let (stem, begins) = one.strip_suffix('*').map_or((one, false), |stem| (stem, true));
     if stem.is_empty() || stem.contains('*') {
         return Some(
-            "write a name, or the beginning of some with one `*` at its end, as in topic.*".to_owned(),
+            "write a name, or the beginning of a name with one `*` at its end, for example topic.*"
+                .to_owned(),
         );
     }
     let begins_some = || begins && words().chain(change::kinds()).any(|known| known.starts_with(stem));
@@ -65,7 +65,7 @@ fn wrong(one: &str, kernel: &dyn Kernel) -> Option<String> {
         Some(("host", name)) => (!is_of_host(name, begins, kernel)).then(|| no_host(name)),
         Some(("load", name)) if change::LOAD.into_iter().any(|known| is_meant(known, name, begins)) => None,
         Some((kind, name)) if kind != "load" && change::is_kind(kind) && (begins || !name.is_empty()) => None,
-        // Behind a word there is nothing: `linger.*` would forbid nothing.
+        // A word has no parts, so `linger.*` would forbid nothing.
         _ if begins_some() => None,
         _ if words().any(|word| word == one) => None,
         _ => Some(no_name(stem, begins)),
@@ -88,14 +88,14 @@ fn no_name(stem: &str, begins: bool) -> String {
     });
     let near = nearest(stem, words()).map(str::to_owned).or(of_kind);
     format!(
-        "no setting has this name{}; there are {}, and {}",
+        "unknown setting{}; the names are {}, and {}",
         did_you_mean(near.as_deref()),
         words().collect::<Vec<_>>().join(", "),
         change::kinds().map(|kind| format!("{kind}.NAME")).collect::<Vec<_>>().join(", ")
     )
 }
 
-/// Whether the machine can have a setting that is called so, or begins so: one that `hone host` knows, on whatever disk, or one that is there.
+/// Whether the machine can have a setting with this name or prefix: one that `hone host` knows, on any disk, or one that exists.
 fn is_of_host(name: &str, begins: bool, kernel: &dyn Kernel) -> bool {
     let path = path_of(name);
     if KNOBS.iter().any(|knob| is_meant(knob.name, name, begins)) || knob::of_path(&path).is_some() {
@@ -105,7 +105,7 @@ fn is_of_host(name: &str, begins: bool, kernel: &dyn Kernel) -> bool {
         let is_setting = Setting::parse(Path::new("/"), name).is_ok();
         return is_setting && kernel.exists(&path) && kernel.list(&path).is_empty();
     }
-    // Disks come and go, and a file may be meant for several machines.
+    // Disks come and go, and one file may be used on several machines.
     path.starts_with(DISKS)
         || DISKS.starts_with(&path)
         || path.rsplit_once('/').is_some_and(|(folder, beginning)| {
@@ -117,13 +117,13 @@ fn is_of_host(name: &str, begins: bool, kernel: &dyn Kernel) -> bool {
 fn no_host(name: &str) -> String {
     let near = nearest(name, KNOBS.iter().map(|knob| knob.name)).filter(|near| *near != name);
     format!(
-        "this machine's kernel has no setting of this name{}; write a sysctl, as host.vm.swappiness, a file, as \
-         host.sys/block/vda/queue/scheduler, or a knob of hone host, as host.queue.scheduler",
+        "this kernel has no such setting{}; write a sysctl (host.vm.swappiness), a file \
+         (host.sys/block/vda/queue/scheduler), or a knob of hone host (host.queue.scheduler)",
         did_you_mean(near.map(|near| format!("host.{near}")).as_deref())
     )
 }
 
-/// What forbids a candidate, if something does: a name of what it sets, or of what its writes take along.
+/// The entry of `forbid` that matches a candidate: by a name that it sets, or by a setting that its writes change too.
 pub(crate) fn by<'a>(
     forbid: &'a [String],
     candidate: &Candidate,
@@ -138,7 +138,7 @@ pub(crate) fn by<'a>(
     forbid.iter().find(meant).map(String::as_str)
 }
 
-/// All names of what it sets: as they are written, as the client and the kernel have them, and what says the same.
+/// All names of what it sets: as written, as the client and the kernel name them, and their synonyms.
 fn names(candidate: &Candidate, engine: &Engine, kernel: &dyn Kernel) -> BTreeSet<String> {
     let mut found: BTreeSet<String> = candidate.steps.iter().flat_map(|step| step.names()).collect();
     let changes = candidate.changes(engine).unwrap_or_else(|_| candidate.outside.clone());
@@ -157,7 +157,7 @@ fn names(candidate: &Candidate, engine: &Engine, kernel: &dyn Kernel) -> BTreeSe
     found
 }
 
-/// The path of a setting of the kernel, by its path or as a sysctl.
+/// The path of a kernel setting, given by its path or as a sysctl.
 fn path_of(name: &str) -> String {
     match name.contains('/') {
         true => name.trim_start_matches('/').to_owned(),
@@ -165,13 +165,14 @@ fn path_of(name: &str) -> String {
     }
 }
 
-/// All that the kernel sets when this one is written. What has to be written before it to be had back is not changed by it.
+/// All settings that the kernel changes with this one. Settings that only have to be rewritten when it is rolled back do not
+/// count.
 fn written(path: &str, kernel: &dyn Kernel) -> Vec<String> {
     let all = knob::closure(path, kernel).into_iter();
     all.filter(|other| knob::rank(other) >= knob::rank(path)).collect()
 }
 
-/// A setting of the kernel by its path, as a sysctl, and by the name that `hone host` has for it.
+/// A kernel setting by its path, as a sysctl, and by its name in `hone host`.
 fn of_host(path: &str) -> Vec<String> {
     let sysctl = path.strip_prefix("proc/sys/").map(|name| name.replace('/', "."));
     let knob = knob::of_path(path).map(|place| place.knob.name.to_owned());
@@ -186,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// One disk, whose scheduler keeps something.
+    /// One disk, whose scheduler has a setting of its own.
     fn machine() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for path in [
@@ -211,7 +212,7 @@ mod tests {
         by(&forbid, &candidate, &engine, &kernel).is_some()
     }
 
-    /// Whoever forbids one setting forbids the writes that set it along with another.
+    /// Forbidding a setting also forbids the writes that change it together with another one.
     #[test]
     fn what_a_write_takes_along_is_forbidden_too() {
         let scheduler = "host.sys/block/vda/queue/scheduler=none";
@@ -294,17 +295,17 @@ mod tests {
             ("to*pic", "one `*` at its end"),
             ("*", "one `*` at its end"),
             ("", "one `*` at its end"),
-            ("load.rate", "no setting has this name"),
-            ("env.", "no setting has this name"),
-            ("zzz*", "no setting has this name"),
-            // Would forbid nothing.
-            ("linger.*", "no setting has this name; did you mean `linger`?"),
-            ("load.acknowledge*", "no setting has this name"),
+            ("load.rate", "unknown setting"),
+            ("env.", "unknown setting"),
+            ("zzz*", "unknown setting"),
+            // It would forbid nothing.
+            ("linger.*", "unknown setting; did you mean `linger`?"),
+            ("load.acknowledge*", "unknown setting"),
             ("host.vm.swapiness", "did you mean `host.vm.swappiness`?"),
-            ("host.vm.swapi*", "no setting of this name"),
-            ("host.vm", "no setting of this name"),
-            ("host.", "no setting of this name"),
-            ("host./etc/passwd", "no setting of this name"),
+            ("host.vm.swapi*", "this kernel has no such setting"),
+            ("host.vm", "this kernel has no such setting"),
+            ("host.", "this kernel has no such setting"),
+            ("host./etc/passwd", "this kernel has no such setting"),
         ] {
             let error = check(&[forbid.to_owned()], &kernel).expect_err(forbid);
             assert!(hone_experiment::usage::is_usage(&error), "{forbid}");

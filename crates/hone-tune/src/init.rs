@@ -1,4 +1,4 @@
-//! From a source tree or a program to its first experiment file.
+//! Writes the first experiment file for a source tree or a program.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,15 @@ use crate::new_file::{name_of, output_file, write_new};
 use crate::starter::{self, Choice, Load};
 use crate::survey::{Found, Kind, Program, Survey, survey};
 
-/// Looks at a tree and writes its first file. Says what was seen and written.
+/// Looks at a tree and writes its first file. Returns the findings and the written files.
 pub fn write_for_tree(
     folder: &Path,
     program: Option<&str>,
     load: Option<Load>,
     output: Option<&Path>,
 ) -> Result<Written> {
-    let logs = tempfile::tempdir().context("there is no room for a folder in the system's temporary one")?;
+    let logs =
+        tempfile::tempdir().context("the system's folder for temporary files has no room for a folder")?;
     let seen = survey(&System::new(logs.path())?, folder)?;
     let (found, program) = choose(&seen, program)?;
     let load = load.unwrap_or_else(|| starter::likely_load(&seen, &program));
@@ -32,7 +33,7 @@ pub fn write_for_tree(
     Ok(written(&choice, file, &text, tune))
 }
 
-/// Writes the file for `hone tune` beside the experiment, for a target that it can load. One that is there stays.
+/// Writes the file for `hone tune` next to the experiment, for a target that Hone can load. An existing file stays.
 fn for_tune(choice: &Choice<'_>, experiment: &Path) -> Result<Option<ForTune>> {
     let stem = experiment.file_stem().unwrap_or_default().to_string_lossy();
     let own = if stem == "hone" { "tune.toml".to_owned() } else { format!("{stem}-tune.toml") };
@@ -46,7 +47,7 @@ fn for_tune(choice: &Choice<'_>, experiment: &Path) -> Result<Option<ForTune>> {
     Ok(Some(ForTune { file, fill_in, was_there }))
 }
 
-/// What BOLT would refuse a finished program for.
+/// The reason why BOLT would refuse a finished program.
 fn trouble(program: &Path) -> Option<String> {
     let looked = preflight::anatomy(program).and_then(|anatomy| preflight::check(program, &anatomy));
     looked.err().map(|error| format!("{error:#}"))
@@ -65,8 +66,8 @@ fn written(choice: &Choice<'_>, file: PathBuf, text: &str, tune: Option<ForTune>
         program: choice.program.name.clone(),
         load: match choice.load {
             Load::Command => "a command that loads it",
-            Load::Run => "itself: it does its work and ends",
-            Load::Kafka => "Hone's own load of the Kafka API",
+            Load::Run => "itself: it does its work and exits",
+            Load::Kafka => "Hone's own load generator for the Kafka API",
         },
         fill_in: to_fill_in(text),
         tune,
@@ -80,7 +81,7 @@ fn choose<'a>(survey: &'a Survey, named: Option<&str>) -> Result<(&'a Found, Pro
         return match first.programs.first() {
             Some(likeliest) => Ok((first, likeliest.clone())),
             None if first.kind == Kind::Cargo || first.kind == Kind::Go => bail!(
-                "{} makes no program\n  next: name the folder of one that does",
+                "{} builds no program\n  next: name a folder that does",
                 survey.folder.join(&first.file).display()
             ),
             None => Ok((first, unnamed(survey))),
@@ -94,12 +95,12 @@ fn choose<'a>(survey: &'a Survey, named: Option<&str>) -> Result<(&'a Found, Pro
     if first.kind == Kind::Cargo || first.kind == Kind::Go || first.kind == Kind::Elf {
         let names: Vec<&str> = first.programs.iter().map(|program| program.name.as_str()).collect();
         bail!(
-            "{} makes no program `{name}`\n  next: name one of: {}",
+            "{} builds no program `{name}`\n  next: name one of: {}",
             survey.folder.join(&first.file).display(),
             names.join(", ")
         );
     }
-    // Names that are put together of variables can't be read from the files.
+    // The files do not contain names that are composed of variables.
     let home = Path::new(name).parent().unwrap_or(Path::new("")).display().to_string();
     let last = Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
     Ok((first, Program { name: last, home }))
@@ -117,7 +118,7 @@ fn file_of(named: Option<&Path>, survey: &Survey, kind: Kind) -> Result<PathBuf>
     }
 }
 
-/// The folder as the file names it.
+/// The folder as the file will name it.
 fn source(folder: &Path, file: &Path) -> String {
     let beside = file.parent().and_then(|parent| parent.canonicalize().ok());
     if beside.as_deref() == Some(folder) { ".".to_owned() } else { folder.display().to_string() }

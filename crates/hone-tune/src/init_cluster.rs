@@ -1,4 +1,4 @@
-//! From a cluster that runs to a first file for `hone tune`, whose load is a topic's own producers.
+//! Writes the first file for `hone tune` from a running cluster. Its load replicates a topic's own producers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,25 +27,26 @@ use hone_experiment::moment::now_ms;
 use hone_experiment::progress::Progress;
 use hone_experiment::targets::Targets;
 
-/// How long topics are watched for the records that they get.
+/// How long Hone counts the new records of the topics.
 const WATCHED: Duration = Duration::from_secs(3);
-/// Topics that are looked into, the busiest first.
+/// Topics that are analysed, the busiest first.
 const MOST_LOOKED: usize = 10;
-/// How far back, how much and how long a topic is looked into.
+/// Limits of the X-ray of a topic: how far back, how many bytes, and how long.
 const LOOK_S: f64 = 60.0;
 const LOOK_BYTES: u64 = 64 << 20;
 const LOOK_LIMIT: Duration = Duration::from_secs(20);
 /// Bytes that are decoded for a sample of the records.
 const DECODE_BYTES: u64 = 4 << 20;
-/// Records of a recording at most.
+/// Largest number of records in a recording.
 const MOST_RECORDS: f64 = 500_000.0;
-/// Records a second by their times, over those that came while Hone watched: beyond these the times do not tell when records were sent.
+/// Accepted range of the records per second by their timestamps, divided by the rate that Hone counted. Outside of it the
+/// timestamps are not send times.
 const BELIEVED: std::ops::Range<f64> = 0.67..1.5;
-/// How much of the topic is replayed for its settings, and for how long.
+/// Limits of the replay of the topic: bytes and time.
 const REPLAYED_MIB: u64 = 256;
 const REPLAY_LIMIT_S: f64 = 30.0;
 
-/// Looks at a cluster and writes the first file for one of its topics. Says what was seen and written.
+/// Examines a cluster and writes the first file for one of its topics. Returns the findings and the written files.
 pub fn write_for_cluster(
     brokers: &str,
     named: Option<&str>,
@@ -104,34 +105,36 @@ pub fn write_for_cluster(
     })
 }
 
-/// Why no file is written, with what kept Hone from reading topics.
+/// Why no file is written, with the reasons why topics could not be read.
 fn nothing_to_replicate(named: Option<&str>, notes: &[String]) -> anyhow::Error {
     if interrupt::requested() {
-        return anyhow!("interrupted; nothing was written");
+        return anyhow!("interrupted; Hone wrote nothing");
     }
     let notes: String = notes.iter().map(|note| format!("\n  {note}")).collect();
     match named {
         Some(topic) => anyhow!(
-            "topic {topic} holds no records that Hone can read{notes}\n  next: let its producers send, or name another topic with --topic"
+            "topic {topic} has no records that Hone can read{notes}\n  next: start its producers, or name \
+             another topic with --topic"
         ),
         None => anyhow!(
-            "no topic holds records that Hone can read{notes}\n  next: let producers send, then run it again"
+            "no topic has records that Hone can read{notes}\n  next: start the producers, then run it again"
         ),
     }
 }
 
-/// Before anything is read: a file that is there is never written over.
+/// Runs before anything is read, because Hone never overwrites a file.
 fn refuse_existing(files: [&PathBuf; 2]) -> Result<()> {
     match files.into_iter().find(|file| file.symlink_metadata().is_ok()) {
         None => Ok(()),
         Some(file) => bail!(
-            "{} is there already, and is left as it is\n  next: name another file by --output, or move that one away",
+            "{} exists already; Hone does not overwrite it\n  next: name another file with --output, or move \
+             that one away",
             file.display()
         ),
     }
 }
 
-/// Clients by the Admin API. That one can't be asked is no reason to write nothing.
+/// The clients, from the Admin API. Without an answer the file is written all the same.
 fn clients(admin: Option<Admin>, notes: &mut Vec<String>) -> Vec<WatchedClient> {
     match admin.map(|admin| admin.clients()) {
         None => Vec::new(),
@@ -140,18 +143,18 @@ fn clients(admin: Option<Admin>, notes: &mut Vec<String>) -> Vec<WatchedClient> 
             clients
         }
         Some(Err(why)) => {
-            notes.push(format!("clients are not known: {why}"));
+            notes.push(format!("the clients are not known: {why}"));
             Vec::new()
         }
     }
 }
 
-/// Partitions, and records a second, by topic.
+/// Partitions and records per second, by topic.
 type Rates = BTreeMap<String, (usize, f64)>;
 
-/// Watches the ends of topics for a while: all that are not the cluster's own, or the one that is named.
+/// Counts the new records of topics for a while: of the named topic, or of all that are not the cluster's own.
 fn watched(cluster: &mut Topics, named: Option<&str>, progress: &Progress) -> Result<Rates> {
-    progress.doing(&format!("watching topics for {} s", WATCHED.as_secs()));
+    progress.doing(&format!("counting new records for {} s", WATCHED.as_secs()));
     let listed = cluster.list()?.into_iter();
     let users: Vec<(String, usize)> = listed
         .filter(|topic| match named {
@@ -163,9 +166,11 @@ fn watched(cluster: &mut Topics, named: Option<&str>, progress: &Progress) -> Re
     if users.is_empty() {
         bail!(Usage(match named {
             Some(named) => format!(
-                "the cluster has no topic `{named}` that may be seen; seeing one needs DESCRIBE on it"
+                "the cluster has no topic `{named}`, or this user must not see it\n  next: check the name, \
+                 or grant DESCRIBE on the topic"
             ),
-            None => "the cluster has no topic that may be seen; seeing one needs DESCRIBE on it".to_owned(),
+            None => "the cluster has no topic that this user may see\n  next: grant DESCRIBE on the topics"
+                .to_owned(),
         }));
     }
     let begun = Instant::now();
@@ -183,12 +188,12 @@ fn watched(cluster: &mut Topics, named: Option<&str>, progress: &Progress) -> Re
         .collect())
 }
 
-/// Topics that brokers, registries and Hone keep for themselves.
+/// Internal topics of brokers, registries and Hone.
 fn is_own(topic: &str) -> bool {
     segments::is_internal(topic) || topic.starts_with("hone-")
 }
 
-/// The sum of the offsets at which partitions end; a topic that can't be asked is missing.
+/// The sum of the partitions' end offsets. A topic that can't be read is missing.
 fn ends(cluster: &mut Topics, topics: &[(String, usize)]) -> BTreeMap<String, i64> {
     let mut found = BTreeMap::new();
     for (topic, _) in topics {
@@ -200,7 +205,7 @@ fn ends(cluster: &mut Topics, topics: &[(String, usize)]) -> BTreeMap<String, i6
     found
 }
 
-/// X-rays of the busiest topics, the one whose batches cost most first.
+/// X-rays of the busiest topics, the one with the most avoidable batches first.
 fn look_into(
     cluster: &mut Topics,
     rates: &Rates,
@@ -216,7 +221,7 @@ fn look_into(
     };
     let mut found = Vec::new();
     for (topic, _) in busiest(rates).into_iter().take(MOST_LOOKED) {
-        progress.doing(&format!("looking into {topic}"));
+        progress.doing(&format!("analysing {topic}"));
         match reading::look(cluster, topic, &wish) {
             Ok(seen) if seen.records > 0 => found.push(seen),
             Ok(seen) => notes.extend(seen.troubles.iter().map(|trouble| format!("{topic}: {trouble}"))),
@@ -241,9 +246,9 @@ fn busiest(rates: &Rates) -> Vec<(&str, f64)> {
 fn choose<'a>(looked: &'a [TopicXray], named: Option<&str>) -> Option<(&'a TopicXray, String)> {
     let first = looked.first()?;
     let why = match (named, first.needless_batches_per_s()) {
-        (Some(_), _) => "it was named".to_owned(),
+        (Some(_), _) => "you named it".to_owned(),
         (None, Some(needless)) if needless > 0.0 => format!(
-            "its batches cost most, {} per second more than batches of 16 KiB would be",
+            "its batches cost the most: {} per second more than with batches of 16 KiB",
             hone_format::measured(needless)
         ),
         (None, _) => "it is the busiest".to_owned(),
@@ -251,27 +256,27 @@ fn choose<'a>(looked: &'a [TopicXray], named: Option<&str>) -> Option<(&'a Topic
     Some((first, why))
 }
 
-/// Seconds that are recorded.
+/// Length of the recording in seconds.
 fn length_s(asked: Option<f64>, records_per_s: f64) -> f64 {
     const USUAL_S: f64 = 10.0;
     let affordable_s = MOST_RECORDS / records_per_s.max(1.0);
     asked.unwrap_or(USUAL_S).clamp(1.0, affordable_s.max(1.0))
 }
 
-/// Where a topic's load comes from.
+/// The topic from which the load is made.
 struct Source<'a> {
     cluster: &'a mut Topics,
     topic: &'a TopicXray,
-    /// Records a second while Hone watched.
+    /// Records per second that Hone counted.
     live: f64,
     duration_s: f64,
 }
 
-/// What the replay of a topic shows, or why there is none.
+/// The result of a topic's replay, or the reason why there is none.
 type Replayed = Result<WhatIf, String>;
 
 impl Source<'_> {
-    /// The producers record by record, or batch by batch where the topic's times do not tell when records were sent.
+    /// The producers record by record, or batch by batch if the topic's timestamps are not send times.
     fn load(self, recording: &Path, progress: &Progress) -> Result<(Load, Replayed)> {
         let Self { cluster, topic, live, duration_s } = self;
         progress.doing(&format!("recording {}", topic.topic));
@@ -288,17 +293,18 @@ impl Source<'_> {
                 return Ok((load, replayed));
             }
             Ok(writers) => format!(
-                "By their times {} records came per second, and {} came while Hone watched: the times do not tell when records were sent",
+                "By the timestamps {} records came per second, but Hone counted {}: the timestamps are not \
+                 send times",
                 hone_format::measured(writers.figures.records_per_s),
                 hone_format::measured(live)
             ),
-            Err(error) => format!("Its records can't be replayed: {error:#}"),
+            Err(error) => format!("Hone can't replay its records: {error:#}"),
         };
         let records_per_batch = topic.mean_records.map_or(1.0, |mean| mean.value).max(1.0);
         if live <= 0.0 {
             bail!(
-                "{}: {why}; and no record came while Hone watched, so its rate is not known\n  next: run hone init while its producers send, or \
-                 name another topic with --topic",
+                "{}: {why}; and no record came while Hone counted, so the rate is not known\n  next: run \
+                 hone init while its producers send, or name another topic with --topic",
                 topic.topic
             );
         }
@@ -316,7 +322,7 @@ impl Source<'_> {
     }
 }
 
-/// Whether times tell when records were sent, by the records that came while somebody watched.
+/// Whether the timestamps are send times, judged by the rate that Hone counted.
 fn is_believed(writers: &Writers, live: f64) -> bool {
     live <= 0.0 || BELIEVED.contains(&(writers.figures.records_per_s / live))
 }
@@ -325,7 +331,7 @@ fn share_of(writers: &Writers) -> Result<f64> {
     if writers.codec == Codec::None { Ok(0.5) } else { replica::compressible_share(writers) }
 }
 
-/// Replays the topic's records for the settings of its producers, and for better ones.
+/// Replays the topic's records with the settings of its producers, and with better ones.
 fn replay(cluster: &mut Topics, topic: &TopicXray, newest_ms: i64) -> Replayed {
     let since_newest_s = now_ms().saturating_sub(newest_ms).max(0) as f64 / 1e3;
     let wish =
@@ -341,7 +347,7 @@ fn replay(cluster: &mut Topics, topic: &TopicXray, newest_ms: i64) -> Replayed {
     window.and_then(|window| replaying::replayed(window, &question)).map_err(|error| format!("{error:#}"))
 }
 
-/// Why the brokers' CPU can't be read from here.
+/// The reason why the brokers' CPU can't be read from here.
 fn no_cpu(address: &str, security: &Security) -> Option<String> {
     match Targets::of_cluster(address, security) {
         Ok(targets) => targets.missing,

@@ -1,4 +1,4 @@
-//! What `hone init HOST:PORT` saw and wrote, as text.
+//! The output of `hone init HOST:PORT`: its findings and the files that it wrote.
 
 use std::path::PathBuf;
 
@@ -9,26 +9,26 @@ use crate::init_text::{ToFillIn, lines_to_fill_in};
 use hone_document::table::table;
 use hone_document::wrapped;
 
-/// What was seen and written.
+/// The findings and the written files.
 #[derive(Debug, Serialize)]
 pub struct WrittenOfCluster {
-    /// The address that was asked.
+    /// The address of the broker.
     pub cluster: String,
-    /// Topics by the records that they got, the busiest first.
+    /// Topics by the records that they received, the busiest first.
     pub topics: Vec<SeenTopic>,
-    /// The topic that the file is for, and why.
+    /// The topic of the file.
     pub topic: String,
-    /// Why this topic.
+    /// The reason for choosing this topic.
     pub why: String,
     /// The file's path.
     pub file: PathBuf,
-    /// The records beside it; `None` where the load is of finished batches.
+    /// The recording; `None` if the load sends finished batches.
     pub recording: Option<PathBuf>,
-    /// How many producers wrote to it, where that can be told.
+    /// Number of its producers, where it is known.
     pub producers: Option<u32>,
-    /// What is left to the user.
+    /// The values that you have to fill in.
     pub fill_in: Vec<ToFillIn>,
-    /// What a reader has to know of it, in sentences.
+    /// Notes for the reader, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -37,28 +37,29 @@ pub struct WrittenOfCluster {
 pub struct SeenTopic {
     /// The topic's name.
     pub topic: String,
-    /// Partitions of it.
+    /// Number of its partitions.
     pub partitions: usize,
-    /// Records a second of the X-ray; where there is none, offsets a second while Hone watched.
+    /// Records per second from the X-ray, or else new offsets per second.
     pub records_per_s: f64,
-    /// What the X-ray found; `None` for topics that it did not look into.
+    /// The result of the X-ray; `None` for topics without one.
     pub batches_per_s: Option<f64>,
-    /// Mean bytes of a batch.
+    /// Mean bytes per batch.
     pub bytes_per_batch: Option<f64>,
     /// The X-ray's verdict.
     pub verdict: Option<&'static str>,
 }
 
-/// Topics that are listed.
+/// Number of topics in the list.
 const MOST_LISTED: usize = 20;
 
-/// The topics, which one was chosen and why, and what is left to the user.
+/// The topics, the choice with its reason, and the values that you have to fill in.
 pub fn text(found: &WrittenOfCluster) -> String {
     let head = ["topic", "partitions", "records/s", "batches/s", "bytes/batch", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(found.topics.iter().take(MOST_LISTED).map(|topic| row(topic, &found.topic)));
     let mut out = format!(
-        "Topics of {}. Hone X-rayed those with a verdict; of the others, records/s are offsets per second:\n{}",
+        "Topics of {}. Those with a verdict were X-rayed. For the others, records/s are offsets per \
+         second:\n{}",
         found.cluster,
         table(&rows)
     );
@@ -76,7 +77,7 @@ pub fn text(found: &WrittenOfCluster) -> String {
         out.push_str(&format!("Written: {} (the topic's records, without contents)\n", recording.display()));
     }
     out.push_str(&lines_to_fill_in(&found.fill_in));
-    out.push_str(&format!("Then: hone tune {} --dry-run\n", found.file.display()));
+    out.push_str(&format!("Next: hone tune {} --dry-run\n", found.file.display()));
     if found.topics.len() > 1 {
         out.push_str("For another topic: --topic NAME --output FILE\n");
     }

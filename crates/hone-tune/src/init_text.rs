@@ -1,4 +1,4 @@
-//! What `hone init` saw and wrote, as text.
+//! The output of `hone init`: its findings and the files that it wrote.
 
 use std::path::PathBuf;
 
@@ -6,18 +6,18 @@ use serde::Serialize;
 
 use crate::starter;
 
-/// What was seen and written.
+/// The findings and the written files.
 #[derive(Debug, Serialize)]
 pub struct Written {
     /// The file's path.
     pub file: PathBuf,
-    /// A line for each build system: its file, its kind, its programs.
+    /// One line per build system: its file, its kind, its programs.
     pub saw: Vec<Seen>,
     /// The program that is optimised.
     pub program: String,
-    /// Where its load comes from.
+    /// Source of its load.
     pub load: &'static str,
-    /// What is left to the user.
+    /// The values that you have to fill in.
     pub fill_in: Vec<ToFillIn>,
     /// The second file, for `hone tune`, where the target speaks Kafka's protocol.
     pub tune: Option<ForTune>,
@@ -28,13 +28,13 @@ pub struct Written {
 pub struct ForTune {
     /// The file's path.
     pub file: PathBuf,
-    /// What is left to the user.
+    /// The values that you have to fill in.
     pub fill_in: Vec<ToFillIn>,
-    /// Whether it was there before, and is left as it was.
+    /// Whether it existed before and stayed as it was.
     pub was_there: bool,
 }
 
-/// A build system that was seen.
+/// A build system that was found.
 #[derive(Debug, Serialize)]
 pub struct Seen {
     /// The file's path.
@@ -47,16 +47,16 @@ pub struct Seen {
     pub used: bool,
 }
 
-/// Something that only the user knows.
+/// A value that only you know.
 #[derive(Debug, Serialize)]
 pub struct ToFillIn {
     /// Its line number in the file.
     pub line: usize,
-    /// What is to be filled in.
+    /// The value to fill in.
     pub what: String,
 }
 
-/// What was seen, what was chosen, what is left to the user.
+/// The findings, the choices, and the values that you have to fill in.
 pub fn text(found: &Written) -> String {
     let mut out = String::new();
     for seen in &found.saw {
@@ -66,15 +66,15 @@ pub fn text(found: &Written) -> String {
     out.push_str(&format!("\nWritten: {}\n{}", found.file.display(), lines_to_fill_in(&found.fill_in)));
     out.push_str(&format!("Then: hone optimize {}\n", found.file.display()));
     if let Some(tune) = &found.tune {
-        let what = if tune.was_there { "Left as it is, because it is there already" } else { "Written" };
+        let what = if tune.was_there { "Exists already, and stays as it is" } else { "Written" };
         let file = tune.file.display();
         out.push_str(&format!("\n{what}: {file}\n{}", lines_to_fill_in(&tune.fill_in)));
-        out.push_str(&format!("Or, with builds, settings and clients: hone tune {file} --dry-run\n"));
+        out.push_str(&format!("To tune builds, settings and clients: hone tune {file} --dry-run\n"));
     }
     out
 }
 
-/// What a text leaves to the user, with its lines.
+/// The values that a file leaves to you, with their lines.
 pub(crate) fn to_fill_in(text: &str) -> Vec<ToFillIn> {
     starter::to_fill_in(text).into_iter().map(|(line, what)| ToFillIn { line, what }).collect()
 }
@@ -91,5 +91,5 @@ fn seen_line(seen: &Seen) -> String {
         names => format!("makes {}", names.join(", ")),
     };
     let used = if seen.used { "" } else { " (not used)" };
-    format!("saw         {} ({}): {programs}{used}\n", seen.file.display(), seen.kind)
+    format!("found       {} ({}): {programs}{used}\n", seen.file.display(), seen.kind)
 }

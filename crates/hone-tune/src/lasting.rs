@@ -1,4 +1,4 @@
-//! How kept changes are made to last: a run leaves everything as it found it.
+//! Makes kept changes permanent: a run itself restores all settings when it ends.
 
 use anyhow::Result;
 use hone_record::{Altitude, Engine};
@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::candidate::Candidate;
 use hone_experiment::folder::RunFolder;
 
-/// A profile of `hone host apply` with the host's settings that were kept.
+/// A profile for `hone host apply` with the kept settings of the host.
 const PROFILE: &str = "keep-host.toml";
 
-/// A line for each kept change; those of the host have one together, and a profile in the run's folder.
+/// One line per kept change. Those of the host share one line, and a profile in the run's folder.
 ///
 /// # Errors
 /// When the load's engine has no such setting, or the profile can't be written.
@@ -26,22 +26,25 @@ pub fn to_keep(kept: &[Candidate], engine: &Engine, folder: &RunFolder) -> Resul
     let OfHost { knobs, names, others } = knobs(&host);
     lines.extend(others);
     if !knobs.is_empty() {
-        let profile = Profile { about: "What a run of hone tune has kept", knobs };
+        let profile = Profile { about: "Settings that a run of hone tune has kept", knobs };
         let path = folder.write_text(PROFILE, &toml::to_string(&profile)?)?.display().to_string();
         let command = shlex::try_join(["hone", "host", "apply", &path])?;
-        lines.push(format!("{}: {command} (and hone host confirm, so that it stays)", names.join("; ")));
+        lines.push(format!(
+            "{}: {command} (then hone host confirm, to keep it after a reboot)",
+            names.join("; ")
+        ));
     }
     Ok(lines)
 }
 
-/// A change by its name, with those behind it that set some of it anew: whoever goes by the lines in their order has what was measured.
+/// A change with the later ones that override part of it. Applied in this order, the lines give the measured state.
 fn label(candidate: &Candidate, later: &[Candidate]) -> String {
     let own = candidate.names();
     let again = later.iter().filter(|other| other.names().iter().any(|name| own.contains(name)));
     let again: Vec<&str> = again.map(|other| &*other.name).collect();
     match &again[..] {
         [] => candidate.name.clone(),
-        names => format!("{}, of which {} sets some anew", candidate.name, names.join(" and ")),
+        names => format!("{}, of which {} overrides a part", candidate.name, names.join(" and ")),
     }
 }
 
@@ -50,13 +53,13 @@ fn line(name: &str, candidate: &Candidate, engine: &Engine) -> Result<String> {
     Ok(match candidate.altitude {
         Altitude::Client => of_client(name, candidate, engine)?,
         Altitude::Broker | Altitude::Host => {
-            format!("{name}: set it where the broker or topic is configured ({words})")
+            format!("{name}: set it in the configuration of the broker or topic ({words})")
         }
         Altitude::Binary => format!("{name}: deploy that build ({words})"),
     })
 }
 
-/// What `hone batch settings` knows, as its command; the rest by the client's own names.
+/// The command for what `hone batch settings` knows, and the client's own names for the rest.
 fn of_client(name: &str, candidate: &Candidate, engine: &Engine) -> Result<String> {
     let (mut options, mut others) = (Vec::new(), Vec::new());
     for step in &candidate.steps {
@@ -69,7 +72,7 @@ fn of_client(name: &str, candidate: &Candidate, engine: &Engine) -> Result<Strin
         let client = matches!(engine, Engine::Librdkafka { .. }).then_some(["--client", "librdkafka"]);
         let words = ["hone", "batch", "settings"].into_iter().chain(client.into_iter().flatten());
         let command = shlex::try_join(words.chain(options.iter().map(String::as_str)))?;
-        told.push(format!("for the lines of your client: {command}"));
+        told.push(format!("lines for your client: {command}"));
     }
     if !others.is_empty() {
         told.push(format!("set it in the client itself ({})", others.join(", ")));
@@ -77,7 +80,7 @@ fn of_client(name: &str, candidate: &Candidate, engine: &Engine) -> Result<Strin
     Ok(format!("{name}: {}", told.join("; and ")))
 }
 
-/// In the form of a profile.
+/// In the form of a host profile.
 #[derive(Debug, Serialize)]
 struct Profile {
     about: &'static str,
@@ -92,14 +95,14 @@ struct Knob {
     source: &'static str,
 }
 
-/// How settings of the host are made to last.
+/// How to make settings of the host permanent.
 #[derive(Debug, Default)]
 struct OfHost<'a> {
-    /// Those that a profile can have.
+    /// Settings that a profile can hold.
     knobs: Vec<Knob>,
-    /// The changes that they are of.
+    /// The changes that set them.
     names: Vec<&'a str>,
-    /// A line for each of the others.
+    /// One line for each of the others.
     others: Vec<String>,
 }
 
@@ -110,19 +113,19 @@ fn knobs<'a>(host: &[&'a Candidate]) -> OfHost<'a> {
             let path = change.name.trim_start_matches('/');
             let name = path.strip_prefix("proc/sys/").map_or(path.to_owned(), |name| name.replace('/', "."));
             let value = change.to.clone();
-            let reason = "it was shown to help under the load of the run".to_owned();
+            let reason = "it helped under the load of the run".to_owned();
             let knob = Knob { name, value, reason, source: "hone tune" };
             let alone = Profile { about: "one", knobs: vec![knob.clone()] };
             let is_known =
                 toml::to_string(&alone).is_ok_and(|text| hone_host::profile::parse(PROFILE, &text).is_ok());
             if is_known {
-                // What was kept last of one knob is what was measured.
+                // The last kept value of a knob is the measured one.
                 knobs.retain(|known: &Knob| known.name != knob.name);
                 knobs.push(knob);
                 names.push(&*candidate.name);
             } else {
                 others.push(format!(
-                    "{}: have `{}` written to {} at each start of the machine, by a rule of udev or a unit of systemd",
+                    "{}: write `{}` to {} at every boot, with a udev rule or a systemd unit",
                     candidate.name, change.to, change.name
                 ));
             }
@@ -156,7 +159,7 @@ mod tests {
     fn what_a_later_change_sets_anew_is_told() {
         let (lines, _parent) = lines(&["linger=20ms,batch-size=64KiB", "linger=100ms", "codec=lz4"]);
         assert!(
-            lines[0].starts_with("linger=20ms,batch-size=64KiB, of which linger=100ms sets some anew: "),
+            lines[0].starts_with("linger=20ms,batch-size=64KiB, of which linger=100ms overrides a part: "),
             "{lines:?}"
         );
         assert!(lines[1].starts_with("linger=100ms: ") && lines[2].starts_with("codec=lz4: "), "{lines:?}");
@@ -169,7 +172,7 @@ mod tests {
         let text = std::fs::read_to_string(parent.path().join("run-001").join(PROFILE)).unwrap();
         let profile = hone_host::profile::parse("own", &text).unwrap();
         assert_eq!((profile.knobs[0].name.as_str(), profile.knobs[0].value.as_str()), ("vm.swappiness", "1"));
-        assert!(lines[0].contains("have `2` written to sys/block/vda"), "{lines:?}");
+        assert!(lines[0].contains("write `2` to sys/block/vda"), "{lines:?}");
         assert!(
             lines[1].starts_with("host.proc/sys/vm/swappiness=1: "),
             "what is in it, and nothing else: {lines:?}"

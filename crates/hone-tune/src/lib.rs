@@ -1,8 +1,8 @@
-//! Tunes batches, topics, clients and hosts: reads them, predicts changes, and tries which of them help.
+//! Tunes batches, topics, clients and hosts: reads them, predicts changes, and tests which of them help.
 //!
-//! [`batch`] reads topics and tries changes of their batches (`hone batch`). [`host`] tries settings of a host (`hone host try`). [`session`] is
-//! `hone tune`, which tries one change after the other at all altitudes. [`survey`], [`starter`] and [`cluster_scaffold`] write the first files of
-//! a project or a cluster (`hone init`).
+//! [`batch`] reads topics and tests changes of their batches (`hone batch`). [`host`] tests settings of a host (`hone host try`).
+//! [`session`] is `hone tune`, which tests one change after the other on all layers. [`survey`], [`starter`] and
+//! [`cluster_scaffold`] write the first files of a project or a cluster (`hone init`).
 
 pub mod batch;
 pub mod candidate;

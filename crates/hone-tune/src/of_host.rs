@@ -1,4 +1,5 @@
-//! Settings of this machine to try: knobs on the broker's way to its data that the profiles of `hone host` have otherwise.
+//! Finds settings of this machine to try: knobs on the broker's path to its data whose value differs from the profiles of `hone
+//! host`.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -13,26 +14,28 @@ use super::candidate::Candidate;
 use crate::host::candidate::{self, Given};
 use hone_experiment::arm::is_address;
 
-/// What a knob of the machine is hoped to save. A choice, and a low one: most of what guides say about hosts is not shown where it is tried.
+/// Expected gain of a knob of the machine. A deliberately low guess: most of the advice in host guides is inconclusive when it is
+/// tested.
 const HOPE_OF_A_KNOB: f64 = 0.015;
-/// Profiles for those who wait, and for those who want much done. The first that knows a knob says what it is set to.
+/// Profiles for low latency and for throughput. The first one that has a knob gives the value.
 const FOR_LATENCY: [&str; 4] = ["latency", "redpanda", "kafka-page-cache", "throughput"];
 const FOR_THE_REST: [&str; 4] = ["throughput", "kafka-page-cache", "redpanda", "latency"];
-/// Where the data of a started target lies.
+/// Folder of the data of a target that Hone starts.
 const DATA: &str = "{data}";
 
-/// What was found, or why nothing is.
+/// The candidates, or the reason why there are none.
 pub type Found = std::result::Result<Vec<Candidate>, String>;
 
-/// For a target with its data below `folder`. `place` is how it is reached or started.
+/// Finds knobs for a target with its data below `folder`. `place` is its address or its command.
 pub fn found(root: &Path, place: &str, folder: &Path, objective: Metric) -> Found {
     if is_address(place) {
         return Err(format!(
-            "{place} runs already, and where its data lies is not known; name settings of its machine as candidates"
+            "{place} runs already, and its data folder is not known; name settings of its machine as \
+             candidates"
         ));
     }
     if !place.contains(DATA) {
-        return Err(format!("the target's command has no {DATA}, so that nobody knows where its data lies"));
+        return Err(format!("the target's command has no {DATA}, so its data folder is not known"));
     }
     let files = Files::new(root);
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
@@ -40,7 +43,7 @@ pub fn found(root: &Path, place: &str, folder: &Path, objective: Metric) -> Foun
     let data = disks::of_folder(&files, root, there);
     let facts = relevance::look(&files, root, Some(there));
     let given = Given { root, data: &data, facts: &facts, can_start: true, all: false };
-    // What stands in the way names a profile that can be applied elsewhere.
+    // The reasons name a profile, which can be applied elsewhere.
     let sorted = candidate::sorted(order(objective)[0], &on_the_way(objective), &given);
     if !sorted.obstacles.is_empty() {
         return Err(sorted.obstacles.join("; "));
@@ -49,9 +52,10 @@ pub fn found(root: &Path, place: &str, folder: &Path, objective: Metric) -> Foun
         sorted.candidates.iter().filter(|knob| can_be_written(root, knob)).filter_map(of_knob).collect();
     match (all.is_empty(), sorted.candidates.is_empty()) {
         (false, _) => Ok(all),
-        (true, false) => Err("it takes root to change them".to_owned()),
+        (true, false) => Err("changing them needs root".to_owned()),
         (true, true) => Err(
-            "what lies on the way to the data is as the profiles of hone host have it, or can't matter here"
+            "the knobs on the path to the data already have the values of the hone host profiles, or can't \
+             matter here"
                 .to_owned(),
         ),
     }
@@ -61,7 +65,7 @@ fn order(objective: Metric) -> [&'static str; 4] {
     if objective.is_latency() { FOR_LATENCY } else { FOR_THE_REST }
 }
 
-/// The wishes of all profiles about disks and about unwritten data, one for each knob.
+/// The wishes of all profiles about disks and dirty pages, one per knob.
 fn on_the_way(objective: Metric) -> Profile {
     let texts = order(objective).into_iter().filter_map(|name| OWN.iter().find(|(own, _)| *own == name));
     let wishes =
@@ -72,10 +76,10 @@ fn on_the_way(objective: Metric) -> Profile {
             knobs.push(wish);
         }
     }
-    Profile { about: "knobs on the way to the data".to_owned(), knobs }
+    Profile { about: "knobs on the path to the data".to_owned(), knobs }
 }
 
-/// Opened, and nothing is written.
+/// Opened only; nothing is written.
 fn can_be_written(root: &Path, knob: &candidate::Candidate) -> bool {
     knob.writes.iter().all(|write| OpenOptions::new().write(true).open(root.join(&write.path)).is_ok())
 }
@@ -85,7 +89,7 @@ fn of_knob(knob: &candidate::Candidate) -> Option<Candidate> {
         knob.changes().iter().map(|change| format!("host.{}={}", change.name, change.to)).collect();
     let now: Vec<&str> = knob.writes.iter().map(|write| write.was.as_str()).collect();
     let why = format!(
-        "it lies on the broker's way to its data, and is {} here: {}",
+        "the knob is on the broker's path to its data, and is {} here: {}",
         now.join(" and "),
         knob.reason
     );
@@ -100,7 +104,7 @@ mod tests {
 
     const PLACE: &str = "broker --listen 127.0.0.1:{port} --data {data}";
 
-    /// A machine with one disk, where a folder's file system is.
+    /// A machine with one disk, which holds the folder's file system.
     fn machine(scheduler: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in [
@@ -145,12 +149,12 @@ mod tests {
         assert!(dirty.hope.why.contains("is 10 here: writing begins early"), "{}", dirty.hope.why);
         assert!(dirty.is_found && dirty.hope.share == HOPE_OF_A_KNOB);
         assert!(all.iter().all(|one| !one.name.contains("swappiness")), "{all:?}");
-        // It bears a promise, which the run is asked about.
+        // It carries a durability guarantee, which needs the run's consent.
         let engine = hone_record::Engine::Wire;
         assert!(dirty.promise(&engine).unwrap().is_some());
     }
 
-    /// What was found and may not be tried is told with what would allow it.
+    /// A knob that is not allowed is reported together with the setting that would allow it.
     #[test]
     fn what_is_left_out_is_told() {
         let root = machine("none [mq-deadline]\n");
@@ -167,8 +171,11 @@ mod tests {
         let (names, why) = asked("forbid = [\"host.queue.*\"]");
         let why = why.unwrap();
         assert_eq!(names, Vec::<String>::new());
-        assert!(why.contains(dirty) && why.contains("takes durability = true"), "{why}");
-        assert!(why.contains("what `forbid` names"), "the scheduler is as it is, and would be tried: {why}");
+        assert!(why.contains(dirty) && why.contains("needs durability = true"), "{why}");
+        assert!(
+            why.contains("settings that `forbid` has"),
+            "the scheduler is as it is, and would be tried: {why}"
+        );
         let (names, why) = asked("forbid = [\"host.queue.*\"]\ndurability = true");
         assert!(names.contains(&dirty.to_owned()) && why.is_none(), "{names:?} {why:?}");
         let (_, why) = asked("forbid = [\"host.*\"]\ndurability = true");

@@ -1,4 +1,4 @@
-//! Settings of a producer in words that belong to no client: `linger=5ms`, `batch-size=64KiB`.
+//! Client-neutral settings of a producer: `linger=5ms`, `batch-size=64KiB`.
 
 use hone_batch::settings::Change;
 use hone_format::{read_bytes, read_duration_s};
@@ -7,36 +7,42 @@ use hone_kafka::Codec;
 use hone_experiment::spec::Acks;
 use hone_experiment::spelling::{did_you_mean, nearest};
 
-/// The words, with what they take.
+/// The settings' names, with the values that they take.
 pub(crate) const WORDS: [&str; 8] =
     ["linger", "batch-size", "codec", "partitioner", "acks", "in-flight", "idempotence", "buffer-memory"];
 
-/// Sets one word of a change.
+/// Applies one setting to a change.
 ///
 /// # Errors
-/// When there is no such word, or the value is none of it.
+/// When the setting is unknown, or its value is invalid.
 pub fn set(change: &mut Change, word: &str, value: &str) -> Result<(), String> {
     match word {
         "linger" => change.linger_us = Some(linger_us(value)?),
         "batch-size" => {
             let size = read_bytes(value)?;
-            change.batch_bytes =
-                Some(u32::try_from(size).map_err(|_| format!("`{value}` is too large for a batch"))?);
+            change.batch_bytes = Some(
+                u32::try_from(size).map_err(|_| format!("invalid batch size `{value}`: it is too large"))?,
+            );
         }
         "codec" => change.codec = Some(codec(value)?),
         "partitioner" => change.partitioner = Some(value.parse()?),
         "acks" => change.acks = Some(value.parse::<Acks>()?.0),
         "in-flight" => {
-            change.in_flight = Some(value.parse().map_err(|_| format!("`{value}` is no number of requests"))?)
+            change.in_flight = Some(value.parse().map_err(|_| {
+                format!(
+                    "invalid number of requests `{value}`: \
+                 use a whole number"
+                )
+            })?)
         }
         "idempotence" => {
             change.idempotent =
-                Some(value.parse().map_err(|_| format!("`{value}` is neither true nor false"))?);
+                Some(value.parse().map_err(|_| format!("invalid value `{value}`: use true or false"))?);
         }
         "buffer-memory" => change.buffer_bytes = Some(read_bytes(value)?),
         _ => {
             let near = did_you_mean(nearest(word, WORDS.into_iter()));
-            return Err(format!("unknown setting `{word}`{near}; there are {}", WORDS.join(", ")));
+            return Err(format!("unknown setting `{word}`{near}; the settings are {}", WORDS.join(", ")));
         }
     }
     Ok(())
@@ -49,7 +55,7 @@ pub fn linger_us(text: &str) -> Result<u64, String> {
     }
     let found = read_duration_s(text)?;
     if !(0.0..=86_400.0).contains(&found) {
-        return Err(format!("`{text}` is no linger; it lies between 0 and a day"));
+        return Err(format!("invalid linger `{text}`: use a time from 0 to a day"));
     }
     Ok((found * 1e6).round() as u64)
 }
@@ -58,7 +64,7 @@ pub fn linger_us(text: &str) -> Result<u64, String> {
 pub fn codec(text: &str) -> Result<Codec, String> {
     let found = Codec::ALL.into_iter().find(|codec| codec.name() == text);
     found.ok_or_else(|| {
-        format!("unknown codec `{text}`; there are {}", Codec::ALL.map(Codec::name).join(", "))
+        format!("unknown codec `{text}`; the codecs are {}", Codec::ALL.map(Codec::name).join(", "))
     })
 }
 

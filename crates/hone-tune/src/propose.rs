@@ -1,4 +1,5 @@
-//! What to try next: from what was seen of a state, and from what changes before have cost and brought. Pure; it ranks and promises nothing.
+//! Proposes what to try next, from the state that was measured and from the cost and gain of earlier changes. Pure: it only
+//! ranks.
 
 use hone_format::{exact, measured};
 use hone_record::{Altitude, BatchState, Engine, Hope, Keys, Workload};
@@ -6,30 +7,31 @@ use hone_record::{Altitude, BatchState, Engine, Hope, Keys, Workload};
 use super::candidate::Candidate;
 use crate::batch::caching::FlushBounds;
 
-/// What is known of a state.
+/// A state and what Hone knows about its target.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
     pub(crate) state: &'a BatchState,
     /// The load.
     pub workload: &'a Workload,
-    /// CPU by request and by record, as far as earlier states tell.
+    /// CPU cost per request and per record, fitted to the earlier states.
     pub costs: Costs,
-    /// The tightest latency that a rule of the user's allows, in milliseconds.
+    /// The tightest latency limit among your rules, in milliseconds.
     pub(crate) latency_limit_ms: Option<f64>,
-    /// The codec that the broker's default makes of every batch; `None` where it keeps the producer's, or nobody can say.
+    /// The codec to which the broker's default recompresses every batch. `None`: it keeps the producer's codec, or the default is
+    /// unknown.
     pub(crate) broker_codec: Option<&'a str>,
-    /// What an acknowledgement may promise otherwise; `None` where it has to stay as it is.
+    /// The weaker durability guarantees that are allowed; `None` where the guarantee has to stay.
     pub(crate) lax: Option<Lax>,
 }
 
-/// Ways to acknowledge earlier, for those who allow it.
+/// Ways to acknowledge earlier, where the user allows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lax {
-    /// Whether the broker knows write caching, and does without it unless a topic asks.
+    /// Whether the broker supports write caching and leaves it off for topics that do not ask for it.
     pub caches: bool,
 }
 
-/// What a produce request and a record cost the target, in microseconds of CPU.
+/// The cost of a produce request and of a record to the target, in microseconds of CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     pub(crate) request_us: f64,
@@ -38,30 +40,31 @@ pub struct Costs {
     pub(crate) is_measured: bool,
 }
 
-/// Before anything is measured: only their proportion matters, which says that a request weighs as much as thirty records. A choice, after the
+/// The default before any measurement. Only the proportion matters: a request weighs as much as thirty records. It follows the
 /// embedded broker, where a request takes 13 us and a record within a batch less than half of one.
 const GUESS: Costs = Costs { request_us: 15.0, record_us: 0.5, is_measured: false };
-/// States must differ by so much in records a request for two costs to be told apart.
+/// Two states must differ by this factor in records per request, or the two costs can't be separated.
 const APART: f64 = 1.3;
-/// Lingers that are tried, in milliseconds.
+/// Lingers to try, in milliseconds.
 const LINGERS_MS: [f64; 6] = [5.0, 10.0, 20.0, 50.0, 100.0, 200.0];
-/// A linger is not worth more wait when the next smaller one brings this share of what it brings.
+/// A longer linger is only worth its wait if the next shorter one brings less than this share of the longer one's gain.
 const MOST_OF_IT: f64 = 0.8;
-/// Of a rule's latency that a linger may take: the rest is for sending.
+/// Share of a rule's latency limit that a linger may take. The rest is for sending.
 const OF_THE_LIMIT: f64 = 0.5;
-/// From this share of its limit on, a mean batch is taken to be cut by it.
+/// A mean batch above this share of its limit counts as cut off by the limit.
 const NEAR_LIMIT: f64 = 0.7;
-/// A broker that packs every batch anew spends most of its CPU on that: a third may be saved. A choice.
+/// Expected gain of avoiding recompression. A broker that recompresses every batch spends most of its CPU on that; this assumes a
+/// third.
 const REPACKING: f64 = 0.33;
-/// What a codec may save where none is used: bytes are read, written and checked. A choice, and a low one.
+/// Expected gain of a codec where there is none: fewer bytes are read, written and checked. A deliberately low guess.
 const PACKING: f64 = 0.02;
-/// What an acknowledgement that waits for less may save. A choice, and a low one: most of what it saves is waits, and no CPU.
+/// Expected gain of an earlier acknowledgement. A deliberately low guess: it mostly saves waiting, not CPU.
 const EARLIER: f64 = 0.05;
-/// Below this there is nothing to hope for.
+/// A change with a smaller expected gain is not proposed.
 pub(crate) const LEAST_HOPE: f64 = 0.01;
 
 impl Costs {
-    /// By least squares over what states cost, each as CPU and requests for a record, neither cost below zero.
+    /// A least-squares fit over the states' costs, each as CPU and requests per record, with no cost below zero.
     pub(crate) fn from_states(states: &[BatchState]) -> Self {
         let points: Vec<(f64, f64)> = states
             .iter()
@@ -92,7 +95,7 @@ impl Costs {
         Self { request_us, record_us, is_measured: true }
     }
 
-    /// Share of the CPU that goes when a record takes this many requests in place of those.
+    /// Share of the CPU that is saved when a record takes `to` requests instead of `from`.
     fn saved(self, now: f64, then: f64) -> f64 {
         let of = |requests: f64| self.request_us * requests + self.record_us;
         if of(now) > 0.0 { (1.0 - of(then) / of(now)).clamp(0.0, 1.0) } else { 0.0 }
@@ -104,11 +107,19 @@ impl Costs {
             measured(self.request_us),
             measured(self.record_us)
         );
-        if self.is_measured { format!("by the states so far {what}") } else { format!("at a guess {what}") }
+        if self.is_measured {
+            format!("estimated from the states so far, {what}")
+        } else {
+            format!(
+                "as a first guess, \
+             {what}"
+            )
+        }
     }
 }
 
-/// What may help, the most hopeful first. Nothing for loads of counted operations; for those that make no batches of their own what is the broker's.
+/// Changes that may help, the largest expected gain first. Loads of counted operations get none. Loads that make no batches of
+/// their own only get changes of the broker.
 pub(crate) fn propose(seen: &Seen<'_>, allowed: &[Altitude]) -> Vec<Candidate> {
     if seen.workload.engine.operations().is_some() {
         return Vec::new();
@@ -132,29 +143,29 @@ pub(crate) fn propose(seen: &Seen<'_>, allowed: &[Altitude]) -> Vec<Candidate> {
     found
 }
 
-/// Whether its batches are a client's, with settings of their own.
+/// Whether a client makes the load's batches, so that client settings apply.
 fn makes_batches(engine: &Engine) -> bool {
     matches!(engine, Engine::Librdkafka { .. } | Engine::Command { .. })
 }
 
-/// The most changes that a rule could come to.
+/// The largest number of changes that a rule can propose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AtMost {
     pub count: u32,
-    /// One of them, or what it may look like, with all that it sets: what is forbidden may be any of it.
+    /// One of these changes, or a typical one, with all that it sets. `forbid` is checked against it.
     pub example: String,
     what: &'static str,
 }
 
 impl AtMost {
-    /// For people.
+    /// The count in words.
     pub(crate) fn words(&self) -> String {
         format!("{} {}{}", self.count, self.what, if self.count == 1 { "" } else { "s" })
     }
 }
 
-/// The most changes that the rules could come to, one after the other. A rule that has helped is asked again, so a linger may
-/// be followed by each longer one. What a cluster that runs already packs by its own default is not known before it is asked.
+/// The largest number of changes that the rules can propose in turn. A rule that has helped is applied again, so each longer
+/// linger may follow. The default codec of a running cluster is not known before Hone queries it.
 pub(crate) fn at_most(
     workload: &Workload,
     allowed: &[Altitude],
@@ -189,12 +200,13 @@ pub(crate) fn at_most(
     may.map(|(_, count, example, what)| AtMost { count, example: example.to_owned(), what }).collect()
 }
 
-/// How often a limit can be made larger.
+/// How many times the limit can still be raised.
 fn larger_batches(workload: &Workload) -> u32 {
     std::iter::successors(larger_batch(batch_limit(workload)), |limit| larger_batch(*limit)).count() as u32
 }
 
-/// The next limit to try, four times as large: none beyond that of librdkafka, whose messages are no larger whatever its batches may be.
+/// The next limit to try, four times as large. It stops at librdkafka's own limit: its messages are no larger, whatever its
+/// batches may be.
 fn larger_batch(limit: f64) -> Option<f64> {
     const MOST_BYTES: f64 = 1e6;
     (limit > 0.0 && limit < MOST_BYTES).then_some(limit * 4.0)
@@ -202,11 +214,11 @@ fn larger_batch(limit: f64) -> Option<f64> {
 
 type Setting = (String, Hope);
 
-/// Records that one producer has for one batch, each second. Without keys a producer fills one partition at a time.
+/// Records per second that one producer has for one batch. Without keys a producer fills one partition at a time.
 fn records_per_batch_per_s(seen: &Seen<'_>) -> f64 {
     let of_all = seen.workload.requests_per_s * f64::from(seen.workload.records_per_batch);
     let of_one = of_all / f64::from(seen.workload.connections.max(1));
-    // What Java's producer and franz-go send takes the head batch of every partition of the broker along.
+    // One request of Java's producer or of franz-go carries the head batch of every partition of the broker.
     let spreads =
         matches!(seen.workload.engine, Engine::Librdkafka { .. }) && seen.workload.keys != Keys::None;
     if spreads { of_one / f64::from(seen.workload.partitions.max(1)) } else { of_one }
@@ -220,7 +232,7 @@ fn linger(seen: &Seen<'_>) -> Option<Setting> {
     let best = open().map(saved).fold(0.0, f64::max);
     let chosen = open().find(|ms| saved(*ms) >= MOST_OF_IT * best)?;
     let why = format!(
-        "{} records a request at a linger of {} ms; {} ms would gather {}, and {}",
+        "{} records per request at a linger of {} ms; {} ms would gather {}; {}",
         measured(1.0 / now),
         exact(linger_ms),
         exact(chosen),
@@ -230,7 +242,7 @@ fn linger(seen: &Seen<'_>) -> Option<Setting> {
     Some((format!("linger={chosen}ms"), Hope::new(saved(chosen), why)))
 }
 
-/// Those that are longer than the load's, and leave time for sending.
+/// The lingers that are longer than the load's and leave time for sending.
 fn open_lingers(workload: &Workload, latency_limit_ms: Option<f64>) -> impl Iterator<Item = f64> {
     let now_ms = linger_ms(workload);
     let most_ms = latency_limit_ms.map_or(f64::MAX, |limit_ms| limit_ms * OF_THE_LIMIT);
@@ -245,7 +257,7 @@ fn batch_size(seen: &Seen<'_>) -> Option<Setting> {
     let now = requests_per_record(seen.state)?;
     let larger = larger_batch(limit)? as u64;
     let why = format!(
-        "batches of {} bytes end at their limit of {} bytes; {}",
+        "batches of {} bytes reach their limit of {} bytes; {}",
         measured(mean),
         exact(limit),
         seen.costs.words()
@@ -253,25 +265,25 @@ fn batch_size(seen: &Seen<'_>) -> Option<Setting> {
     Some((format!("batch-size={larger}"), Hope::new(seen.costs.saved(now, now / 4.0), why)))
 }
 
-/// The broker packs anew what comes in another codec than its topics have.
+/// The broker recompresses batches whose codec differs from the topic's.
 fn topic_codec(seen: &Seen<'_>) -> Vec<Setting> {
     let Some(codec) = seen.workload.topic_config.get("compression.type") else { return Vec::new() };
     if is_kept(codec, &seen.workload.compression) {
         return Vec::new();
     }
     let why = format!(
-        "the topic's compression.type is {codec} and producers send {}: the broker packs every batch anew",
+        "the topic has compression.type={codec} and producers send {}: the broker recompresses every batch",
         seen.workload.compression
     );
     let hope = |share: f64| Hope::new(share, why.clone());
-    // Where the producers pack, the topic's bytes stay as small as they are.
+    // If the producers compress, the topic stays as small as it is.
     vec![
         (format!("codec={codec}"), hope(REPACKING)),
         ("topic.compression.type=producer".to_owned(), hope(REPACKING * MOST_OF_IT)),
     ]
 }
 
-/// The same by the broker's default, for topics without a codec of their own.
+/// The same for the broker's default codec, for topics without a codec of their own.
 fn broker_codec(seen: &Seen<'_>) -> Option<Setting> {
     let codec = seen.broker_codec?;
     if seen.workload.topic_config.contains_key("compression.type")
@@ -280,7 +292,7 @@ fn broker_codec(seen: &Seen<'_>) -> Option<Setting> {
         return None;
     }
     let why = format!(
-        "the broker's compression.type is {codec} and producers send {}: it packs every batch anew",
+        "the broker has compression.type={codec} and producers send {}: it recompresses every batch",
         seen.workload.compression
     );
     Some((format!("codec={codec}"), Hope::new(REPACKING, why)))
@@ -295,30 +307,32 @@ fn codec(seen: &Seen<'_>) -> Option<Setting> {
     if seen.workload.compression != "none" || repacks {
         return None;
     }
-    let why = "nothing is packed: fewer bytes to read, write, check and copy; what packing costs the producers is not in the objective";
+    let why = "nothing is compressed: a codec means fewer bytes to read, write, check and copy; the \
+         objective does not include the producers' cost of compressing";
     Some(("codec=lz4".to_owned(), Hope::new(PACKING, why)))
 }
 
-/// An acknowledgement by the leader alone, for those who allow it.
+/// An acknowledgement by the leader alone, where the user allows it.
 fn acks(seen: &Seen<'_>) -> Option<Setting> {
     seen.lax.filter(|_| may_wait_for_less(seen.workload))?;
-    let why = "acknowledgements wait for every replica in sync (acks=all), and durability = true lets the leader's memory be enough: what it loses \
-               before others have it was acknowledged and is gone";
+    let why = "acknowledgements wait for every in-sync replica (acks=all), and durability = true allows the \
+         leader's memory; acknowledged records are lost if the leader fails before they are replicated";
     Some(("acks=1".to_owned(), Hope::new(EARLIER, why)))
 }
 
-/// An acknowledgement from memory, for those who allow it.
+/// An acknowledgement from memory, where the user allows it.
 fn write_caching(seen: &Seen<'_>) -> Option<Setting> {
     seen.lax.filter(|lax| lax.caches && waits_for_all(seen.workload) && !has_caching(seen.workload))?;
     let FlushBounds { flush_ms, flush_bytes } = FlushBounds::USUAL;
     let why = format!(
-        "acknowledgements wait for a flush, and durability = true lets memory be enough: an outage of a majority of the replicas loses up to {flush_ms} ms \
-         or {flush_bytes} bytes of each partition that were acknowledged (hone batch caching)"
+        "acknowledgements wait for a flush, and durability = true allows memory; an outage of a majority of \
+         the replicas loses up to {flush_ms} ms or {flush_bytes} bytes of acknowledged records per partition \
+         (hone batch caching)"
     );
     Some((caching_setting(), Hope::new(EARLIER, why)))
 }
 
-/// Write caching with the bounds of what it may lose.
+/// Write caching with bounds for the records that may be lost.
 fn caching_setting() -> String {
     let FlushBounds { flush_ms, flush_bytes } = FlushBounds::USUAL;
     format!("topic.write.caching=true,topic.flush.ms={flush_ms},topic.flush.bytes={flush_bytes}")
@@ -328,7 +342,7 @@ fn waits_for_all(workload: &Workload) -> bool {
     workload.acks == -1
 }
 
-/// What is sent again is stored once only where every replica knows of it.
+/// Every replica must know a record before a retry of it is stored only once.
 fn may_wait_for_less(workload: &Workload) -> bool {
     waits_for_all(workload) && !workload.idempotent
 }
@@ -343,12 +357,12 @@ fn requests_per_record(state: &BatchState) -> Option<f64> {
     (requests > 0.0 && records > 0.0).then(|| requests / records)
 }
 
-/// The load's linger in milliseconds; 5, as librdkafka and Kafka's own producer since 4.0 do, where it does not say.
+/// The load's linger in milliseconds. Without one it is 5, as in librdkafka, and in Kafka's own producer since 4.0.
 fn linger_ms(workload: &Workload) -> f64 {
     setting(workload, &["linger.ms", "queue.buffering.max.ms"]).unwrap_or(5.0)
 }
 
-/// The size in bytes at which a batch ends: librdkafka's default of 1,000,000, Kafka's own of 16,384.
+/// The size in bytes at which a batch is full: librdkafka's default of 1,000,000, Kafka's own of 16,384.
 fn batch_limit(workload: &Workload) -> f64 {
     let default = if matches!(workload.engine, Engine::Librdkafka { .. }) { 1e6 } else { 16_384.0 };
     setting(workload, &["batch.size"]).unwrap_or(default)
@@ -411,7 +425,8 @@ mod tests {
     #[test]
     fn requests_of_few_records_ask_for_a_linger_that_the_rules_allow() {
         let (state, load) = (state(1.0, 15.5), load());
-        // 500 records/s a producer: 6 within 10 ms, which saves 81 %, where 101 within 200 ms would save 96 %.
+        // 500 records/s per producer: 6 within 10 ms, which saves 81 %, where 101 within 200 ms would save 96
+        // %.
         assert_eq!(names(&seen(&state, &load)), ["linger=10ms", "codec=lz4"]);
         let tight = Seen { latency_limit_ms: Some(12.0), ..seen(&state, &load) };
         assert_eq!(names(&tight)[0], "linger=5ms");
@@ -457,12 +472,12 @@ mod tests {
         let costs = Costs::from_states(&[state(1.0, 21.0), state(10.0, 3.0), state(100.0, 1.2)]);
         assert!((costs.request_us - 20.0).abs() < 0.1 && (costs.record_us - 1.0).abs() < 0.1, "{costs:?}");
         assert!(costs.is_measured);
-        // Dearer where requests are fewer: none of it is the requests'.
+        // The CPU rises although requests are fewer, so requests do not cause it.
         assert_eq!(Costs::from_states(&[state(1.0, 1.0), state(10.0, 3.0)]).request_us, 0.0);
         assert_eq!(Costs::from_states(&[]), GUESS);
     }
 
-    /// Never unless it is allowed, and each with what can be lost.
+    /// Never unless the user allows it, and always with what can be lost.
     #[test]
     fn acknowledging_earlier_is_proposed_only_where_it_may_be() {
         let (state, load) = (state(400.0, 0.6), load());
@@ -511,10 +526,10 @@ mod tests {
         assert_eq!(count(&Workload { engine: command, ..load() }, None, false), 5 + 3 + 1);
         assert_eq!(count(&Workload { engine: Engine::Wire, ..load() }, None, false), 0);
         assert!(at_most(&load(), &[Altitude::Host], None, true, false).is_empty());
-        // Where nothing waits for a flush or for others, nothing is acknowledged earlier.
+        // If nothing waits for a flush or for replicas, no acknowledgement can come earlier.
         assert_eq!(count(&Workload { acks: 1, ..load() }, None, true), 6 + 1);
         assert_eq!(count(&Workload { idempotent: true, ..load() }, None, true), 6 + 1 + 1, "caching alone");
-        // What a cluster packs by default shows when it is asked.
+        // The default codec of a cluster is only known once Hone queries it.
         let packed = Workload { compression: "lz4".to_owned(), ..load() };
         let of_cluster = |workload: &Workload| sum(at_most(workload, &Altitude::ALL, None, false, true));
         assert_eq!((count(&packed, None, false), of_cluster(&packed)), (6, 6 + 1));
@@ -523,7 +538,7 @@ mod tests {
         assert_eq!(of_cluster(&own), 6, "the topic says otherwise");
     }
 
-    /// Both know the same limit: what is proposed was counted.
+    /// Both use the same limit: every proposal is in the count.
     #[test]
     fn a_limit_is_not_made_larger_than_a_message_can_be() {
         let large = BatchState { batch_bytes: 900_000, batches: 1, ..state(36.0, 1.0) };

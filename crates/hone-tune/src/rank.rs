@@ -1,4 +1,4 @@
-//! In which order changes are tried: what each is hoped to save for every minute that it takes to find out. Pure.
+//! Ranks changes by their expected gain per minute of testing. Pure.
 
 use hone_format::{measured, time_us};
 use hone_record::BatchState;
@@ -6,25 +6,25 @@ use hone_record::BatchState;
 use super::candidate::Candidate;
 use super::propose::LEAST_HOPE;
 
-/// Share of its user time that a build by a profile is hoped to save: services have been seen to save 0 to 28 %, half of them less than this
-/// (docs/results.md). No build touches the kernel's share.
+/// Expected gain of a profile-guided build, as a share of its user time. Services have saved 0 to 28 %, half of them less than
+/// this (docs/results.md). No build changes the kernel's share.
 const OF_USER_TIME: f64 = 0.12;
 
-/// A change that may be tried, and what that takes.
+/// A candidate with the time that its test takes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ranked {
     pub candidate: Candidate,
-    /// Seconds of its comparison. Builds are made by then, and cost nothing more.
+    /// Seconds of its comparison. Its build is finished by then.
     pub(crate) cost_s: f64,
 }
 
 impl Ranked {
-    /// Share of the objective that is hoped to be saved for each minute.
+    /// Expected gain per minute, as a share of the objective.
     fn per_minute(&self) -> f64 {
         self.candidate.hope.share * 60.0 / self.cost_s.max(1e-3)
     }
 
-    /// What puts it in its place.
+    /// The figures behind its rank.
     pub(crate) fn reason(&self) -> String {
         format!(
             "{} % in about {}: {} % a minute",
@@ -34,13 +34,13 @@ impl Ranked {
         )
     }
 
-    /// Its name, and what puts it in its place.
+    /// Its name, and the figures behind its rank.
     pub(crate) fn words(&self) -> String {
         format!("{} ({})", self.candidate.name, self.reason())
     }
 }
 
-/// The one with the most to hope for a minute first. In a stable order: those of the file before others with the same.
+/// Sorts by expected gain per minute, the largest first. The sort is stable: among equals the file's candidates come first.
 pub(crate) fn ranked(candidates: impl IntoIterator<Item = (Candidate, f64)>) -> Vec<Ranked> {
     let mut all: Vec<Ranked> =
         candidates.into_iter().map(|(candidate, cost_s)| Ranked { candidate, cost_s }).collect();
@@ -48,8 +48,8 @@ pub(crate) fn ranked(candidates: impl IntoIterator<Item = (Candidate, f64)>) -> 
     all
 }
 
-/// A build's hope, by the user share of what was seen: all else is the kernel's, and stays. Others are left as they are. What somebody has had built is
-/// tried in any case, and so keeps the least hope.
+/// Limits a build's expected gain by the measured user share, since a build does not change the kernel's time. Other candidates
+/// stay as they are. A build that the user asked for keeps at least the smallest gain, so that it is tried.
 pub(crate) fn below_the_ceiling(candidate: Candidate, seen: &BatchState) -> Candidate {
     let user_share = seen.target_cpu.and_then(|cpu| cpu.user_share);
     let is_built = candidate.is_found && candidate.program.is_some();
@@ -57,7 +57,7 @@ pub(crate) fn below_the_ceiling(candidate: Candidate, seen: &BatchState) -> Cand
     let mut bounded = candidate;
     bounded.hope.share = bounded.hope.share.min(OF_USER_TIME * user_share).max(LEAST_HOPE);
     bounded.hope.why.push_str(&format!(
-        "; {} % of the CPU is user time here, which is all that a build can touch",
+        "; {} % of the CPU is user time here, and a build can only reduce that",
         measured(user_share * 100.0)
     ));
     bounded
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(bounded(Some(0.9)).share, 0.07, "never more than without a look");
         assert_eq!(bounded(Some(0.01)).share, LEAST_HOPE, "it is made, so it is tried");
         assert_eq!(bounded(None), build.hope);
-        // What the file hopes is the file's.
+        // The file's own value stays.
         let own = Candidate { is_found: false, ..build };
         assert_eq!(below_the_ceiling(own.clone(), &seen(Some(0.1))), own);
         let linger = candidate("linger=5ms", 0.2).by_hone();

@@ -1,4 +1,5 @@
-//! The loop: look, choose, try, keep or put back, look again, until nothing is left to hope for or the time is over.
+//! The loop of `hone tune`: measure, choose, test, keep or roll back. It ends when no change has an expected gain, or when the
+//! budget is used up.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,21 +36,23 @@ use hone_experiment::topics::{Topics, looked_after};
 
 /// Pairs of equal arms, before anything is changed.
 pub(super) const PILOT_PAIRS: u32 = 5;
-/// What would have come next is told up to so many.
+/// Number of the next candidates that the record lists.
 const PASSED_OVER: usize = 3;
-/// What it means that the pilot gave up. What interrupted it says something else.
-const NOT_STOOD: &str = "the service as it is does not stand the load, so nothing can be held against it; lower requests_per_s of the \
-                         workload (hone load --find-capacity tells what it stands)";
-/// What was rejected is tried again, in the state of another change, when it is hoped to save so many times more.
+/// The context of an error when the pilot gives up. An interruption has its own text.
+const NOT_STOOD: &str = "the target does not sustain the load in its original state, so nothing can be \
+     compared with it; lower requests_per_s of the workload (hone load --find-capacity measures the \
+     capacity)";
+/// A rejected change is tried again, after another one was kept, if its expected gain is larger by this factor.
 const AGAIN: f64 = 2.0;
-/// Why nothing could be seen of a change.
-const IDLE: &str = "it is so already, or it is what is done without it";
-/// What is said where neighbours have disturbed every pair of the first look.
-const DISTURBED_LOOK: &str = "Neighbours have disturbed every pair of the first look. It compares nothing, so what it saw was gone by all the same: what \
-                              Hone found itself follows from figures that hold something of theirs.";
-/// What is said where the first look saw nothing at all.
-const NO_LOOK: &str = "No window of the first look counts, so nothing was seen of the service, and Hone found nothing to try by itself.";
-/// The longest trial so far may be exceeded by so much.
+/// Why a change has no effect.
+const IDLE: &str = "the state has this value already, or the value is the default";
+/// The note for a first look of which neighbours disturbed every pair.
+const DISTURBED_LOOK: &str = "Neighbours disturbed every pair of the first look. Hone used its figures all \
+     the same, since a first look compares nothing. Candidates that Hone derived from them are less certain.";
+/// The note for a first look without any usable window.
+const NO_LOOK: &str = "Every window of the first look was excluded. Hone has no figures of the service and \
+     derived no candidates from them.";
+/// Margin on top of the longest trial so far.
 const RESERVE: f64 = 1.05;
 
 /// A run.
@@ -66,40 +69,40 @@ pub struct Session<'a> {
     pub progress: &'a Progress,
     /// What is changed.
     pub base: Base,
-    /// When this attempt began, builds and all.
+    /// The start of this attempt, builds included.
     pub begun: Instant,
-    /// What earlier attempts took, in seconds.
+    /// Seconds that earlier attempts took.
     pub earlier_s: f64,
 }
 
-/// What is tried next, written down before its first window.
+/// The next candidate. It is written to the disk before its first window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Chosen {
     candidate: Candidate,
-    /// What put it first.
+    /// The figures behind its rank.
     #[serde(default)]
     reason: String,
     passed_over: Vec<String>,
 }
 
-/// What a run has come to.
+/// The state of a run.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     /// Kept changes, in the order in which they were accepted.
     pub(super) kept: Vec<Candidate>,
     pub(super) steps: Vec<TuningStep>,
     candidates: Vec<Candidate>,
-    /// States that were measured.
+    /// Figures of the states that were measured.
     states: Vec<BatchState>,
-    /// The one that all next ones are held against.
+    /// The figures of the current state, with which the next ones are compared.
     now: BatchState,
-    /// What the longest comparison so far would have taken with both windows of each pair at the same time, in seconds.
+    /// Duration of the longest comparison so far in seconds, converted to concurrent windows.
     longest_s: f64,
-    /// Changes that were met and leave the state as it is, so that there is nothing to try.
+    /// Candidates without effect on the state, which are not tried.
     idle: Vec<String>,
-    /// Changes that were met and can't be had beside what was kept then, each with the reason.
+    /// Candidates that can't be combined with the changes that were kept at that time, each with the reason.
     impossible: Vec<(String, String)>,
-    /// What has to be said of the first look.
+    /// A note about the first look.
     look: Option<&'static str>,
 }
 
@@ -120,11 +123,11 @@ impl TuneSettings {
         })
     }
 
-    /// All that can be known before anything is built or started: what each change would be made to, and whether the windows can tell what is
-    /// asked.
+    /// Checks before anything is built or started: the side of each change, and whether the windows can give the metrics that are
+    /// needed.
     ///
     /// # Errors
-    /// With the candidate, where it is one's fault.
+    /// With the candidate that causes it.
     pub fn check_all(&self, security: &Security) -> Result<()> {
         let asked = self.with_stand_in()?;
         let base = asked.base(security)?;
@@ -140,7 +143,7 @@ impl TuneSettings {
         Ok(())
     }
 
-    /// What both share can't be in two states at once.
+    /// A setting that both sides share can't have two values at once.
     pub(super) fn mode_of(&self, sides: [&Side; 2]) -> Mode {
         let outside =
             sides.iter().any(|side| !side.sets.is_empty() || matches!(side.place, Place::Address(_)));
@@ -180,18 +183,19 @@ impl TuneSettings {
             control_pairs: self.control_pairs,
         };
         format!(
-            "A change is kept when {} What is not shown to help is put back. A comparison of which neighbours have disturbed so many pairs that \
-             fewer than {FEWEST_PAIRS} of a kind are left, or whose A/A pairs themselves differ, is measured once more, whole, if the budget reaches, and \
-             what it says then counts. {} In the end, where two or more were accepted, all of them are \
-             held against all but each: what makes the others worse, breaks a guard rail that holds without it, or does not stand the load \
-             with them is put back, the worst one first, and the others are held against each other again. What is left is held against \
-             the first state by the same rule as a change; where that is not shown to help, the one that is worth least is put back, and \
-             the rest is tested again.{}",
+            "A change is kept when {} Every other change is rolled back. A comparison is measured once more, \
+             completely, if neighbours left fewer than {FEWEST_PAIRS} pairs of a kind, or if its A/A pairs \
+             differ. This needs enough budget, and the second result then counts. {} At the end, if two or \
+             more changes were accepted, Hone re-tests them with each one removed in turn. A change is \
+             rolled back if it makes the others worse, breaks a guard metric that holds without it, or \
+             overloads the target in combination. The worst one goes first, and the others are re-tested. \
+             Then Hone compares the rest with the original state by the same rule. If the rest is not \
+             accepted, Hone rolls back the change that is worth least and re-tests the others.{}",
             terms.words(""),
             if self.durability {
-                "Changes of what an acknowledgement promises were allowed."
+                "Changes of the durability guarantee were allowed."
             } else {
-                "No change of what an acknowledgement promises is tried."
+                "Hone tries no change of the durability guarantee."
             },
             self.forbidden_in_words().map(|words| format!(" {words}")).unwrap_or_default()
         )
@@ -208,18 +212,18 @@ impl TuneSettings {
 }
 
 impl Session<'_> {
-    /// Tunes. A run that is broken off goes on after its last pair.
+    /// Runs the tuning. An interrupted run continues after its last pair.
     ///
     /// # Errors
-    /// When the target fails in a state that was kept, something beside the target fails, or the user interrupts.
+    /// When the target fails in a kept state, another part of the system fails, or the user interrupts.
     pub fn run(&self) -> Result<Tuning> {
-        // Before the first window, so that nobody can wonder which came first.
+        // The rule is written before the first window, so that it can't follow from the results.
         fixed(self.folder, &self.asked.rule())?;
         let topics = match &self.base.place {
             Place::Address(address) => {
                 Some(Topics { address: address.clone(), prefix: self.asked.topic_prefix.clone() })
             }
-            // They go with the broker.
+            // The topics disappear with the broker.
             Place::Program(_) => None,
         };
         looked_after(self.folder, topics.as_ref(), self.security, self.progress, || self.tuned())
@@ -234,7 +238,8 @@ impl Session<'_> {
         self.tuning(standing, together, first.as_ref(), stopped)
     }
 
-    /// Equal arms: what the first state does, how long a pair takes, and that the load stands at all.
+    /// Measures equal arms. This gives the figures of the original state, the duration of a pair, and whether the target sustains
+    /// the load.
     fn pilot(&self, standing: &mut Standing) -> Result<Option<Window>> {
         let side = self.base.with([])?;
         let contest = Contest {
@@ -242,7 +247,7 @@ impl Session<'_> {
             prefix: "pilot/".to_owned(),
             ..self.contest(["now", "now"], [&side, &side])?
         };
-        self.progress.line("Look: the service as it is");
+        self.progress.line("measuring the target in its original state");
         fixed_before(self.folder, "pilot/design.json", &contest.design)?;
         let pairs = measure_pairs(&contest, self.progress, |_, _, _| true).map_err(|error| {
             let gave_up = error.downcast_ref::<GaveUp>().is_some();
@@ -265,11 +270,11 @@ impl Session<'_> {
         let candidates = std::mem::take(&mut standing.candidates).into_iter();
         standing.candidates = candidates.map(|one| below_the_ceiling(one, &standing.now)).collect();
         let one_s = standing.comparison_s(self.asked.mode_of([&side, &side]));
-        self.progress.line(&format!("  a change takes about {} here", hone_format::duration(one_s)));
+        self.progress.line(&format!("  testing a change takes about {} here", hone_format::duration(one_s)));
         Ok(found.into_iter().next())
     }
 
-    /// Tries one change after the other. Says why it ended.
+    /// Tries one change after the other. Returns the reason for the end.
     fn steps(&self, standing: &mut Standing) -> Result<String> {
         let mut index = 0;
         loop {
@@ -295,8 +300,8 @@ impl Session<'_> {
             for (number, candidate) in replaced.iter().enumerate() {
                 let place = format!("{place}/replaced-{:02}", number + 1);
                 let why = match candidate.name == by {
-                    true => "with it the state is the first one again".to_owned(),
-                    false => format!("{by} takes its place"),
+                    true => "with it, the state is the original one again".to_owned(),
+                    false => format!("{by} replaces it"),
                 };
                 self.enter_closing(&place, candidate, REPLACED, &why, None)?;
             }
@@ -304,13 +309,13 @@ impl Session<'_> {
         }
     }
 
-    /// What comes next, or why nothing does. What an earlier attempt chose stays chosen.
+    /// The next candidate, or the reason for the end. A choice of an earlier attempt stays.
     fn chosen(&self, index: usize, standing: &mut Standing) -> Result<std::result::Result<Chosen, String>> {
         let note = format!("steps/{:02}/chosen.json", index + 1);
         if let Some(chosen) = self.folder.read_note::<Chosen>(&note)? {
             return Ok(Ok(chosen));
         }
-        // What the clock has ended stays ended: a new start has no other budget.
+        // An attempt with a used-up budget stays ended: a resumed run has the same budget.
         let over = format!("steps/{:02}/over.json", index + 1);
         if let Some(stopped) = self.folder.read_note::<String>(&over)? {
             return Ok(Err(stopped));
@@ -329,19 +334,20 @@ impl Session<'_> {
                 self.tell_idle(standing, &candidate);
                 continue;
             }
-            // What is set outside of the target takes twice the time in a duet, because both states can't be had at once.
+            // A setting outside of the target takes twice the time in a duet, because it can't have two
+            // values at once.
             open.push((candidate, standing.comparison_s(self.asked.mode_of([&side, &after]))));
         }
         let mut open = ranked(open);
         if open.is_empty() {
-            return Ok(Err("nothing is left that is expected to help".to_owned()));
+            return Ok(Err("no candidate with an expected gain is left".to_owned()));
         }
         let best = open.remove(0);
         if let Some(left_s) = self.left_s() {
             let needed_s = best.cost_s * (1.0 + standing.comparisons_behind());
             if left_s < needed_s {
                 let stopped = format!(
-                    "the budget is used up: {} s are left, and `{}` with what has to follow would take about {} s",
+                    "the budget is used up: {} s are left, and `{}` with its re-tests would take about {} s",
                     left_s.max(0.0).round(),
                     best.candidate.name,
                     needed_s.round()
@@ -356,26 +362,27 @@ impl Session<'_> {
         Ok(Ok(chosen))
     }
 
-    /// What is kept with one more change.
+    /// The kept changes with one more.
     ///
     /// # Errors
-    /// When it can't be had beside them. Alone it can.
+    /// When it can't be combined with them. It is possible alone.
     fn beside(&self, standing: &Standing, candidate: &Candidate) -> Result<Side> {
         let after = self.base.with(standing.kept.iter().chain([candidate]))?;
         hone_load::check(&after.workload)?;
         Ok(after)
     }
 
-    /// Once for each. Beside other changes it may be had later.
+    /// Reported once per change. It may become possible after a later change.
     fn tell_impossible(&self, standing: &mut Standing, candidate: &Candidate, why: &anyhow::Error) {
         if !standing.impossible.iter().any(|(name, _)| *name == candidate.name) {
             let why = in_one_line(why);
-            self.progress.line(&format!("{} can't be had beside what is kept: {why}", candidate.name));
+            self.progress.line(&format!("{} can't be combined with the kept changes: {why}", candidate.name));
             standing.impossible.push((candidate.name.clone(), why));
         }
     }
 
-    /// Leaves out what the file names and the first state has already: behind another value it would only be the way back.
+    /// Leaves out changes of the file that the original state has already. After another value they would only restore the
+    /// original.
     fn leave_out_idle(&self, standing: &mut Standing) -> Result<()> {
         let first = self.base.with([])?;
         let mut open = Vec::new();
@@ -389,10 +396,10 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Once for each.
+    /// Reported once per change.
     fn tell_idle(&self, standing: &mut Standing, candidate: &Candidate) {
         if !standing.idle.contains(&candidate.name) {
-            self.progress.line(&format!("{} is of no effect: {IDLE}", candidate.name));
+            self.progress.line(&format!("{} has no effect: {IDLE}", candidate.name));
             standing.idle.push(candidate.name.clone());
         }
     }
@@ -408,7 +415,7 @@ impl Session<'_> {
         self.left_s().is_none_or(|left_s| left_s >= needed_s)
     }
 
-    /// What Hone itself finds to try.
+    /// Candidates that Hone itself derives.
     fn found(&self, standing: &Standing, workload: &Workload) -> Result<Vec<Candidate>> {
         if !self.asked.find {
             return Ok(Vec::new());
@@ -427,7 +434,8 @@ impl Session<'_> {
         Ok(found.into_iter().filter(|candidate| self.asked.may_try(candidate)).collect())
     }
 
-    /// Whether the broker knows write caching, and does without it by default: the embedded one by its name, one that runs by what it says.
+    /// Whether the broker supports write caching and has it off by default. The embedded broker is known by its name, a running
+    /// one by its answer.
     fn knows_write_caching(&self) -> bool {
         const PROPERTY: &str = "write_caching_default";
         match &self.base.place {
@@ -446,7 +454,7 @@ impl Session<'_> {
         }
     }
 
-    /// The codec that a broker which runs already makes of every batch by default; nothing where it does not say.
+    /// The codec to which a running broker recompresses every batch by default. `None`: it does not report one.
     fn broker_codec(&self) -> Option<String> {
         let Place::Address(address) = &self.base.place else { return None };
         let mut admin = Admin::connect_with(address, self.security).ok()?;
@@ -511,7 +519,7 @@ impl Session<'_> {
         })
     }
 
-    /// Measures what is not measured yet of a trial, and judges it.
+    /// Measures the pairs of a trial that are missing, and judges it.
     pub(super) fn judged(&self, trial: &Trial<'_>) -> Result<ProofStep> {
         let [before, after] = trial.sides;
         let found = ProofStep {
@@ -527,7 +535,7 @@ impl Session<'_> {
             foretold: None,
         };
         if before == after {
-            return Ok(ProofStep { why: format!("nothing would differ: {IDLE}"), ..found });
+            return Ok(ProofStep { why: format!("nothing would change: {IDLE}"), ..found });
         }
         let comparison = match self.compared(trial) {
             Ok(comparison) => comparison,
@@ -552,7 +560,7 @@ impl Session<'_> {
         Ok(ProofStep { decision, why, guards: rails, comparison: Some(comparison), before, after, ..found })
     }
 
-    /// What a trial found; where neighbours have left too little of it, or its control could tell nothing, what it found the second time.
+    /// The result of a trial. It is the second one if neighbours left too few pairs, or if the A/A pairs differed.
     fn compared(&self, trial: &Trial<'_>) -> Result<Comparison> {
         let contest = |prefix: String| -> Result<Contest<'_>> {
             Ok(Contest { prefix, ..self.contest(trial.names, trial.sides)? })
@@ -562,7 +570,7 @@ impl Session<'_> {
         let is_begun = self.folder.join(format!("{again}design.json")).exists();
         let reaches = self.left_s().is_none_or(|left_s| left_s >= took_s(&first.pairs));
         let Some(why) = why_again(&first).filter(|_| is_begun || reaches) else { return Ok(first) };
-        self.progress.line(&format!("  {why}: all of them are measured once more"));
+        self.progress.line(&format!("  {why}: measuring the comparison again"));
         compare(&contest(again)?, self.progress)
     }
 
@@ -576,14 +584,14 @@ impl Session<'_> {
         self.enter(place.trim_end_matches('/'), step.comparison.as_ref(), |about| of_all(about, step))
     }
 
-    /// All that is kept, against all but this one.
+    /// All kept changes, compared with all except for this one.
     pub(super) fn enter_among(&self, place: &str, candidate: &Candidate, step: &ProofStep) -> Result<()> {
         let change = format!("{}: {}", candidate.altitude.label(), candidate.name);
         let place = place.trim_end_matches('/');
         self.enter(place, step.comparison.as_ref(), |about| of_among(about, &change, step))
     }
 
-    /// That an accepted change is not kept any more.
+    /// Records that an accepted change is not kept any more.
     pub(super) fn enter_closing(
         &self,
         place: &str,
@@ -597,7 +605,7 @@ impl Session<'_> {
         self.enter(place, of, |about| closing(about, &change, decision, why, step))
     }
 
-    /// Once, however often a run is resumed.
+    /// Only once, however often a run is resumed.
     fn enter(
         &self,
         place: &str,
@@ -654,35 +662,36 @@ impl Session<'_> {
     }
 }
 
-/// Why a comparison is measured once more. Nothing is looked at of what A/B pairs say, so that a second measurement favours nobody.
+/// Why a comparison is measured again. It does not look at the results of A/B pairs, so that the second measurement is not
+/// biased.
 fn why_again(comparison: &Comparison) -> Option<&'static str> {
     if is_spoilt(&comparison.pairs) {
-        return Some("neighbours have left too few pairs");
+        return Some("neighbours left too few pairs");
     }
     let is_mute = comparison.primary().is_some_and(|found| control_differs(&comparison.design.rule, found));
-    is_mute.then_some("the A/A pairs themselves differ, so nothing can be told")
+    is_mute.then_some("the A/A pairs differ, so no verdict is possible")
 }
 
-/// Whether neighbours have left too few pairs for an estimate, or too few controls to hold it against, of enough that were measured. Only how many
-/// count is looked at, and nothing of what they say, so that a second measurement favours nobody.
+/// Whether neighbours left too few pairs for an estimate, or too few A/A pairs for its control, of enough that were measured. It
+/// only counts pairs and does not look at their results, so that a second measurement is not biased.
 fn is_spoilt(pairs: &[PairOutcome]) -> bool {
     let fewest = FEWEST_PAIRS as usize;
     [PairKind::Test, PairKind::Control].into_iter().any(|kind| {
         let of_kind = || pairs.iter().filter(move |pair| pair.kind == kind);
         let counted = of_kind().filter(|pair| pair.dropped.is_none()).count();
-        // What an arm did by itself comes again, and is an answer.
+        // A failure of the arm itself would repeat, and counts as a result.
         let disturbed = of_kind().filter(|pair| is_disturbed(pair));
         counted < fewest && counted + disturbed.count() >= fewest
     })
 }
 
-/// Whether neighbours alone are why a pair does not count: no arm did anything, and no generator was late.
+/// Whether neighbours alone are the reason to exclude a pair: no arm failed, and no generator fell behind.
 fn is_disturbed(pair: &PairOutcome) -> bool {
     pair.dropped.is_some() && pair.troubles.iter().all(Vec::is_empty) && pair.late == [false, false]
 }
 
-/// The pairs of the first look that are gone by, and what has to be said of them: those that count, or else those that only neighbours disturbed.
-/// Nothing is compared, so they favour nobody, and without any of them nothing would be found.
+/// The usable pairs of the first look, with a note about them: the valid ones, or else those that only neighbours disturbed. The
+/// first look compares nothing, so they can't bias a result. Without any figures Hone could not derive candidates.
 fn looked_at(pairs: &[PairOutcome]) -> (Vec<&PairOutcome>, Option<&'static str>) {
     let of = |wanted: fn(&PairOutcome) -> bool| pairs.iter().filter(|pair| wanted(pair)).collect::<Vec<_>>();
     let counted = of(|pair| pair.dropped.is_none());
@@ -694,28 +703,28 @@ fn looked_at(pairs: &[PairOutcome]) -> (Vec<&PairOutcome>, Option<&'static str>)
     (disturbed, Some(words))
 }
 
-/// Two states that are held against each other.
+/// Two states to compare.
 pub(super) struct Trial<'a> {
-    /// Of its files in the folder.
+    /// Prefix of its files in the folder.
     pub(super) prefix: String,
     pub(super) names: [&'a str; 2],
     pub(super) sides: [&'a Side; 2],
     pub(super) question: Question,
 }
 
-/// What a trial asks.
+/// The question of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
-    /// Whether a change helps beside what is kept.
+    /// Does a change help on top of the kept ones?
     Step,
-    /// Whether a kept change still helps among the others.
+    /// Does a kept change still help in combination with the others?
     Among,
-    /// Whether all that is kept helps.
+    /// Do all kept changes together help?
     Together,
 }
 
-/// What it means that an arm can't be had, or failed again and again. In a step the state that is kept has to stand the load, or nothing can be said. In
-/// the end it is the state without what is kept that fails, and nothing could say more for what is kept.
+/// Interprets an arm that can't be applied or fails repeatedly. In a step it is an error if the kept state fails, since no
+/// verdict is possible. At the end the failing arm is the state without a change, which is the best reason to keep it.
 fn answered(error: anyhow::Error, question: Question) -> Result<(Decision, String)> {
     if let Some(why) = not_to_be_had(&error) {
         return Ok((Decision::Rejected, why));
@@ -723,20 +732,20 @@ fn answered(error: anyhow::Error, question: Question) -> Result<(Decision, Strin
     let (is_step, told) = (question == Question::Step, in_one_line(&error));
     let found = match (refused_arm(&error), error.downcast_ref::<GaveUp>()) {
         (Some(_), _) if question == Question::Among => {
-            (Decision::Accepted, format!("without it the others can't be had: {told}"))
+            (Decision::Accepted, format!("without it the others can't be applied: {told}"))
         }
         (_, Some(GaveUp { late: Some(_), .. })) if !is_step => {
-            (Decision::Accepted, format!("without it the client does not keep its schedule: {told}"))
+            (Decision::Accepted, format!("without it the client falls behind its schedule: {told}"))
         }
         (_, Some(GaveUp { of_a: true, .. })) if !is_step => {
-            (Decision::Accepted, format!("without it the target does not keep up: {error:#}"))
+            (Decision::Accepted, format!("without it the target does not sustain the load: {error:#}"))
         }
         _ => return Err(error),
     };
     Ok(found)
 }
 
-/// Seconds that the pairs in a run's folder took, those of steps that were not finished, too.
+/// Seconds that the pairs in a run's folder took, including those of unfinished steps.
 pub fn pairs_s(folder: &Path) -> f64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let below = entries.map(|entry| {
@@ -751,17 +760,17 @@ pub fn pairs_s(folder: &Path) -> f64 {
     below.sum()
 }
 
-/// One that can't be read is told by whoever goes on with it.
+/// An unreadable note is reported when the run reads it for its results.
 fn pair_s(note: &Path) -> f64 {
     let text = std::fs::read_to_string(note).unwrap_or_default();
     serde_json::from_str::<PairOutcome>(&text).map_or(0.0, |pair| pair.took_s)
 }
 
 impl Standing {
-    /// Answers the kept changes whose place it takes.
+    /// Returns the kept changes that it replaces.
     fn take(&mut self, candidate: Candidate, found: TuningStep) -> Vec<Candidate> {
         if let Some(comparison) = &found.step.comparison {
-            // Pairs on top of the planned ones are measured where time is left, and hold nothing else up.
+            // Additional pairs are only measured if time is left, so they are not part of the estimate.
             let pair_s = took_s(&comparison.pairs) / comparison.pairs.len().max(1) as f64;
             let planned_s = pair_s * comparison.design.planned() as f64;
             self.longest_s = self.longest_s.max(planned_s / turns(comparison.design.mode));
@@ -772,7 +781,7 @@ impl Standing {
         let mut replaced = Vec::new();
         if found.step.decision == Decision::Accepted {
             self.now = found.step.after.clone();
-            // A longer linger takes the place of a shorter one, a build that of another.
+            // A longer linger replaces a shorter one, and a build replaces another build.
             replaced.extend(self.kept.extract_if(.., |kept| candidate.takes_the_place_of(kept)));
             self.kept.push(candidate);
         }
@@ -780,26 +789,26 @@ impl Standing {
         replaced
     }
 
-    /// What has to be said of what was not tried, and of the first look.
+    /// Notes about the candidates that were not tried, and about the first look.
     fn noted(&self) -> Vec<String> {
         let idle = (!self.idle.is_empty()).then(|| {
-            format!("Of no effect on the state, and so not tried: {} ({IDLE}).", self.idle.join("; "))
+            format!("Not tried, because they have no effect on the state: {} ({IDLE}).", self.idle.join("; "))
         });
-        // What could be had later was tried.
+        // A candidate that became possible later was tried.
         let tried = |name: &str| self.steps.iter().any(|step| step.step.change == name);
         let impossible = self.impossible.iter().filter(|(name, _)| !tried(name));
         let impossible = impossible.map(|(name, why)| {
-            format!("Not tried, since it can't be had beside what was kept: {name} ({why}).")
+            format!("Not tried, because it can't be combined with the kept changes: {name} ({why}).")
         });
         self.look.map(str::to_owned).into_iter().chain(idle).chain(impossible).collect()
     }
 
-    /// What a comparison takes, in seconds.
+    /// Estimated duration of a comparison in seconds.
     fn comparison_s(&self, mode: Mode) -> f64 {
         self.longest_s * turns(mode) * RESERVE
     }
 
-    /// Comparisons that follow when one more change is accepted: all against none, and all against all but each.
+    /// Comparisons that follow if one more change is accepted: all with none, and all with all except for each one.
     fn comparisons_behind(&self) -> f64 {
         let accepted = self.steps.iter().filter(|step| step.step.decision == Decision::Accepted).count() + 1;
         let kept = self.kept.len() + 1;
@@ -810,7 +819,8 @@ impl Standing {
         }
     }
 
-    /// What may be tried, those of the file first, however little is hoped of them: neither kept nor tried in this state.
+    /// Candidates for the next trial, those of the file first, whatever their expected gain: neither kept nor tried in this
+    /// state.
     fn open(&self, found: Vec<Candidate>) -> Vec<Candidate> {
         let mut all = self.candidates.clone();
         all.extend(
@@ -820,8 +830,9 @@ impl Standing {
         all
     }
 
-    /// Whether it is kept, or was tried and there is no reason to look again: a change that was accepted since is one, if it makes the
-    /// hope much larger. Of one family (lingers, say) what was rejected keeps the next value from being tried in the same way.
+    /// Whether it is kept, or was tried and there is no reason to try it again. The reason would be a change accepted since then
+    /// that makes its expected gain much larger. After a rejected value, the next value of the same setting (a linger, say) is
+    /// skipped in the same way.
     fn is_done(&self, candidate: &Candidate) -> bool {
         if self.kept.iter().any(|kept| kept.name == candidate.name) {
             return true;
@@ -833,14 +844,14 @@ impl Standing {
             let is_of_family = !is_asked_for
                 && step.step.decision == Decision::Rejected
                 && self.place_of(&step.step.change) == candidate.place();
-            // Where nothing was hoped, twice as much is nothing.
+            // Without an expected gain, twice as much would be nothing.
             let again = (AGAIN * step.hope.share).max(LEAST_HOPE);
             let is_new = last.is_some_and(|last| last > index) && candidate.hope.share >= again;
             (is_same || is_of_family) && !is_new
         })
     }
 
-    /// What a change that was tried sets, where it is one setting; of several that the file has in one the change itself.
+    /// The setting that a tried change sets. For a change with several settings it is the change itself.
     fn place_of<'a>(&'a self, change: &'a str) -> &'a str {
         let named = self.candidates.iter().find(|candidate| candidate.name == change);
         named.map_or_else(|| family(change), Candidate::place)
@@ -870,14 +881,15 @@ fn makes_records_wait(change: &Candidate) -> bool {
 
 fn limits(asked: &TuneSettings, noted: &[String], makes_wait: bool) -> Vec<String> {
     let mut limits = vec![
-        "What is not found here may still help: candidates come from the file and from a few rules about batches, codecs and requests. A change \
-         that was rejected was not shown to help under this load on this machine."
+        "Hone tries candidates from the file and from a few rules about batches, codecs and requests; other \
+         changes may help, too. A rejected change was worse or inconclusive under this load on this machine."
             .to_owned(),
     ];
     if makes_wait {
         limits.push(
-            "The load came whether or not answers did. A producer that waits for each answer before it sends the next gains nothing from a longer \
-             linger, and waits longer for each record: see that `hone batch xray` finds no SYNC_SENDER in the topics that such a change will reach."
+            "The load is open loop: it does not wait for answers. A producer that waits for each answer \
+             gains nothing from a longer linger, and each of its records waits longer. Before you apply such \
+             a change, check that `hone batch xray` finds no SYNC_SENDER in your topics."
                 .to_owned(),
         );
     }
@@ -885,7 +897,8 @@ fn limits(asked: &TuneSettings, noted: &[String], makes_wait: bool) -> Vec<Strin
     limits.extend_from_slice(noted);
     if asked.mode == Mode::Duet {
         limits.push(
-            "Both states were loaded at once, each on half of the machine: differences are right, latencies are those of half a machine."
+            "Both states ran at the same time, each on half of the machine: differences are valid, but \
+             latencies are those of half a machine."
                 .to_owned(),
         );
     }
@@ -904,7 +917,7 @@ mod tests {
         Candidate::of_settings(&[setting.to_owned()], hope).unwrap()
     }
 
-    /// One that was tried, by its setting, what was hoped of it, and what came.
+    /// A tried candidate, by its setting, its expected gain and its result.
     fn tried(setting: &str, share: f64, decision: Decision) -> (Candidate, TuningStep) {
         let candidate = candidate(setting, share);
         let mut step = hone_experiment::fixture::proof().steps.remove(0);
@@ -945,14 +958,14 @@ mod tests {
         assert!(is_done(&[rejected], "linger=20ms", 0.9), "nor for another of its family");
         assert!(is_done(&[rejected, ("codec=lz4", 0.1, Accepted)], "linger=5ms", 0.19));
         assert!(!is_done(&[rejected, ("codec=lz4", 0.1, Accepted)], "linger=5ms", 0.2));
-        // One that another took the place of is no new one.
+        // A change that replaced another one does not count as new.
         let replaced = [("linger=5ms", 0.1, Accepted), ("linger=20ms", 0.2, Accepted)];
         assert!(is_done(&replaced, "linger=5ms", 0.1));
         assert!(is_done(&replaced, "linger=20ms", 0.9), "kept");
         assert!(!is_done(&replaced, "linger=50ms", 0.1), "what helped calls for more of it");
     }
 
-    /// Several settings in one are no value of the first of them.
+    /// Several settings in one candidate are not a value of the first setting.
     #[test]
     fn a_pair_that_was_rejected_keeps_no_single_setting_away() {
         let pair = "linger=5ms,batch-size=64KiB";
@@ -962,7 +975,7 @@ mod tests {
         assert!(!standing.is_done(&candidate("linger=5ms", 0.1)));
     }
 
-    /// Whoever names a change wants it tried, last where nothing is hoped of it, and once.
+    /// A change that the file names is tried once, and last if it has no expected gain.
     #[test]
     fn what_the_file_names_is_tried_however_little_is_hoped_of_it() {
         let mut standing = Standing { candidates: vec![candidate("linger=5ms", 0.0)], ..Standing::default() };
@@ -981,7 +994,7 @@ mod tests {
         let replaced = standing.take(candidate, step);
         assert_eq!(replaced.iter().map(|one| &*one.name).collect::<Vec<_>>(), ["linger=5ms"]);
         assert_eq!(standing.kept.len(), 1);
-        // All against none has to follow, though one change is kept.
+        // The comparison of all with none has to follow, though only one change is kept.
         assert_eq!(standing.comparisons_behind(), 3.0);
         assert_eq!(Standing::default().comparisons_behind(), 0.0);
     }
@@ -991,7 +1004,7 @@ mod tests {
         let gave_up = |of_b| anyhow::Error::from(GaveUp::for_test(of_b));
         let decision = |of_b, question| answered(gave_up(of_b), question).ok().map(|(decision, _)| decision);
         assert_eq!(decision(true, Question::Step), Some(Decision::Rejected));
-        assert_eq!(decision(false, Question::Step), None, "nothing can be held against what is kept");
+        assert_eq!(decision(false, Question::Step), None, "nothing can be compared with the kept state");
         for question in [Question::Among, Question::Together] {
             assert_eq!(decision(false, question), Some(Decision::Accepted));
             assert_eq!(decision(true, question), Some(Decision::Rejected));
@@ -999,27 +1012,27 @@ mod tests {
         assert!(answered(anyhow::anyhow!("interrupted"), Question::Among).is_err());
     }
 
-    /// Whoever resumes would meet it for ever.
+    /// A resumed run would meet it again and again.
     #[test]
     fn an_arm_that_can_not_be_had_is_an_answer() {
         let of = |arm, question| answered(refused_for_test(arm), question).ok();
         for question in [Question::Step, Question::Among, Question::Together] {
             let (decision, why) = of(1, question).unwrap();
             assert_eq!(decision, Decision::Rejected);
-            assert_eq!(why, "it can't be had: pair 1: the setting is none");
+            assert_eq!(why, "it can't be applied: pair 1: the setting is invalid");
         }
-        assert_eq!(of(0, Question::Step), None, "nothing can be held against what is kept");
-        assert_eq!(of(0, Question::Together), None, "the first state was measured");
+        assert_eq!(of(0, Question::Step), None, "nothing can be compared with the kept state");
+        assert_eq!(of(0, Question::Together), None, "the original state was measured");
         let (decision, why) = of(0, Question::Among).unwrap();
-        assert!(decision == Decision::Accepted && why.contains("the others can't be had"), "{why}");
+        assert!(decision == Decision::Accepted && why.contains("the others can't be applied"), "{why}");
     }
 
     #[test]
     fn a_client_that_does_not_keep_its_schedule_is_an_answer() {
         let of = |side, question| answered(GaveUp::for_test_by_late(side).into(), question).ok();
         let decision = |side, question| of(side, question).map(|(decision, _)| decision);
-        assert!(of(1, Question::Step).unwrap().1.contains("with it the client does not keep its schedule"));
-        assert_eq!(decision(0, Question::Step), None, "nothing can be held against what is kept");
+        assert!(of(1, Question::Step).unwrap().1.contains("with it the client falls behind its schedule"));
+        assert_eq!(decision(0, Question::Step), None, "nothing can be compared with the kept state");
         for question in [Question::Among, Question::Together] {
             assert_eq!(decision(1, question), Some(Decision::Rejected));
             assert_eq!(decision(0, question), Some(Decision::Accepted));
@@ -1061,7 +1074,7 @@ mod tests {
         }
     }
 
-    /// Each passes alone; together the load is refused, and every attempt would end there.
+    /// Each passes alone. Together the load is refused, and every attempt would end there.
     #[test]
     fn what_can_not_be_had_beside_what_is_kept_is_left_out_and_told() {
         let run = Run::new("find = false");
@@ -1080,7 +1093,7 @@ mod tests {
                 noted[0].contains("idempotence=true") && noted[0].contains("acks = \"all\""),
                 "{noted:?}"
             );
-            // Beside the first state it can be had, and is the most hopeful one.
+            // On top of the original state it is possible, and has the largest expected gain.
             standing.kept.clear();
             assert_eq!(session.chosen(1, &mut standing).unwrap().unwrap().candidate.name, "idempotence=true");
         });
@@ -1097,7 +1110,7 @@ mod tests {
         }
     }
 
-    /// What a new start believes to have left is not what the report was written by.
+    /// The remaining time after a restart differs from the one in the report.
     #[test]
     fn what_the_clock_has_ended_stays_ended() {
         let run = Run::new("find = false\nbudget = \"1s\"");
@@ -1115,7 +1128,7 @@ mod tests {
         assert_eq!(stopped(-1e6), Some(first));
     }
 
-    /// The budget ends right behind the one that says that all of it does not help.
+    /// The budget ends right after the result that rejects all changes together.
     #[test]
     fn what_was_rejected_together_is_not_kept_because_the_time_is_over() {
         use Decision::{Accepted, Rejected};
@@ -1149,17 +1162,17 @@ mod tests {
             ["acks=1", "linger=5ms", "codec=lz4"]
         );
         assert!(back[0].1.contains("was worth least"), "{back:?}");
-        assert!(back[1..].iter().all(|(_, why)| why.contains("the budget does not reach")), "{back:?}");
+        assert!(back[1..].iter().all(|(_, why)| why.contains("the budget is too short")), "{back:?}");
         let entered = lines();
         assert_eq!(entered.iter().filter(|line| line.contains("\"put back\"")).count(), 3, "{entered:#?}");
-        // What was decided stays so, also for an attempt that has time: its entries tell of it.
+        // A decision stays, even for an attempt with more time: its ledger entries depend on it.
         assert_eq!(ended(-1e6).put_back, found.put_back);
         assert_eq!(lines(), entered);
     }
 
     const LATE: &str = "late";
 
-    /// A pair without windows, and what was the matter with its B: nothing, a late generator, or a trouble.
+    /// A pair without windows, and the failure of its B: none, a generator that fell behind, or a trouble.
     fn pair(kind: PairKind, dropped: bool, matter: &str) -> PairOutcome {
         let trouble = (!["", LATE].contains(&matter)).then(|| matter.to_owned());
         PairOutcome {
@@ -1210,21 +1223,21 @@ mod tests {
             ([5, 3, 0], [5, 0, 0], false),
             ([4, 4, 0], [5, 0, 0], true),
             ([8, 0, 0], [3, 2, 0], true),
-            // Never asked for enough of them.
+            // Too few of them were planned.
             ([8, 0, 0], [0, 0, 0], false),
             ([8, 0, 0], [2, 1, 0], false),
-            // The arm's own doing.
+            // The arm itself failed.
             ([3, 0, 5], [5, 0, 0], false),
             ([3, 1, 4], [5, 0, 0], false),
         ] {
             assert_eq!(is_spoilt(&of(tests, controls)), spoilt, "{tests:?} {controls:?}");
         }
-        // Nor is a client that does not keep its schedule a neighbour.
+        // A client that falls behind its schedule is not a neighbour, either.
         let late: Vec<PairOutcome> = (0..8).map(|_| pair(PairKind::Test, true, LATE)).collect();
         assert!(!is_spoilt(&late));
     }
 
-    /// Of a few equal pairs some always differ by chance; the largest effect must not be lost by it.
+    /// A few equal pairs always differ by chance. The largest effect must not be lost because of that.
     #[test]
     fn a_control_that_differs_is_measured_once_more_whatever_the_pairs_say() {
         let of = |ratio: f64, control: Option<[f64; 3]>| {
@@ -1250,7 +1263,7 @@ mod tests {
         }
     }
 
-    /// Also of a comparison that nobody has finished.
+    /// Pairs of an unfinished comparison count, too.
     #[test]
     fn the_time_of_earlier_attempts_is_that_of_all_their_pairs() {
         let folder = tempfile::tempdir().unwrap();

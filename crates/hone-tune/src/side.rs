@@ -1,4 +1,4 @@
-//! One side of a comparison: the first state with some of the changes.
+//! One side of a comparison: the original state with some of the changes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,20 +16,20 @@ use hone_experiment::lever::{Lever, Set};
 use hone_experiment::meter::Metrics;
 use hone_experiment::spelling::{did_you_mean, nearest};
 
-/// What changes are made to: the first state.
+/// The original state, to which changes are applied.
 #[derive(Debug, Clone)]
 pub struct Base {
     pub(super) place: Place,
     pub(super) workload: Workload,
-    /// Where the kernel's settings lie; `/` but in tests.
+    /// Root of the kernel's settings: `/`, except in tests.
     pub(super) host_root: PathBuf,
     pub(super) security: Security,
     pub(super) metrics: Metrics,
-    /// What settings outside of the target were when the run began, by [`key`].
+    /// The settings outside of the target as they were when the run began, by [`key`].
     pub found: BTreeMap<String, String>,
 }
 
-/// A setting by its kind and name.
+/// The key of a setting: its kind and name.
 fn key(change: &Change) -> String {
     format!("{}.{}", change.kind, change.name)
 }
@@ -43,7 +43,7 @@ pub(super) struct Side {
 }
 
 impl Base {
-    /// Every candidate alone: what can't be made is found before the first window.
+    /// Applies every candidate alone, so that an impossible one is found before the first window.
     ///
     /// # Errors
     /// With the candidate.
@@ -54,8 +54,8 @@ impl Base {
         })
     }
 
-    /// Reads what the candidates would change outside of the target. Known once, a change by somebody else is seen before it is measured or
-    /// overwritten, and what is so already is no change.
+    /// Reads the settings outside of the target that the candidates would change. A later change by another program is then found
+    /// before it is measured or overwritten, and a setting that has the value already is not a change.
     ///
     /// # Errors
     /// When one can't be read.
@@ -66,7 +66,7 @@ impl Base {
             let address = match (&lever, &self.place) {
                 (Lever::Host { .. }, _) => "",
                 (Lever::Cluster { .. }, Place::Address(address)) => address,
-                // A broker that is started for each window has what its command says.
+                // A broker that Hone starts for each window has the settings of its command.
                 (Lever::Cluster { .. }, Place::Program(_)) => return None,
             };
             Some(lever.now(address).map(|now| (key(change), now)))
@@ -74,10 +74,10 @@ impl Base {
         outside.collect()
     }
 
-    /// Reads what the candidates would change of the machine, so that a setting which is not there is known before anything is built.
+    /// Reads the machine settings that the candidates would change, so that a missing one is found before any build.
     ///
     /// # Errors
-    /// With the candidate, and what may have been meant.
+    /// With the candidate, and a suggestion.
     pub(crate) fn check_host(&self, candidates: &[Candidate]) -> Result<()> {
         for candidate in candidates {
             for change in candidate.outside.iter().filter(|change| change.kind == "host") {
@@ -96,10 +96,10 @@ impl Base {
         Ok(())
     }
 
-    /// Takes out the kept changes without which the state is the same: what is kept beside them sets all that they set.
+    /// Removes kept changes that have no effect on the state, because later ones override all their settings.
     ///
     /// # Errors
-    /// When one can't be made.
+    /// When one can't be applied.
     pub(super) fn overtaken(&self, kept: &mut Vec<Candidate>) -> Result<Vec<Candidate>> {
         let all = self.with(&*kept)?;
         let mut gone = Vec::new();
@@ -114,20 +114,20 @@ impl Base {
         Ok(gone)
     }
 
-    /// Every program that may be measured: the first state's, and those of the candidates.
+    /// Every program that may be measured: the original one and those of the candidates.
     ///
     /// # Errors
-    /// When a candidate can't be made.
+    /// When a candidate can't be applied.
     pub fn arms(&self, candidates: &[Candidate]) -> Result<Vec<Arm>> {
         let first = Ok(self.arm("first", &self.with([])?));
         let others = candidates.iter().map(|one| Ok(self.arm(&one.name, &self.with([one])?)));
         std::iter::once(first).chain(others).collect()
     }
 
-    /// The state with these changes, made in this order.
+    /// The state with these changes, applied in this order.
     ///
     /// # Errors
-    /// When one can't be made.
+    /// When one can't be applied.
     pub(super) fn with<'a>(&self, changes: impl IntoIterator<Item = &'a Candidate>) -> Result<Side> {
         let mut side = Side { place: self.place.clone(), workload: self.workload.clone(), sets: Vec::new() };
         for candidate in changes {
@@ -161,7 +161,8 @@ impl Base {
                 Ok(())
             }
             (Some(_), Place::Address(address)) => bail!(Usage(format!(
-                "{address} runs already, so no other build of it can be tried; name the command that starts it as the target"
+                "{address} runs already, so Hone can't try another build of it; set the target to the \
+                 command that starts it"
             ))),
         }
     }
@@ -177,7 +178,7 @@ impl Base {
     }
 }
 
-/// White space is the kernel's.
+/// White space in the file comes from the kernel.
 fn is_same_value(one: &str, other: &str) -> bool {
     one.split_whitespace().eq(other.split_whitespace())
 }
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(program.args.last().map(String::as_str), Some("1"));
         assert!(program.env.contains_key("X"));
         assert_eq!(side.sets.iter().map(|set| &*set.value).collect::<Vec<_>>(), ["2"]);
-        // All but one.
+        // All changes except for one.
         let without = base().with(all.iter().filter(|one| one.name != "linger=20ms")).unwrap();
         let Engine::Librdkafka { settings } = &without.workload.engine else { panic!("{without:?}") };
         assert_eq!(settings.get("linger.ms").map(String::as_str), Some("5"));
@@ -243,11 +244,11 @@ mod tests {
         assert_eq!(base.with([&same]).unwrap(), base.with([]).unwrap());
         let side = base.with([&other]).unwrap();
         assert_eq!(side.sets[0].was.as_deref(), Some("60"));
-        // Behind one that is kept it is a change: the way back to the first state.
+        // After a kept change it is a change: it restores the original value.
         assert_eq!(base.with([&other, &same]).unwrap(), base.with([]).unwrap());
     }
 
-    /// What nobody notices is told as such, and judged by nobody.
+    /// A change without effect is reported as such and not measured.
     #[test]
     fn a_kept_change_that_others_have_set_anew_is_known() {
         let named = |changes: &[Candidate]| changes.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
@@ -263,7 +264,7 @@ mod tests {
         );
         let (kept, gone) = of(&["linger=20ms,batch-size=64KiB", "linger=100ms"]);
         assert!(kept.len() == 2 && gone.is_empty(), "the batch size is still there: {gone:?}");
-        // Of two that set the same one is enough.
+        // Of two changes with the same setting, one is enough.
         let (kept, _) = of(&["client.linger.ms=20", "linger=20ms"]);
         assert_eq!(kept.len(), 1);
         assert_eq!(of(&[]), (Vec::new(), Vec::new()));
@@ -287,7 +288,7 @@ mod tests {
         );
     }
 
-    /// A candidate's program that is built anew between two attempts is another one.
+    /// A candidate's program that was rebuilt between two attempts is a different one.
     #[test]
     fn every_candidates_program_is_one_that_a_run_stands_on() {
         let folder = tempfile::tempdir().unwrap();
@@ -303,7 +304,7 @@ mod tests {
         then.same_as(&standing(), folder.path()).unwrap();
         std::fs::write(&path, "two").unwrap();
         let refused = then.same_as(&standing(), folder.path()).unwrap_err().to_string();
-        assert!(refused.contains("broker has another content"), "{refused}");
+        assert!(refused.contains("broker has other contents"), "{refused}");
     }
 
     #[test]

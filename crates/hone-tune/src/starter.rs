@@ -1,5 +1,5 @@
-//! The first `hone.toml` of a project, from what a [`Survey`] found. Pure: text out. What nobody but its people can know is marked
-//! [`MARK`], with a value that parses.
+//! Writes the first `hone.toml` of a project, from the findings of a [`Survey`]. Pure: returns text. A value that only the
+//! project's people know is marked [`MARK`], and is valid as it stands.
 
 use std::path::Path;
 
@@ -9,34 +9,34 @@ use hone_binary::recipe::sugar::BUILD_FOLDER;
 use crate::survey::{Found, Kind, Program, Signs, Survey};
 use hone_experiment::variants;
 
-/// What stands before everything that must be filled in.
+/// Starts the comment of every value that you have to fill in.
 pub const MARK: &str = "FILL IN";
 
-/// What makes the target work.
+/// The source of the target's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Load {
-    /// A program that loads a server.
+    /// A program that sends load to a server.
     Command,
-    /// The target itself, which does its work and ends.
+    /// The target itself, which does its work and exits.
     Run,
-    /// Hone's own load, for servers that speak Kafka's protocol.
+    /// Hone's own load generator, for servers with the Kafka protocol.
     Kafka,
 }
 
-/// A choice that was made among what was found.
+/// A choice among the findings.
 #[derive(Debug, Clone)]
 pub struct Choice<'a> {
-    /// What the folder holds.
+    /// The contents of the folder.
     pub survey: &'a Survey,
     /// The build system that was chosen.
     pub found: &'a Found,
     /// The program that is optimised.
     pub program: &'a Program,
-    /// Where the load comes from.
+    /// Source of the load.
     pub load: Load,
-    /// The survey's folder as the file will name it: `.`, or a whole path.
+    /// The survey's folder as the file will name it: `.`, or an absolute path.
     pub source: &'a str,
-    /// What keeps BOLT from a finished program.
+    /// The reason why BOLT can't optimise a finished program.
     pub trouble: Option<String>,
 }
 
@@ -61,10 +61,10 @@ const KNOWN: [Known; 1] = [Known {
     judging_operations: 100_000,
 }];
 
-/// What a server is told, for want of something better.
+/// Placeholder arguments of a server.
 const SERVED: [&str; 2] = ["--port", "{port}"];
 
-/// What loads servers of HTTP: part of Debian's package nghttp2-client, and counts exactly.
+/// Loads HTTP servers. It is part of Debian's package nghttp2-client, and sends an exact number of requests.
 const HTTP_LOAD: &str = "h2load --h1 -n {operations} -c 16";
 
 /// The whole text of a file of this name.
@@ -73,7 +73,7 @@ pub fn text(choice: &Choice<'_>, own: &str) -> String {
     sections.join("\n")
 }
 
-/// The text of the file that tunes what speaks Kafka's protocol, beside the experiment; `None` for everything else.
+/// The text of the file that tunes a Kafka server, next to the experiment; `None` for other targets.
 pub fn tune_text(choice: &Choice<'_>, experiment: &str, own: &str) -> Option<String> {
     if choice.load != Load::Kafka {
         return None;
@@ -82,35 +82,36 @@ pub fn tune_text(choice: &Choice<'_>, experiment: &str, own: &str) -> Option<Str
     let (own, build) = (own, string(experiment));
     let target = string(&format!("{{program}} {}", SERVED.join(" ")));
     Some(format!(
-        "# Written by `hone init`, beside {experiment}: one change at a time, over builds, broker and clients. What only you can know is marked {MARK}.\n\
+        "# Written by `hone init`, next to {experiment}. `hone tune` tests one change at a time: builds, \
+         broker and clients.\n\
+         # Values that only you can know are marked {MARK}.\n\
          # All keys: docs/tune.md; from here to a kept change: docs/howto/all-of-it.md.\n\
          #\n\
-         #     hone tune {own} --dry-run    # what would be tried and how long that takes; nothing is started\n\
-         #     hone tune {own}\n\
-         \n\
-         name = {name}\n\
-         \n\
+         #     hone tune {own} --dry-run    # shows what Hone would try, and how long it takes; starts \
+         nothing\n\
+         #     hone tune {own}\n\n\
+         name = {name}\n\n\
          [tune]\n\
-         # The builds of this experiment are made first, and are candidates. Without it: no {{program}} in target, and the command's own path there.\n\
+         # Hone first makes the builds of this experiment, which are candidates. Without `build`, target has \
+         no {{program}}, but the command's path.\n\
          build = {build}\n\
          target = {target}  # {MARK}: as `args` in {experiment}\n\
-         storage = \"unknown\"  # {MARK}: what it does before it acknowledges, for the record\n\
-         objective = \"cpu-per-record\"  # what decides; also latency-p50, latency-p99\n\
-         require = [\"p99<250ms\", \"errors<0.1%\"]  # {MARK}: what has to hold in every state\n\
+         storage = \"unknown\"  # {MARK}: durability before an acknowledgement, for the record\n\
+         objective = \"cpu-per-record\"  # decides the verdict; also latency-p50, latency-p99\n\
+         require = [\"p99<250ms\", \"errors<0.1%\"]  # {MARK}: limits that every state must meet\n\
          budget = \"1h\"\n\
-         allow = [\"binary\", \"broker\", \"client\"]  # and \"host\": settings of this machine, as root and with --yes\n\
-         # forbid = [\"partitions\", \"topic.retention.*\"]  # settings that nothing touches\n\
-         durability = false  # true: what an acknowledgement promises may be another\n\
-         # keep_disturbed = true  # on a virtual machine that is never alone\n\
-         \n\
-         # Changes to try beside those that Hone finds:\n\
+         allow = [\"binary\", \"broker\", \"client\"]  # and \"host\": settings of this machine, as root and \
+         with --yes\n\
+         # forbid = [\"partitions\", \"topic.retention.*\"]  # settings that Hone never changes\n\
+         durability = false  # true: the durability guarantee of an acknowledgement may change\n\
+         # keep_disturbed = true  # for a virtual machine with constant neighbours\n\n\
+         # More changes to try, besides those that Hone proposes:\n\
          # [[tune.candidate]]\n\
          # set = \"env.MALLOC_ARENA_MAX=1\"\n\
-         # hope = 0.02  # the share of the objective that it may save\n\
-         \n\
+         # expected_gain = 0.02  # expected gain, as a share of the objective\n\n\
          [workload.users]\n\
          client = \"librdkafka\"\n\
-         requests_per_s = 2000  # {MARK}: records a second that your producers send, or fewer\n\
+         requests_per_s = 2000  # {MARK}: records per second that your producers send, or fewer\n\
          record_bytes = 500\n\
          connections = 8  # {MARK}: producers\n\
          partitions = 8\n\
@@ -120,14 +121,14 @@ pub fn tune_text(choice: &Choice<'_>, experiment: &str, own: &str) -> Option<Str
     ))
 }
 
-/// Lines (from 1) that hold something to fill in, and what.
+/// Line numbers (from 1) of values to fill in, with their remarks.
 pub fn to_fill_in(text: &str) -> Vec<(usize, String)> {
     let mark = format!("# {MARK}: ");
     let lines = text.lines().enumerate();
     lines.filter_map(|(at, line)| Some((at + 1, line.split_once(&mark)?.1.to_owned()))).collect()
 }
 
-/// The load that fits what was found: a program whose sources never wait for a connection is no server.
+/// The load that fits the findings: a program whose sources never wait for a connection is not a server.
 pub fn likely_load(survey: &Survey, program: &Program) -> Load {
     if survey.signs.listens || known(program).is_some() { Load::Command } else { Load::Run }
 }
@@ -149,11 +150,11 @@ fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 fn head(choice: &Choice<'_>, own: &str) -> String {
     let file = choice.found.file.display();
     format!(
-        "# Written by `hone init`, from {file} ({}). What only you can know is marked {MARK}. All keys: docs/formats.md.\n\
+        "# Written by `hone init`, from {file} ({}). Values that only you can know are marked {MARK}. All \
+         keys: docs/formats.md.\n\
          #\n\
-         #     hone optimize {own} --dry-run    # every command line, nothing is run\n\
-         #     hone optimize {own}\n\
-         \n\
+         #     hone optimize {own} --dry-run    # shows every command line and runs nothing\n\
+         #     hone optimize {own}\n\n\
          name = {}\n",
         choice.found.kind.name(),
         string(&choice.survey.name)
@@ -169,21 +170,23 @@ fn target(choice: &Choice<'_>) -> String {
         Kind::CMake | Kind::Meson | Kind::Make => recipe(choice),
     });
     out.push_str(&match choice.load {
-        Load::Run => "# Arguments of every run; those of a workload come behind them. {data} is a fresh folder.\nargs = []\n".to_owned(),
+        Load::Run => "# Arguments of every run, before those of a workload. {data} is a fresh folder.\nargs \
+             = []\n"
+            .to_owned(),
         Load::Command | Load::Kafka => server(choice),
     });
     out.push_str(check(choice));
     out
 }
 
-/// Other programs that this tree makes.
+/// Other programs that this tree builds.
 fn others(choice: &Choice<'_>) -> String {
     let others = choice.found.programs.iter().filter(|other| *other != choice.program);
     let names: Vec<&str> = others.map(|other| other.name.as_str()).take(12).collect();
     if names.is_empty() {
         return String::new();
     }
-    format!("# {MARK}: is {} the program? The tree also makes {}.\n", choice.program.name, names.join(", "))
+    format!("# {MARK}: is {} the program? The tree also builds {}.\n", choice.program.name, names.join(", "))
 }
 
 fn cargo(choice: &Choice<'_>) -> String {
@@ -201,9 +204,9 @@ fn go(choice: &Choice<'_>) -> String {
     let home = &choice.program.home;
     let package = if home.is_empty() { ".".to_owned() } else { format!("./{home}") };
     let pprof = if choice.survey.signs.pprof {
-        "# Its profiles are fetched from here; {port2} must then stand in its arguments, too.\n"
+        "# Hone fetches the profiles from here; {port2} must also be in the arguments.\n"
     } else {
-        "# FILL IN: nothing here imports net/http/pprof, which the profile comes from; let it listen there\n"
+        "# FILL IN: the sources do not import net/http/pprof, which serves the profile; let it listen there\n"
     };
     format!(
         "source = {}\ngo = {}\n{pprof}pprof = \"127.0.0.1:{{port2}}\"\n",
@@ -215,15 +218,16 @@ fn go(choice: &Choice<'_>) -> String {
 fn elf(choice: &Choice<'_>) -> String {
     let binary = Path::new(choice.source).join(&choice.program.name).display().to_string();
     format!(
-        "# A finished program, which BOLT alone can change. It wants the linker's relocations (link it with -Wl,--emit-relocs), and\n\
-         # its symbols (no strip).\n\
+        "# A finished program, which only BOLT can optimise. It needs relocations (link it with \
+         -Wl,--emit-relocs) and symbols\n\
+         # (no strip).\n\
          {}binary = {}\n",
         in_the_way(choice),
         string(binary.strip_prefix("./").unwrap_or(&binary))
     )
 }
 
-/// What would keep BOLT from the program.
+/// The reasons why BOLT can't optimise the program.
 fn in_the_way(choice: &Choice<'_>) -> String {
     let trouble = choice.trouble.as_deref().unwrap_or_default();
     let mut lines = trouble.lines().map(str::trim);
@@ -242,13 +246,16 @@ fn recipe(choice: &Choice<'_>) -> String {
     let folder = if folder.is_empty() {
         String::new()
     } else {
-        format!("; what {} makes is in {folder}", choice.found.kind.name())
+        format!("; {} puts the results into {folder}", choice.found.kind.name())
     };
-    let guess = "  # FILL IN: is this where the program lies after the build?";
+    let guess = "  # FILL IN: is the program here after the build?";
     format!(
-        "# Built in a fresh copy of this folder for each variant{folder}. The compilers come from CC, CXX and PATH, and each gets the\n\
-         # flags of the variant; libraries that are there already stay as they are, and are told.\n\
-         source = {}\n{build}\nprogram = {}{guess}\n# compiler = \"gcc\"    # unless named: the newest clang with lld, llvm-profdata and its runtime\n",
+        "# Built in a fresh copy of this folder for each variant{folder}. The compilers come from CC, CXX and PATH,\n\
+         # and get the flags of the variant. Existing libraries stay as they are, and Hone lists them.\n\
+         source = {}\n\
+         {build}\n\
+         program = {}{guess}\n\
+         # compiler = \"gcc\"    # without it: the newest clang with lld, llvm-profdata and its runtime\n",
         string(choice.source),
         string(&program)
     )
@@ -266,31 +273,32 @@ fn make(before: &[String]) -> String {
 }
 
 fn server(choice: &Choice<'_>) -> String {
-    let placeholders =
-        "# {port} and {port2} are free ports, {data} is a fresh folder, all anew for each start.\n";
+    let placeholders = "# {port} and {port2} are free ports, and {data} is a fresh folder. All three are new for each \
+         start.\n";
     let known = known(choice.program);
     let args = match (known, choice.found.kind, choice.survey.signs) {
         (Some(known), ..) => format!("args = {}\n", list(known.args.iter().copied())),
         (None, Kind::Go, Signs { pprof: true, .. }) => {
-            "args = [\"-listen\", \"127.0.0.1:{port}\", \"-pprof\", \"127.0.0.1:{port2}\"]  # FILL IN: how it is told its addresses\n"
+            "args = [\"-listen\", \"127.0.0.1:{port}\", \"-pprof\", \"127.0.0.1:{port2}\"]  # FILL IN: the \
+             arguments for its addresses\n"
                 .to_owned()
         }
         _ => format!(
-            "args = {}  # {MARK}: how it is told its port, and that it keeps its data in {{data}}\n",
+            "args = {}  # {MARK}: the arguments for its port, and for its data folder {{data}}\n",
             list(SERVED)
         ),
     };
     let ready = match choice.load {
-        Load::Kafka => "# It counts as ready when it answers as a Kafka broker.\n",
+        Load::Kafka => "# It is ready when it answers as a Kafka broker.\n",
         _ => {
-            "# Also line = \"what it prints\", http = \"/a/path\", command = \"ends with 0\".\n\
-              ready = { port = true }\n"
+            "# Also line = \"text that it prints\", http = \"/a/path\", command = \"exits with 0\".\n\
+             ready = { port = true }\n"
         }
     };
     let stop = match known {
         Some(known) => format!("stop = {}\n", string(known.stop)),
         None => {
-            "# Its own way to stop, before any signal; SIGTERM comes next.\n# stop = \"command\"\n".to_owned()
+            "# Its own way to stop. Hone runs it before it sends SIGTERM.\n# stop = \"command\"\n".to_owned()
         }
     };
     format!("{placeholders}{args}{ready}{stop}")
@@ -300,25 +308,27 @@ fn check(choice: &Choice<'_>) -> &'static str {
     match choice.load {
         Load::Kafka => "",
         Load::Run => {
-            "# FILL IN: a command that ends with 0 when what the program does is right; every variant must pass it\n# check = \"command {program}\"\n"
+            "# FILL IN: a command that exits with 0 if the program works correctly; every variant must pass \
+             it\n# check = \"command {program}\"\n"
         }
         Load::Command => {
-            "# FILL IN: a command that ends with 0 when the started program is right; every variant must pass it\n# check = \"command {port}\"\n"
+            "# FILL IN: a command that exits with 0 if the started program works correctly; every variant \
+             must pass it\n# check = \"command {port}\"\n"
         }
     }
 }
 
 fn workloads(choice: &Choice<'_>) -> String {
-    let why = "# Training and judging must differ: a profile flatters itself on what it was taken from.\n";
+    let why = "# Training and judging must differ: a profile looks too good on its own training load.\n";
     let both = match choice.load {
         Load::Command => commands(choice),
         Load::Run => {
             "[workload.training]\n\
-             run = [\"training-input\"]  # FILL IN: arguments with which it does some seconds of typical work\n\
-             operations = 1  # FILL IN: how much work that is, in what you count\n\n\
+             run = [\"training-input\"]  # FILL IN: arguments for a few seconds of typical work\n\
+             operations = 1  # FILL IN: the amount of work, in your own unit\n\n\
              [workload.judging]\n\
              run = [\"judging-input\"]  # FILL IN: the same work on other data\n\
-             operations = 1  # FILL IN: how much work that is\n"
+             operations = 1  # FILL IN: the amount of work\n"
                 .to_owned()
         }
         Load::Kafka => {
@@ -349,14 +359,15 @@ fn commands(choice: &Choice<'_>) -> String {
         (false, [seed(1001), seed(1)])
     };
     let what = if load {
-        "requests that users send; h2load ends well on answers of 404, too"
+        "requests that users send; h2load also succeeds on 404 answers"
     } else {
         "the program that loads it"
     };
     let training = table("training", &first, 50_000, &format!("  # {MARK}: {what}"));
-    let judging = table("judging", &second, 20_000, &format!("  # {MARK}: others of the same kind"));
+    let judging = table("judging", &second, 20_000, &format!("  # {MARK}: other ones of the same kind"));
     format!(
-        "# {{operations}} is the number below; CPU is told for each. A run of some hundred milliseconds is enough.\n{training}\n{judging}"
+        "# {{operations}} is the number below; Hone prints the CPU per operation. A run of a few hundred \
+         milliseconds is enough.\n{training}\n{judging}"
     )
 }
 
@@ -373,8 +384,8 @@ fn optimize(kind: Kind) -> String {
     format!(
         "[optimize]\n\
          train = \"training\"\n\
-         judge = [\"judging\"]  # the first one decides\n\
-         # variants = {variants}    # unless named: what this target and this machine can\n"
+         judge = [\"judging\"]  # the first one decides the verdict\n\
+         # variants = {variants}    # without it: all that this target and this machine support\n"
     )
 }
 
@@ -426,7 +437,7 @@ mod tests {
         }
     }
 
-    /// A name with what TOML would end a string at, and one that no name may have.
+    /// A name with a character that would end a TOML string, and one that a name must not have.
     #[test]
     fn what_speaks_kafka_gets_a_file_to_tune_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -485,7 +496,7 @@ mod tests {
             text.contains("program = \"src/redis-server\"") && text.contains("shutdown nosave"),
             "{text}"
         );
-        // Where the program lies, and its check.
+        // The program's path, and its check.
         assert_eq!(to_fill_in(&text).len(), 2, "{text}");
     }
 

@@ -1,6 +1,6 @@
-//! What a folder holds that could be optimised: its build systems and the programs that they make, read from their files. Nothing
-//! is built and nothing is asked of the network; the one program that is run is `cargo metadata`, since only Cargo knows what a
-//! workspace's patterns stand for.
+//! Finds what can be optimised in a folder: its build systems and the programs that they make, read from their files. It builds
+//! nothing and uses no network. The only program that it runs is `cargo metadata`, since only Cargo can resolve the patterns of a
+//! workspace.
 
 use std::fs;
 use std::io::Read as _;
@@ -10,13 +10,13 @@ use anyhow::{Context as _, Result, bail};
 use hone_binary::cargo_programs;
 use hone_tool::Runner;
 
-/// No more files of a tree are read, and of each no more than this.
+/// Limits: the number of files that are read, and the size that is read of each.
 const MOST_FILES: usize = 4_000;
 const MOST_BYTES: u64 = 512 * 1024;
-/// Folders deeper than this hold nothing that a build begins with.
+/// Deeper folders do not hold the start of a build.
 const DEEPEST: usize = 6;
 
-/// Folders in which nothing is looked for.
+/// Folders that are skipped.
 const PASSED_OVER: [&str; 9] = [
     "target",
     "vendor",
@@ -28,9 +28,9 @@ const PASSED_OVER: [&str; 9] = [
     "runs",
     "hone-build",
 ];
-/// Words in a name or folder that speak against a program being the one that users run.
+/// Words in a program's name or folder that make it unlikely to be the one that users run.
 const AGAINST: [&str; 9] = ["test", "example", "demo", "bench", "fuzz", "tool", "sample", "doc", "contrib"];
-/// What code says that waits for connections: of C and C++, Go, Rust.
+/// Source patterns of a program that waits for connections, in C and C++, Go and Rust.
 const LISTENS: [&str; 8] = [
     "listen(",
     "accept4(",
@@ -41,9 +41,9 @@ const LISTENS: [&str; 8] = [
     "axum::serve",
     "HttpServer::new",
 ];
-/// What code says that speaks HTTP.
+/// Source patterns of a program that speaks HTTP.
 const SPEAKS_HTTP: [&str; 6] = ["\"net/http\"", "HTTP/1.1", "hyper::", "axum::", "actix_web", "nghttp2"];
-/// How a Go program gets an address for profiles.
+/// Source pattern of a Go program that serves profiles.
 const SERVES_PPROF: &str = "\"net/http/pprof\"";
 
 /// A way to build.
@@ -59,7 +59,7 @@ pub enum Kind {
     Meson,
     /// `Makefile`.
     Make,
-    /// A program that is there already.
+    /// A program that exists already.
     Elf,
 }
 
@@ -77,57 +77,57 @@ impl Kind {
     }
 }
 
-/// A program that could be made.
+/// A program that can be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// Its name for people.
     pub name: String,
-    /// With Cargo its package, otherwise the folder (relative to the tree) in whose file it is named.
+    /// With Cargo its package, otherwise the folder (relative to the tree) whose file names it.
     pub home: String,
 }
 
-/// A way to build that was found.
+/// A build system that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The build system.
     pub kind: Kind,
-    /// The file that it was known by, relative to the tree.
+    /// The file that identifies it, relative to the tree.
     pub file: PathBuf,
     /// The most likely one first.
     pub programs: Vec<Program>,
-    /// With make: what must run before.
+    /// With make: the command that must run before it.
     pub before: Vec<String>,
 }
 
-/// What the sources say about the program.
+/// Findings in the sources of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Signs {
     /// It waits for connections.
     pub listens: bool,
     /// It speaks HTTP.
     pub http: bool,
-    /// It hands out Go's profiles.
+    /// It serves Go's profiles.
     pub pprof: bool,
 }
 
-/// A tree that was looked at.
+/// A tree that was examined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
     /// Absolute.
     pub folder: PathBuf,
-    /// What the project calls itself.
+    /// The project's name, from its own files.
     pub name: String,
-    /// Never empty; the one to be used first.
+    /// Never empty; the first one is the default.
     pub found: Vec<Found>,
     pub(crate) signs: Signs,
 }
 
-/// Looks at a folder, or at a linked program.
+/// Examines a folder, or a linked program.
 ///
 /// # Errors
-/// When there is nothing that Hone could build, with what to do.
+/// When it holds nothing that Hone can build. The error says what to do.
 pub fn survey(runner: &dyn Runner, path: &Path) -> Result<Survey> {
-    let path = path.canonicalize().with_context(|| format!("there is no {}", path.display()))?;
+    let path = path.canonicalize().with_context(|| format!("{} does not exist", path.display()))?;
     if path.is_file() {
         return of_program(&path);
     }
@@ -150,18 +150,18 @@ pub fn survey(runner: &dyn Runner, path: &Path) -> Result<Survey> {
 fn nothing(path: &Path, tree: &Tree) -> String {
     let looked = "Cargo.toml, go.mod, CMakeLists.txt, meson.build, configure, a makefile or a linked program";
     let next = if ["MODULE.bazel", "WORKSPACE", "WORKSPACE.bazel"].iter().any(|file| tree.has(file)) {
-        "it is a workspace of Bazel: docs/bazel.md says how to write the file"
+        "this is a Bazel workspace: docs/bazel.md explains how to write the file"
     } else {
-        "name the folder of a source tree or a linked program; any other build system is `build = [\"command\", ...]` in a \
-         hone.toml, see docs/formats.md"
+        "name the folder of a source tree, or a linked program; for any other build system write `build = \
+         [\"command\", ...]` in a hone.toml, see docs/formats.md"
     };
-    format!("there is no {looked} in {}\n  next: {next}", path.display())
+    format!("no {looked} in {}\n  next: {next}", path.display())
 }
 
 fn of_program(path: &Path) -> Result<Survey> {
     if !is_program(path) {
         bail!(
-            "{} is no linked program (ELF)\n  next: name the folder of a source tree, or a linked program",
+            "{} is not a linked program (ELF)\n  next: name the folder of a source tree, or a linked program",
             path.display()
         );
     }
@@ -174,15 +174,15 @@ fn of_program(path: &Path) -> Result<Survey> {
     Ok(Survey { folder, name: plain(&name), found: vec![found], signs })
 }
 
-/// An ELF file of the kinds that are started.
+/// An ELF file of a type that can be started.
 fn is_program(path: &Path) -> bool {
     let mut head = [0_u8; 18];
-    // A pipe would wait for somebody who writes into it.
+    // Opening a named pipe would block until another process writes to it.
     if !fs::metadata(path).is_ok_and(|about| about.is_file()) {
         return false;
     }
     let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    // Little-endian, 64 bits; ET_EXEC or ET_DYN, which libraries are, too.
+    // Little-endian, 64 bits; ET_EXEC or ET_DYN, which shared libraries have, too.
     read.is_ok() && head.starts_with(b"\x7fELF\x02\x01") && [[2, 0], [3, 0]].contains(&[head[16], head[17]])
 }
 
@@ -196,7 +196,7 @@ fn linked_programs(folder: &Path) -> Option<Found> {
     Some(Found { kind: Kind::Elf, file, programs, before: Vec::new() })
 }
 
-/// A name that can be a folder: the experiment's.
+/// A name that is valid as a folder name: the experiment's.
 fn plain(name: &str) -> String {
     let letters = name.chars().map(|letter| match letter {
         letter if letter.is_ascii_alphanumeric() || "._-".contains(letter) => letter,
@@ -207,9 +207,9 @@ fn plain(name: &str) -> String {
     if name.is_empty() { "target".to_owned() } else { name.to_owned() }
 }
 
-/// The files of a tree that say something, with the beginning of their text.
+/// The files of a tree that matter here, with the beginning of their text.
 struct Tree {
-    /// By their paths relative to the tree; shallow ones first. Of code that nothing but its signs is read from, only these are kept.
+    /// By their paths relative to the tree, shallow ones first. Of source files only the matching patterns are kept.
     files: Vec<(PathBuf, String)>,
     signs: Signs,
 }
@@ -222,7 +222,8 @@ impl Tree {
             let mut below = Vec::new();
             for relative in folders {
                 let entries = fs::read_dir(folder.join(&relative));
-                // What can't be read below the tree can't be built either; of the tree itself it is said.
+                // An unreadable file below the tree can't be built either. An unreadable tree itself is an
+                // error.
                 let entries = match entries {
                     Ok(entries) => entries,
                     Err(_) if !relative.as_os_str().is_empty() => continue,
@@ -245,7 +246,7 @@ impl Tree {
             let kind = entry.file_type();
             if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
                 let passed = name.starts_with('.') || PASSED_OVER.contains(&name.as_str());
-                // A module inside of a module is one of its own.
+                // A module inside of another module is separate.
                 let other = folder.join(&path).join("go.mod").exists();
                 if !passed && !other && path.components().count() <= DEEPEST {
                     below.push(path);
@@ -255,7 +256,7 @@ impl Tree {
                 let mut text = beginning(&folder.join(&path));
                 if is_code(&path) {
                     self.see(&path, &text);
-                    // Programs of Go are known by what their files say.
+                    // Programs of Go are found by the contents of their files.
                     if path.extension().is_none_or(|end| end != "go") {
                         text = String::new();
                     }
@@ -273,14 +274,14 @@ impl Tree {
         self.text(name).is_some()
     }
 
-    /// The files of this name, each with the folder that it is in.
+    /// The files with this name, each with its folder.
     fn named<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = (String, &'a str)> {
         let is =
             move |path: &Path| path.file_name().is_some_and(|name| names.iter().any(|known| name == *known));
         self.files.iter().filter(move |(path, _)| is(path)).map(|(path, text)| (home_of(path), text.as_str()))
     }
 
-    /// What a file of code says about the program.
+    /// The findings of a source file about its program.
     fn see(&mut self, path: &Path, text: &str) {
         if is_aside(&home_of(path)) {
             return;
@@ -296,7 +297,7 @@ fn home_of(path: &Path) -> String {
     path.parent().unwrap_or(Path::new("")).display().to_string()
 }
 
-/// Whether a file's text is of use.
+/// Whether a file's text is kept.
 fn speaks(name: &str) -> bool {
     const FILES: [&str; 13] = [
         "Cargo.toml",
@@ -330,13 +331,14 @@ fn is_aside(home: &str) -> bool {
 fn beginning(path: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = fs::File::open(path) {
-        // A file that can't be read says nothing.
+        // A file that can't be read is ignored.
         let _ = file.take(MOST_BYTES).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Programs by likelihood: named like the project, then those that nothing speaks against, then as they stand in the files.
+/// Sorts programs by likelihood: first those named like the project, then those without an unlikely word, then in the files'
+/// order.
 fn ranked(programs: Vec<(String, String)>, project: &str) -> Vec<Program> {
     let mut all: Vec<Program> = Vec::new();
     for program in programs.into_iter().map(|(name, home)| Program { name, home }) {
@@ -362,7 +364,7 @@ fn cargo(runner: &dyn Runner, folder: &Path) -> Result<Found> {
     Ok(Found { kind: Kind::Cargo, file: "Cargo.toml".into(), programs, before: Vec::new() })
 }
 
-/// A folder with a file of `package main` that has `func main`, and is built on this system.
+/// A folder with a file of `package main` that has `func main`, and that this system builds.
 fn go(tree: &Tree) -> Option<Found> {
     let module = tree.text("go.mod")?;
     let module = module.lines().find_map(|line| line.strip_prefix("module ")).unwrap_or_default().trim();
@@ -418,7 +420,7 @@ fn cmake(tree: &Tree) -> Option<Found> {
     Some(Found { kind: Kind::CMake, file: "CMakeLists.txt".into(), programs, before: Vec::new() })
 }
 
-/// The first argument of a call in a meson.build, when it is a word.
+/// The first argument of a call in a meson.build, if it is a word.
 fn quoted(inside: &str) -> Option<&str> {
     let rest = inside.trim_start().strip_prefix('\'')?;
     Some(rest.split_once('\'')?.0)
@@ -453,8 +455,8 @@ fn make(tree: &Tree) -> Option<Found> {
     Some(Found { kind: Kind::Make, file: file.into(), programs: ranked(programs, ""), before })
 }
 
-/// Programs that a makefile names in the variables that are used for it; what is put together of other variables is cut off there,
-/// as in `redis-server$(SUFFIX)`.
+/// Programs that a makefile names in the usual variables. A name is cut off where it continues with a variable, as in
+/// `redis-server$(SUFFIX)`.
 fn made(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for line in text.lines() {
@@ -484,7 +486,7 @@ mod tests {
     use super::*;
     use hone_tool::System;
 
-    /// A tree of these files, looked at.
+    /// Examines a tree with these files.
     fn look(files: &[(&str, &str)]) -> Result<Survey> {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path().join("my tree");
@@ -567,7 +569,7 @@ mod tests {
     #[test]
     fn where_nothing_can_be_built_it_says_what_to_do() {
         let error = look(&[("readme", "")]).unwrap_err().to_string();
-        assert!(error.contains("there is no Cargo.toml") && error.contains("build = ["), "{error}");
+        assert!(error.contains("no Cargo.toml, go.mod, ") && error.contains("build = ["), "{error}");
         let error = look(&[("MODULE.bazel", "")]).unwrap_err().to_string();
         assert!(error.contains("docs/bazel.md"), "{error}");
     }

@@ -1,4 +1,5 @@
-//! What the kept changes are worth together, and whether each still helps among the others. What does not is put back, one at a time.
+//! Re-tests the kept changes: with each one removed in turn, then all together against the original state. Rolls back what does
+//! not help, one change at a time.
 
 use std::cmp::Ordering;
 
@@ -9,13 +10,13 @@ use super::candidate::Candidate;
 use super::session::{Question, Session, Standing, Trial};
 use hone_document::entries::tuning::{PUT_BACK, REPLACED};
 
-/// The name of all of them, as in [`hone_record::ALL_TOGETHER`].
+/// The name of all kept changes together, as in [`hone_record::ALL_TOGETHER`].
 pub(super) const ALL: &str = "all together";
 
 impl Session<'_> {
-    /// Holds all against all but each, and puts back the one that harms the others most, until none does. Holds what is left against the
-    /// first state; where that is not shown to help, the one that was worth least goes, and what is left is tested again. Nothing where
-    /// fewer than two changes were accepted: the step has said it then.
+    /// Re-tests the kept changes with each one removed in turn, and rolls back the most harmful one until none is harmful. Then
+    /// compares all of them with the original state. If that is inconclusive, it rolls back the change that was worth least and
+    /// re-tests the rest. Returns `None` if fewer than two changes were accepted: their own step was that comparison.
     ///
     /// # Errors
     /// As for a trial.
@@ -25,7 +26,7 @@ impl Session<'_> {
             return Ok(None);
         }
         let mut found = Together { all: None, product: None, without: Vec::new(), put_back: Vec::new() };
-        // The last one that was measured of all together, where it was rejected: as long as nothing else is shown, it holds.
+        // The last result of all together, if it was rejected. It holds until another result replaces it.
         let mut rejected: Option<ProofStep> = None;
         for round in 1.. {
             self.let_go_overtaken(round, standing)?;
@@ -53,7 +54,7 @@ impl Session<'_> {
             let Some(last) = standing.kept.last() else { break };
             let least = least_worth(&found.without).cloned();
             let change = least.as_ref().map_or(&last.name, |step| &step.change).clone();
-            let why = format!("{ALL} was rejected ({}), and this one was worth least", all.why);
+            let why = format!("{ALL} was rejected ({}), and this change was worth least", all.why);
             self.put_back(standing, &mut found, PutBack { change, why, step: least.unwrap_or(all) })?;
             if standing.kept.is_empty() {
                 break;
@@ -66,12 +67,13 @@ impl Session<'_> {
         Ok(Some(found))
     }
 
-    /// Puts back all that is left of what was rejected: nobody has shown that it helps, and there is no time to.
+    /// Rolls back all that is left of a rejected set: its gain is inconclusive, and no time is left to re-test it.
     fn put_back_rest(&self, standing: &mut Standing, found: &mut Together, all: &ProofStep) -> Result<()> {
         let names: Vec<String> = standing.kept.iter().map(|one| one.name.clone()).collect();
         for change in names {
             let why = format!(
-                "{ALL} was rejected ({}), and the budget does not reach for holding what is left of it against the first state",
+                "{ALL} was rejected ({}), and the budget is too short to compare the rest with the original \
+                 state",
                 all.why
             );
             self.put_back(standing, found, PutBack { change, why, step: all.clone() })?;
@@ -79,19 +81,19 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Lets go what makes no difference any more, now that others went: two equal states can't be held against each other, and would say
-    /// nothing of harm.
+    /// Drops changes that make no difference after a rollback. Two equal states can't be compared, and the result would not show
+    /// harm.
     fn let_go_overtaken(&self, round: usize, standing: &mut Standing) -> Result<()> {
         const WHY: &str = "the state is the same without it";
         for (number, candidate) in self.base.overtaken(&mut standing.kept)?.iter().enumerate() {
-            self.progress.line(&format!("  {} is let go: {WHY}", candidate.name));
+            self.progress.line(&format!("  {} is dropped: {WHY}", candidate.name));
             let place = format!("end/{round:02}/replaced-{:02}", number + 1);
             self.enter_closing(&place, candidate, REPLACED, WHY, None)?;
         }
         Ok(())
     }
 
-    /// All against all but each, as far as the budget reaches.
+    /// Compares all with all but one, for each change, as far as the budget allows.
     fn without(&self, round: usize, standing: &Standing) -> Result<Vec<ProofStep>> {
         let mut found = Vec::new();
         for (index, one) in standing.kept.iter().enumerate().filter(|_| standing.kept.len() > 1) {
@@ -110,7 +112,7 @@ impl Session<'_> {
         Ok(found)
     }
 
-    /// All that is kept against the first state; `None` where the budget does not reach so far.
+    /// Compares all kept changes with the original state. `None`: the budget is too short.
     fn all(&self, round: usize, standing: &Standing) -> Result<Option<ProofStep>> {
         let (none, all) = (self.base.with([])?, self.base.with(&standing.kept)?);
         let prefix = format!("end/{round:02}/all/");
@@ -123,7 +125,7 @@ impl Session<'_> {
         Ok(found)
     }
 
-    /// What an earlier attempt found, or what is found now; `None` where the budget does not reach so far.
+    /// The result of an earlier attempt, or a new one. `None`: the budget is too short.
     fn in_the_end(&self, standing: &Standing, trial: &Trial<'_>) -> Result<Option<ProofStep>> {
         let note = format!("{}step.json", trial.prefix);
         if let Some(found) = self.folder.read_note::<ProofStep>(&note)? {
@@ -134,13 +136,15 @@ impl Session<'_> {
             return Ok(None);
         }
         if !self.reaches(standing, trial) {
-            // What the ledger says next holds for an attempt that has more time, too.
+            // The ledger entries that follow must also hold for an attempt with more time.
             self.folder.write_note(&over, &true)?;
             return Ok(None);
         }
         self.progress.line(&match trial.question {
-            Question::Among => format!("Without {}: is it still worth it among the others?", trial.names[1]),
-            Question::Step | Question::Together => "All that was kept, against the first state".to_owned(),
+            Question::Among => format!("re-testing without {}", trial.names[1]),
+            Question::Step | Question::Together => {
+                "re-testing all kept changes against the original state".to_owned()
+            }
         });
         let found = self.judged(trial)?;
         self.folder.write_note(&note, &found)?;
@@ -152,7 +156,7 @@ impl Session<'_> {
         let (back, kept): (Vec<Candidate>, Vec<Candidate>) =
             std::mem::take(&mut standing.kept).into_iter().partition(|one| one.name == gone.change);
         standing.kept = kept;
-        self.progress.line(&format!("  {} is put back: {}", gone.change, gone.why));
+        self.progress.line(&format!("  {} is rolled back: {}", gone.change, gone.why));
         for candidate in &back {
             let place = format!("end/put-back-{:02}", found.put_back.len() + 1);
             self.enter_closing(&place, candidate, PUT_BACK, &gone.why, Some(&gone.step))?;
@@ -162,8 +166,8 @@ impl Session<'_> {
     }
 }
 
-/// The one that makes the others worse, breaks a guard rail that holds without it, or does not stand the load with them: of several
-/// the one that does most. None where all are needed, or not shown to be anything.
+/// The most harmful change: it makes the others worse, breaks a guard metric that holds without it, or overloads the target with
+/// them. `None` if all are needed, or nothing is conclusive.
 fn most_harmful(without: &[ProofStep]) -> Option<&ProofStep> {
     let harms = without.iter().filter_map(|step| Some((step.harm()?, step)));
     harms
@@ -179,12 +183,12 @@ fn harm_in_words(step: &ProofStep) -> String {
         .map(|guard| format!("{} ({})", guard.rule, guard.seen))
         .collect();
     match &broken[..] {
-        [] => format!("among the others: {}", step.why),
-        _ => format!("among the others it breaks {}. {}", broken.join("; "), step.why),
+        [] => format!("in combination with the others: {}", step.why),
+        _ => format!("in combination with the others it breaks {}. {}", broken.join("; "), step.why),
     }
 }
 
-/// The one of which least was shown. Without which the load does not stand is worth most.
+/// The change with the smallest gain. A change without which the target can't sustain the load is worth most.
 fn least_worth(without: &[ProofStep]) -> Option<&ProofStep> {
     let cost = |step: &ProofStep| step.cost_ratio().unwrap_or_default();
     without.iter().max_by(|one, other| cost(one).total_cmp(&cost(other)))
@@ -194,7 +198,7 @@ fn ratio_of(comparison: &Comparison) -> Option<f64> {
     Some(comparison.primary()?.estimate.ratio)
 }
 
-/// Of the ratios that the changes have among each other.
+/// The product of the changes' ratios in combination.
 fn product(without: &[ProofStep]) -> Option<f64> {
     let ratios = without.iter().map(|step| step.comparison.as_ref().and_then(ratio_of));
     (!without.is_empty()).then(|| ratios.product())?
@@ -208,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// A trial in which a change had this ratio to the others, with the verdict that follows.
+    /// A re-test in which a change had this ratio, with the verdict that follows from it.
     fn step(change: &str, ratio: f64) -> ProofStep {
         let mut step = hone_experiment::fixture::proof().steps.remove(0);
         step.change = change.to_owned();
@@ -244,19 +248,19 @@ mod tests {
 
     #[test]
     fn what_harms_the_others_goes_one_at_a_time_and_the_worst_first() {
-        assert_eq!(worst(&[step("a", 0.8), step("b", 1.0)]), None, "not shown is no harm");
+        assert_eq!(worst(&[step("a", 0.8), step("b", 1.0)]), None, "inconclusive is no harm");
         assert_eq!(worst(&[step("a", 1.2), step("b", 1.4), step("c", 0.5)]), Some("b"));
         assert_eq!(
             worst(&[step("a", 1.2), broken(step("b", 0.5))]),
             Some("b"),
-            "better, and a guard rail broke"
+            "better, and a guard metric broke"
         );
         assert_eq!(worst(&[broken(step("a", 1.2)), unmeasured("b", Decision::Rejected)]), Some("b"));
         assert_eq!(worst(&[unmeasured("a", Decision::Accepted), step("b", 1.0)]), None, "needed");
         assert!(harm_in_words(&broken(step("b", 0.5))).contains("p99<1ms (met in 0 of 8)"));
     }
 
-    /// The same trials, told by a metric of which more is better.
+    /// The same re-tests, by a metric of which more is better.
     #[test]
     fn of_capacities_the_one_that_takes_most_away_is_the_worst() {
         let of_capacity = |step: ProofStep| {
@@ -280,7 +284,7 @@ mod tests {
         assert!(least_worth(&[]).is_none());
     }
 
-    /// Gains that are shared make the product larger than what all of them are worth: each hides behind the others.
+    /// When gains overlap, the product exceeds the gain of all together: each change hides a part of the others' gain.
     #[test]
     fn the_product_is_of_ratios_among_the_others() {
         assert_eq!(product(&[step("a", 0.5), step("b", 0.5)]), Some(0.25));

@@ -1,4 +1,4 @@
-//! A run of `hone tune` from its settings to its record: begun, gone on with, measured.
+//! A run of `hone tune` from its settings to its record: started, resumed, measured.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,11 +22,11 @@ use hone_experiment::{arm, ledger, left, lever, targets};
 
 const ASKED: &str = "asked.json";
 const STANDING: &str = "standing.json";
-/// What settings outside of the target were when the run began.
+/// The settings outside of the target as they were when the run started.
 const FOUND: &str = "found.json";
 
-/// Finds what can be refused before the builds, which take long, and makes the run's folder under `runs`. `first_change_s` is when the first change
-/// could be tried, and `no_knobs` why no settings of the machine are.
+/// Finds every error that can be found before the builds, which take long, and makes the run's folder under `runs`.
+/// `first_change_s` is the time until the first change can be tried. `no_knobs` is the reason why no machine settings are tried.
 pub fn begin(
     asked: &TuneSettings,
     (first_change_s, no_knobs): (f64, Option<String>),
@@ -49,11 +49,12 @@ pub fn begin(
         progress.line(&notice);
     }
     if let Some(why) = no_knobs {
-        progress.line(&format!("No settings of the machine are tried: {why}"));
+        progress.line(&format!("Hone tries no settings of this machine: {why}"));
     }
     if asked.changes_the_host() && !may_change_the_host {
         return Err(Usage(
-            "the file allows `host`: settings of this machine's kernel would be changed for windows and put back after each; say --yes to do so"
+            "the file allows `host`: Hone would change kernel settings of this machine for one window at a \
+             time, and restore them after each\n  next: add --yes to allow that"
                 .to_owned(),
         )
         .into());
@@ -64,38 +65,40 @@ pub fn begin(
     Ok(folder)
 }
 
-/// The settings of a run that goes on. What it left set is put back.
+/// The settings of a resumed run. What it left set is rolled back.
 pub fn resume(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<TuneSettings> {
     let missing = || {
         let folder = folder.path().display();
         Usage(format!(
-            "{folder} is no run of hone tune: it has no {ASKED}; name the run folder that it told when it began"
+            "can't resume {folder}: it is not a run folder of hone tune (no {ASKED})\n  next: name the run \
+             folder that hone tune printed when it started"
         ))
     };
     let asked: TuneSettings = folder.read_note(ASKED)?.ok_or_else(missing)?;
     back_to(&asked.working_folder)?;
     lever::put_back_left_over(folder.path(), security, progress)?;
-    // What another run left would be measured on, too.
+    // A setting that another run left behind would be part of the measurement.
     left::tidied(folder.home(), &[&asked.place], security, progress)?;
     Ok(asked)
 }
 
-/// Takes the run's folder, before anything is built for it.
+/// Reserves the run's folder before the builds.
 pub fn take(folder: &RunFolder, progress: &Progress) -> Result<Held> {
     let held = folder.held()?;
     progress.line(&format!("Run folder: {}", folder.path().display()));
-    // Nothing is measured of which the entry could not be written.
+    // Nothing is measured if its ledger entry could not be written.
     Ledger::open(folder.home().join(ledger::NAME))?;
     left::clean_up(folder.path(), progress)?;
     Ok(held)
 }
 
-/// Why builds end here: with their rest, nothing would be left of the budget to try anything in.
+/// Why the builds stop here: with the remaining ones, the budget would leave no time to try anything.
 pub fn no_time(left_s: f64, rest_s: f64, then_s: f64) -> Option<String> {
     (left_s < rest_s + then_s).then(|| {
         format!(
-            "The builds were broken off, and none is tried: {} of the budget were left, the rest of them would have taken {} at least, by what the plain build \
-             took, and a first look with one comparison takes {}. What needs no build was tried in that time",
+            "Hone stopped the builds and tries none of them. {} of the budget were left. The remaining \
+             builds would have taken at least {}, judging by the plain build. A first look and one \
+             comparison take {}. Hone used that time for candidates that need no build",
             hone_format::duration(left_s),
             hone_format::duration(rest_s),
             hone_format::duration(then_s)
@@ -103,8 +106,8 @@ pub fn no_time(left_s: f64, rest_s: f64, then_s: f64) -> Option<String> {
     })
 }
 
-/// Measures what is not measured yet, and keeps record and Markdown. Answers where the record is, too. The attempt began at this time, and earlier
-/// ones took so many seconds.
+/// Measures what is missing, and writes the record and the Markdown. Returns the record's place. `begun` is the start of this
+/// attempt; earlier attempts took `earlier_s` seconds.
 pub fn finish(
     asked: &TuneSettings,
     folder: &RunFolder,
@@ -120,7 +123,7 @@ pub fn finish(
     Ok((tuning, record))
 }
 
-/// Notes what the run stands on, or holds it against what an earlier attempt stood on.
+/// Stores the basis of the run, or compares it with the basis of an earlier attempt.
 fn same_standing(asked: &TuneSettings, folder: &RunFolder, security: &Security) -> Result<()> {
     let arms = asked.base(security)?.arms(&asked.candidates)?;
     let now = Standing::now(arms.iter(), std::iter::once(&asked.workload))?;
@@ -155,13 +158,13 @@ fn tuned(
 mod tests {
     use super::*;
 
-    /// They are broken off only where nothing could be tried behind them.
+    /// The builds only stop if nothing could be tried after them.
     #[test]
     fn builds_that_would_eat_the_budget_are_broken_off() {
         assert_eq!(no_time(1_000.0, 700.0, 300.0), None);
         let why = no_time(1_000.0, 701.0, 300.0).unwrap();
         for told in
-            ["16 min 40 s of the budget were left", "11 min 41 s at least", "one comparison takes 5 min"]
+            ["16 min 40 s of the budget were left", "at least 11 min 41 s", "one comparison take 5 min"]
         {
             assert!(why.contains(told), "{told}: {why}");
         }

@@ -1,29 +1,25 @@
-//! `hone`: arguments become settings, settings go to a room, what comes back is shown.
+//! `hone`: turns arguments into settings, calls the crate that does the work, and shows its result.
 //!
-//! This crate is the only one that prints, the only one that ends the process, and the only one that knows more than
-//! one room.
+//! Only this crate prints, ends the process, and depends on all other crates.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _};
+use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
 mod cmd;
 mod compiler;
 mod failure;
 mod text;
 
-/// A number below zero is a value, which is refused by what it is for, and no unknown option.
-fn with_negative_numbers(command: Command) -> Command {
-    let of_values = |arg: Arg| {
-        let takes_values = arg.get_action().takes_values();
-        if takes_values { arg.allow_negative_numbers(true) } else { arg }
-    };
-    command.mut_args(of_values).mut_subcommands(with_negative_numbers)
+/// The command line as clap sees it, with all verbs and options. Tests walk it.
+pub fn command_line() -> Command {
+    hone_cli::help::dressed(cmd::Cli::command())
 }
 
-/// Runs the program with these arguments (the first is its name) and answers its exit code: 0 done, 1 could not,
-/// 2 wrong usage, 3 measured, and the answer is no. Called by the name of a compiler, it stands in for that one and has its exit codes.
+/// Runs the program with these arguments (the first is its name) and returns its exit code: 0 done, 1 failed, 2 wrong usage,
+/// 3 measured with a negative result. If the first argument is the name of a compiler, Hone acts as that compiler and returns its exit
+/// code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(ended) = compiler::stand_in(&arguments) {
@@ -32,18 +28,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(1)
         });
     }
-    let mut program = with_negative_numbers(cmd::Cli::command());
+    let mut program = command_line();
+    program.build();
     let parsed = program
-        .try_get_matches_from_mut(arguments)
+        .try_get_matches_from_mut(&arguments)
         .and_then(|matches| Ok((cmd::Cli::from_arg_matches(&matches)?, cmd::given(&program, &matches))));
     let (cli, given) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => {
-            // Help and version are errors of this kind too, with their own stream and code.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(error) => return refused(&error, &program, &arguments),
     };
+    hone_cli::old_names::warnings(&program, &arguments).iter().for_each(|warning| failure::print(warning));
     let ended =
         hone_tool::interrupt::install().map_err(anyhow::Error::from).and_then(|()| cmd::run(cli, given));
     match ended {
@@ -53,4 +47,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(if failure::is_usage(&error) { 2 } else { 1 })
         }
     }
+}
+
+/// Help and version are errors to clap, with their own stream and code.
+fn refused(error: &clap::Error, program: &Command, arguments: &[OsString]) -> ExitCode {
+    match hone_cli::refused::text(error, program, arguments) {
+        Some(text) => failure::print(&text),
+        None => drop(error.print()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

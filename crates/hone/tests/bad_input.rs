@@ -46,7 +46,7 @@ fn a_broker_that_closes_half_way() {
         let _ = stream.read(&mut bytes);
         let _ = stream.write_all(&[0, 0, 0, 100, 0, 0]);
     });
-    hone(&["load", &address]).expect_code(1).expect_error("broke the connection during");
+    hone(&["load", &address]).expect_code(1).expect_error("closed the connection during");
 }
 
 /// A cluster of which a broker is on another machine, as one behind a bootstrap address on this one is.
@@ -57,8 +57,7 @@ fn a_cpu_that_can_not_be_read_decides_nothing() {
     let far = || Broker::start_as(stage::hone_command().args(["broker", "--advertise", elsewhere]));
     let (broker, other) = (far(), far());
     let folder = tempfile::tempdir().unwrap();
-    let why =
-        format!("{elsewhere} (another machine) can't be seen from here; so CPU per record can't decide");
+    let why = format!("{elsewhere} (another machine): not visible from here; so CPU per record can't decide");
     let address = &*broker.address;
     hone_in(folder.path(), &["compare", address, &other.address, "--duration", "1"])
         .expect_code(2)
@@ -84,7 +83,7 @@ fn load_through_cut(last_words: &'static [u8], more: &[&str]) -> stage::Ran {
     let proxy = stage::cut_after(&behind, 20_000, last_words);
     let mut broker = stage::hone_command();
     broker
-        .args(["broker", "--listen", &behind, "--advertise", &proxy, "--metrics", "off", "--data"])
+        .args(["broker", "--listen", &behind, "--advertise", &proxy, "--metrics-listen", "off", "--data"])
         .arg(data.path());
     let mut broker = broker.stdout(std::process::Stdio::null()).spawn().unwrap();
     while std::net::TcpStream::connect(&behind).is_err() {
@@ -117,29 +116,33 @@ fn a_broker_that_closes_in_the_middle_of_a_window() {
 #[test]
 fn a_broker_that_turns_to_garbage_in_the_middle_of_a_window() {
     let ran = load_through_cut(&[0x7f; 64], &[]).expect_code(1);
-    assert!(ran.stdout.contains("sent garbage"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("invalid answer"), "{}", ran.stdout);
 }
 
 #[test]
 fn settings_that_make_no_sense() {
     let broker = Broker::start();
     for (option, value, expected) in [
-        ("--rate", "0", "requests_per_s"),
-        ("--rate", "nan", "requests_per_s"),
-        ("--duration", "-1", "invalid duration `-1`"),
+        ("--rate", "0", "--rate `0`: use a number above zero"),
+        ("--rate", "nan", "--rate `nan`: use a number above zero"),
+        ("--duration", "-1", "--duration `-1`: use a number with ms, s, m or h"),
         ("--records", "0", "records_per_batch: must lie between 1 and"),
-        ("--payload", "ordres", "`ordres` is unknown; there are: bytes, file:PATH, orders, telemetry"),
+        ("--payload", "ordres", "`ordres` is unknown; valid are bytes, file:PATH, orders, telemetry"),
         ("--compression", "brotli", "`brotli` is not one of none, gzip, snappy, lz4, zstd"),
         ("--partitions-per-request", "9", "partitions_per_request"),
         ("--topic", "not-there", "not-there"),
-        ("--topic-config", "novalue", "write KEY=VALUE"),
+        ("--topic-config", "novalue", "invalid --topic-config `novalue`: use KEY=VALUE"),
     ] {
         let assigned = format!("{option}={value}");
         let code = if option == "--topic" { 1 } else { 2 };
         hone(&["load", &broker.address, &assigned]).expect_code(code).expect_error(expected);
     }
-    hone(&["load", &broker.address, "--rate", "-5"]).expect_code(2).expect_error("requests_per_s");
-    hone(&["load", "127.0.0.1"]).expect_code(2).expect_error("write HOST:PORT");
+    hone(&["load", &broker.address, "--rate", "-5"])
+        .expect_code(2)
+        .expect_error("--rate `-5`: use a number above zero");
+    hone(&["load", "127.0.0.1"])
+        .expect_code(2)
+        .expect_error("invalid broker address `127.0.0.1`: use HOST:PORT");
     hone(&["load", &broker.address, "--pid", "999999999"])
         .expect_code(2)
         .expect_error("there is no process 999999999");
@@ -149,12 +152,14 @@ fn settings_that_make_no_sense() {
     hone(&["load", &broker.address, "--payload", "orders", "--bytes", "20"])
         .expect_code(2)
         .expect_error("smallest value");
-    hone(&["load", &broker.address, "--acks", "2"]).expect_code(2).expect_error("acks must be 0, 1 or all");
+    hone(&["load", &broker.address, "--acks", "2"])
+        .expect_code(2)
+        .expect_error("--acks `2`: use 0, 1 or all");
     hone(&["load"]).expect_code(2);
     let compare = |more: &[&str]| hone(&[&["compare", &broker.address, "127.0.0.1:1"], more].concat());
     hone(&["compare", &broker.address, &broker.address]).expect_code(2).expect_error("the same broker");
     compare(&["--pairs", "3"]).expect_code(2).expect_error("3 A/B pairs are too few");
-    compare(&["--pairs", "4000000000"]).expect_code(2).expect_error("pairs must lie between");
+    compare(&["--pairs", "4000000000"]).expect_code(2).expect_error("pairs` must be between");
     compare(&["--mode", "duet"]).expect_code(2).expect_error("no twin for the A/A control");
     compare(&["--ready-timeout", "1e19"]).expect_code(2).expect_error("between 0 and 3600 seconds");
     hone(&["compare", &broker.address, "x {port} {dat}"])
@@ -182,7 +187,7 @@ fn nothing_of_the_users_is_lost_or_left() {
     let schema = "--topic-config=hone.value.schema={\"type\":\"object\"}";
     hone(&["load", &broker.address, schema, "--warmup", "10"])
         .expect_code(1)
-        .expect_error("none was acknowledged");
+        .expect_error("no request was acknowledged");
     let topics = fs::read_to_string(broker.data.path().join("cluster.json")).unwrap();
     assert!(!topics.contains("hone-load-"), "{topics}");
 }
@@ -195,7 +200,7 @@ fn a_result_that_cannot_be_printed_is_no_success() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = load.stdout(full).stderr(std::process::Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("can't be written to stdout"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write the result to stdout"));
 }
 
 #[test]
@@ -212,31 +217,31 @@ fn places_that_are_none_are_not_taken_for_others() {
     let folder = tempfile::tempdir().unwrap();
     let none = folder.path().join("no-such");
     let none = none.to_str().unwrap();
-    hone(&["compare", "--undo", none]).expect_code(2).expect_error("is no folder of a run");
-    hone(&["compare", "--undo", folder.path().to_str().unwrap()])
+    hone(&["compare", "--rollback", none]).expect_code(2).expect_error("is not the folder of a run");
+    hone(&["compare", "--rollback", folder.path().to_str().unwrap()])
         .expect_code(2)
-        .expect_error("nothing was looked at and nothing put back");
-    hone(&["host", "plan", "--data", none]).expect_code(2).expect_error("there is no such folder");
+        .expect_error("Hone checked and restored nothing");
+    hone(&["host", "plan", "--data", none]).expect_code(2).expect_error("the folder does not exist");
     hone_in(folder.path(), &["compare", "a.json", "b.json"])
-        .expect_code(2)
+        .expect_code(1)
         .expect_error("there is no record a.json");
     let cut = folder.path().join("cut.json");
     fs::write(&cut, "{").unwrap();
     let cut = cut.to_str().unwrap();
     for verb in ["verify", "show"] {
-        hone(&["ledger", verb, cut]).expect_code(1).expect_error("has not one entry of a ledger");
+        hone(&["ledger", verb, cut]).expect_code(1).expect_error("has no ledger entry");
     }
-    hone(&["batch", "cost", cut]).expect_code(1).expect_error("has no look that");
+    hone(&["batch", "cost", cut]).expect_code(1).expect_error("has no sample of");
     hone_in(folder.path(), &["gate", "--base", "HEAD"])
         .expect_code(2)
-        .expect_error("run it inside the repository");
+        .expect_error("run hone gate inside the repository");
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for asked in [
         &["batch", "prove", &gone, "--step", "linger=5ms", "--client", "librdkafka"][..],
-        &["batch", "caching", "--broker", &gone][..],
+        &["batch", "caching", "--bootstrap", &gone][..],
     ] {
         let ran = hone_in(folder.path(), asked).expect_code(1);
-        assert!(ran.stderr.contains(&gone) && !ran.stderr.contains("stand the load"), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&gone) && !ran.stderr.contains("sustain the load"), "{}", ran.stderr);
     }
 }
 
@@ -274,7 +279,7 @@ fn a_target_that_dies_at_its_start() {
 
 fn broker_command(wrapper: &str) -> String {
     let hone = env!("CARGO_BIN_EXE_hone");
-    format!("{wrapper}{hone} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}")
+    format!("{wrapper}{hone} broker --listen 127.0.0.1:{{port}} --metrics-listen off --data {{data}}")
 }
 
 const SMALL: [&str; 12] = [
@@ -380,9 +385,9 @@ fn reports_of_what_is_no_record() {
     report("{}").expect_error("is not a Hone record");
     report(r#"{"hone_record": 99, "kind": "window", "body": {}}"#).expect_error("use a newer hone");
     report(r#"{"hone_record": 1, "kind": "machine", "body": {}}"#)
-        .expect_error("writes no report of that kind");
+        .expect_error("Hone has no report of that kind");
     report(r#"{"hone_record": 1, "kind": "window", "body": {}}"#).expect_error("missing field");
-    hone(&["report", folder.path().to_str().unwrap()]).expect_code(1).expect_error("holds none of");
+    hone(&["report", folder.path().to_str().unwrap()]).expect_code(1).expect_error("has none of");
     hone(&["report", "/no/such/file"]).expect_code(1).expect_error("/no/such/file can't be read");
 }
 
@@ -424,12 +429,12 @@ fn experiments_with_mistakes() {
         );
     };
     check("requests_per_s", "request_per_s", "unknown key `request_per_s`; did you mean `requests_per_s`?");
-    check("pairs = 14", "pairs = \"many\"", "invalid type: string \"many\", expected u32");
+    check("pairs = 14", "pairs = \"many\"", "hone.toml:28: \"many\" is a text; write a whole number");
     check("train = \"telemetry\"", "train = \"telemetri\"", "did you mean `telemetry`?");
     check("primary = \"cpu-per-record\"", "primary = \"cpu_per_record\"", "did you mean `cpu-per-record`?");
     check("mode = \"duet\"", "mode = \"duett\"", "did you mean `duet`?");
     // What would be found out after minutes of building is found out now.
     check("pairs = 14", "pairs = 3", "3 A/B pairs are too few");
-    check("equivalence = 0.02", "equivalence = 2.0", "equivalence must lie between 0 and 1");
+    check("equivalence = 0.02", "equivalence = 2.0", "`equivalence` must be between 0 and 1");
     check("payload = \"telemetry\"", "payload = \"telemetri\"", "workload `telemetry`");
 }

@@ -16,8 +16,7 @@ fn load(broker: &Broker, topic: &str, rate: &str) {
         ["load", &broker.address, "--topic", topic, "--client", "librdkafka", "--client-set", "linger.ms=20"];
     let window =
         ["--rate", rate, "--bytes", "100", "--keys", "uniform:300", "--duration", "8", "--warmup", "1"];
-    let rest =
-        ["--connections", "1", "--compression", "none", "--lateness-limit", "5000", "--json", "--quiet"];
+    let rest = ["--connections", "1", "--compression", "none", "--max-lateness", "5s", "--json", "--quiet"];
     hone(&[&fixed[..], &window[..], &rest[..]].concat()).expect_code(0);
 }
 
@@ -99,7 +98,7 @@ fn twice_the_flow_makes_the_batches_that_are_predicted() {
     assert_eq!(new, 2.0 * now);
     // Without a history there is no CPU, and the answer says what is missing.
     assert_eq!(planned["answer"], "inconclusive");
-    assert!(planned["next"].as_str().unwrap().contains("hone batch watch --scrape"), "{planned:#}");
+    assert!(planned["next"].as_str().unwrap().contains("hone batch watch --metrics"), "{planned:#}");
     assert!(planned["resources"].as_array().unwrap().iter().all(|each| each["resource"] != "cpu"));
 
     costs_of_a_history_are_applied(&broker, topic);
@@ -111,7 +110,8 @@ fn costs_of_a_history_are_applied(broker: &Broker, topic: &str) {
     looks(&file, topic);
     let history = file.to_str().unwrap();
     let with = |options: &[&str]| plan(broker, &[], &[&["--history", history], options].concat());
-    let holds = with(&["--cores", "4", "--network", "1Gbit", "--disk", "100MiB/s", "--json"]);
+    let holds =
+        with(&["--cores", "4", "--network-bandwidth", "1Gbit", "--disk-bandwidth", "100MiB/s", "--json"]);
     let holds = holds.expect_code(0).json()["body"].clone();
     assert_eq!(holds["answer"], "holds", "{holds:#}");
     assert_eq!(holds["topics"].as_array().unwrap().len(), 1, "counters name one topic with batches");
@@ -129,7 +129,7 @@ fn costs_of_a_history_are_applied(broker: &Broker, topic: &str) {
     assert!((cpu / cores - 1.0).abs() < 1e-3, "{cpu} for {cores}");
     let disk = number(&resource("disk")["then"]["value"]);
     assert!((disk / (1.5 * rates[3]) - 1.0).abs() < 1e-6, "{disk}: measured, one replica, one broker");
-    let text = with(&["--cores", "4", "--network", "1Gbit"]).expect_code(0).stdout;
+    let text = with(&["--cores", "4", "--network-bandwidth", "1Gbit"]).expect_code(0).stdout;
     assert!(text.starts_with("One cluster holds 2x: CPU "), "{text}");
     assert!(
         text.contains("no ceiling given") && text.contains("2 clusters with today's flow each"),
@@ -147,7 +147,7 @@ fn costs_of_a_history_are_applied(broker: &Broker, topic: &str) {
 fn what_makes_no_sense_is_said_before_anything_is_read() {
     let of = |options: &[&str]| hone(&[&["batch", "plan", "127.0.0.1:1"], options].concat());
     of(&["--grow", "1"]).expect_code(2).expect_error("above 1");
-    of(&["--network", "10"]).expect_code(2).expect_error("use a number with Mbit");
+    of(&["--network-bandwidth", "10"]).expect_code(2).expect_error("use a number with Mbit");
     of(&["--cores", "0"]).expect_code(2).expect_error("above 0");
     of(&["--history", "a", "--prometheus", "http://127.0.0.1:1"]).expect_code(2).expect_error("--prometheus");
     of(&["--history", "/nowhere/looks.jsonl"]).expect_code(1).expect_error("can't be read");

@@ -27,8 +27,8 @@ const LOAD: [&str; 16] = [
     "--warmup",
     "200",
     "--keep-disturbed",
-    "--lateness-limit",
-    "5000",
+    "--max-lateness",
+    "5s",
     "--mode",
     "duet",
     "--json",
@@ -72,13 +72,13 @@ fn a_gain_is_kept_and_what_changes_nothing_is_put_back() {
     let file = papers.path().join("steps.toml");
     fs::write(&file, "[[step]]\nset = \"linger=200ms\"\n").unwrap();
     let steps = [
-        "--original",
+        "--baseline",
         "linger=0",
         "--step",
         "buffer-memory=512MiB",
         "--steps",
         file.to_str().unwrap(),
-        "--foretold",
+        "--predicted",
         &told,
     ];
     let rule = ["--require", "p99<10s", "--pairs", "7", "--control-pairs", "0"];
@@ -113,7 +113,7 @@ fn a_gain_is_kept_and_what_changes_nothing_is_put_back() {
 /// A linger that only waits is worse by the latency, and a rule of the user's that no step meets is a reason of its own.
 #[test]
 fn what_is_worse_is_rejected() {
-    let steps = ["--original", "linger=0", "--step", "linger=300ms", "--primary", "latency-p50"];
+    let steps = ["--baseline", "linger=0", "--step", "linger=300ms", "--primary", "latency-p50"];
     let rule = ["--require", "p99<1us", "--pairs", "7", "--control-pairs", "0"];
     let (_folder, proof) = proved(&[&LOAD[..], &steps, &rule].concat(), 3);
     assert_eq!(decisions(&proof), ["rejected"]);
@@ -179,7 +179,7 @@ fn a_killed_run_goes_on_after_its_last_pair_and_its_topics_go() {
         "--primary",
         "latency-p50",
     ];
-    let steps = [broker.address.as_str(), "--step", "linger=30ms", "--lateness-limit", "5000"];
+    let steps = [broker.address.as_str(), "--step", "linger=30ms", "--max-lateness", "5s"];
     let mut run = started(folder.path(), &[&steps[..], &load, &rule].concat());
     let place = folder.path().join("runs/batch-prove-001");
     wait_until("a pair", || !pairs(&place).is_empty());
@@ -209,10 +209,9 @@ fn topics_that_shall_stay_stay() {
     let (broker, folder) = (Broker::start(), tempfile::tempdir().unwrap());
     let load =
         ["--rate", "500", "--connections", "1", "--partitions", "1", "--duration", "0.5", "--warmup", "20"];
-    let few = ["--pairs", "5", "--control-pairs", "0", "--keep-disturbed", "--guard", "latency-p50"];
-    let args =
-        [&[broker.address.as_str(), "--step", "linger=2ms", "--lateness-limit", "5000"][..], &load, &few]
-            .concat();
+    let few = ["--pairs", "5", "--control-pairs", "0", "--keep-disturbed", "--guard-metric", "latency-p50"];
+    let args = [&[broker.address.as_str(), "--step", "linger=2ms", "--max-lateness", "5s"][..], &load, &few]
+        .concat();
     let ran = prove(folder.path(), &[&args[..], &["--keep-topics"]].concat());
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
     let kept = topics(&broker);
@@ -262,7 +261,15 @@ fn a_topic_is_replicated_on_a_test_topic() {
     let more = ["--duration", "2", "--warmup", "0", "--compression", "lz4", "--connections", "1", "--json"];
     hone_in(folder.path(), &[&sent[..], &more].concat()).expect_code(0);
     // Tests run beside each other: whether it is like the topic is for the record to say, and not for this run to end.
-    let from = ["--from", &broker.address, "--topic", "orders", "--step", "linger=30ms", "--unlike"];
+    let from = [
+        "--source-broker",
+        &broker.address,
+        "--topic",
+        "orders",
+        "--step",
+        "linger=30ms",
+        "--allow-mismatch",
+    ];
     let rule = [
         "--pairs",
         "5",
@@ -303,25 +310,25 @@ fn a_replica_that_is_not_like_its_topic_ends_the_run_before_the_first_step() {
     let more = ["--client-set", "linger.ms=100", "--rate", "1000", "--duration", "3", "--warmup", "0"];
     hone_in(folder.path(), &[&to[..], &more, &["--connections", "1", "--json"]].concat()).expect_code(0);
     let asked =
-        [broker.address.as_str(), "--topic", "orders", "--original", "linger=0", "--step", "linger=30ms"];
+        [broker.address.as_str(), "--topic", "orders", "--baseline", "linger=0", "--step", "linger=30ms"];
     let rule =
         ["--pairs", "5", "--control-pairs", "0", "--keep-disturbed", "--duration", "1", "--warmup", "50"];
     let rest = ["--primary", "latency-p50", "--require", "p90<10s", "--json"];
     prove(folder.path(), &[&asked[..], &rule, &rest, &PATIENT].concat())
         .expect_code(1)
-        .expect_error("The replica is not like topic orders: ")
+        .expect_error("The replica differs from topic orders: ")
         .expect_error("batches/s")
-        .expect_error("--unlike");
+        .expect_error("--allow-mismatch");
     let run = folder.path().join("runs/batch-prove-001");
     assert!(!run.join("steps").exists() && topics(&broker).is_empty());
-    let ran = prove(folder.path(), &["--resume", run.to_str().unwrap(), "--unlike", "--json"]);
+    let ran = prove(folder.path(), &["--resume", run.to_str().unwrap(), "--allow-mismatch", "--json"]);
     assert!([0, 3].contains(&ran.code), "{}: {}", ran.code, ran.stderr);
     let replica = &ran.json()["body"]["replica"];
     let of = |which: &str| replica[which]["batches_per_s"].as_f64().unwrap();
     assert!(of("here") > 10.0 * of("today"), "{replica:#}");
     for file in ["proof.md", "report.html"] {
         let text = fs::read_to_string(run.join(file)).unwrap();
-        assert!(text.contains("not like t"), "{file}: {text}");
+        assert!(text.contains("differs from t"), "{file}: {text}");
     }
 }
 
@@ -363,10 +370,19 @@ fn what_whatif_foresees_is_judged_by_prove() {
     let today = ["--today-client", "librdkafka", "--open-loop", "--quiet"];
     let whatif = hone_in(folder.path(), &[&asked[..], &today].concat()).expect_code(0);
     fs::write(folder.path().join("whatif.json"), &whatif.stdout).unwrap();
-    let from = ["--from", &broker.address, "--topic", "orders", "--original", "linger=5ms", "--unlike"];
-    let step = ["--step", "linger=50ms", "--foretold", "1=whatif.json", "--duration", "2", "--warmup", "100"];
+    let from = [
+        "--source-broker",
+        &broker.address,
+        "--topic",
+        "orders",
+        "--baseline",
+        "linger=5ms",
+        "--allow-mismatch",
+    ];
+    let step =
+        ["--step", "linger=50ms", "--predicted", "1=whatif.json", "--duration", "2", "--warmup", "100"];
     let rule = ["--pairs", "5", "--control-pairs", "0", "--keep-disturbed", "--require", "p99<10s"];
-    let rest = ["--lateness-limit", "5000", "--mode", "duet", "--json"];
+    let rest = ["--max-lateness", "5s", "--mode", "duet", "--json"];
     let ran = prove(folder.path(), &[&from[..], &step, &rule, &rest].concat());
     assert!([0, 3].contains(&ran.code), "{}: {}", ran.code, ran.stderr);
     let proof = ran.json();
@@ -383,8 +399,10 @@ fn what_whatif_foresees_is_judged_by_prove() {
         said("batches_per_s", "value") < 0.5 * step["foretold"]["before"]["batches_per_s"].as_f64().unwrap()
     );
     let guards = step["guards"].as_array().unwrap();
-    let half =
-        guards.iter().find(|guard| guard["rule"].as_str().unwrap().contains("half of the foretold")).unwrap();
+    let half = guards
+        .iter()
+        .find(|guard| guard["rule"].as_str().unwrap().contains("half of the predicted"))
+        .unwrap();
     assert_eq!(half["held"], true, "{step}");
     let ledger = fs::read_to_string(folder.path().join("runs/ledger.jsonl")).unwrap();
     let entry: Value = serde_json::from_str(ledger.lines().last().unwrap()).unwrap();
@@ -399,13 +417,13 @@ fn what_makes_no_sense_is_refused_before_anything_is_started() {
         (&["--step", "lingr=5ms"], "did you mean `linger`"),
         (&["--step", "linger=5ms", "--client", "wire"], "makes its own batches"),
         (&["--step", "client.no.such.setting=1"], "No such configuration property"),
-        (&["--step", "linger=5ms", "--pairs", "3"], "too few for an interval"),
-        (&["--step", "linger=5ms", "--topic", "orders"], "which broker has the topic"),
-        (&["--step", "linger=5ms", "--foretold", "2=x.json"], "there are steps 1 to 1"),
-        (&["--step", "linger=5ms", "--require", "lag<=1000"], "there are no consumers"),
-        (&["--step", "linger=5ms", "--require", "p99.999<1s"], "which needs 1000000 requests"),
-        (&["--step", "linger=5ms", "--step", "acks=0,idempotence=false"], "the guard rail p99"),
-        (&["127.0.0.1:1", "--step", "linger=5ms", "--mode", "duet"], "can't be in two states at once"),
+        (&["--step", "linger=5ms", "--pairs", "3"], "too few for a confidence interval"),
+        (&["--step", "linger=5ms", "--topic", "orders"], "the broker of topic orders is not known"),
+        (&["--step", "linger=5ms", "--predicted", "2=x.json"], "the steps have the numbers 1 to 1"),
+        (&["--step", "linger=5ms", "--require", "lag<=1000"], "needs consumers, and the load has none"),
+        (&["--step", "linger=5ms", "--require", "p99.999<1s"], "needs 1000000 requests"),
+        (&["--step", "linger=5ms", "--step", "acks=0,idempotence=false"], "the guard metric p99"),
+        (&["127.0.0.1:1", "--step", "linger=5ms", "--mode", "duet"], "--mode duet needs a command"),
         (&["--resume", "nowhere"], "there is no run folder"),
     ] {
         let ran = prove(folder.path(), args);
@@ -427,7 +445,7 @@ fn what_a_killed_run_left_set_stops_the_next_one_where_it_can_not_be_put_back() 
     fs::write(left.join("undo.json"), way_back.to_string()).unwrap();
     for args in [&["batch", "prove", "--step", "linger=5ms"][..], &["batch", "caching"]] {
         let ran = hone_in(folder.path(), &[args, &["--quiet"]].concat());
-        ran.expect_code(1).expect_error("has to be put back before anything is measured");
+        ran.expect_code(1).expect_error("has to be restored before the measurement");
     }
     assert_eq!(fs::read_dir(folder.path().join("runs")).unwrap().count(), 1, "nothing was begun");
 }
@@ -449,7 +467,7 @@ fn a_step_that_is_refused_is_rejected_and_the_next_one_tried() {
     assert!(why.contains("INVALID_CONFIG"), "{why}");
     assert!(!steps[1]["comparison"].is_null(), "{}", steps[1]);
     let rule = fs::read_to_string(folder.path().join("runs/batch-prove-001/rule.txt")).unwrap();
-    for told in ["breaks: p99;", "errors<12.34%, lag<=123456 must be met"] {
+    for told in ["Guard metrics: p99;", "errors<12.34%, lag<=123456 must be met"] {
         assert!(rule.contains(told), "{told}: {rule}");
     }
 }
@@ -466,7 +484,7 @@ fn what_a_client_does_not_take_is_rejected_and_the_next_one_tried() {
     let proof = ran.json();
     let steps = proof["body"]["steps"].as_array().unwrap();
     let why = steps[0]["why"].as_str().unwrap();
-    assert!(why.contains("it can't be had: ") && why.contains("is none of linger_ms"), "{why}");
+    assert!(why.contains("it can't be applied: ") && why.contains("is none of linger_ms"), "{why}");
     assert!(!steps[1]["comparison"].is_null(), "which is the load's own: {}", steps[1]);
 }
 

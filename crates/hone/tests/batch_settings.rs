@@ -13,14 +13,14 @@ use stage::{Broker, hone};
 
 /// Changes that differ in every setting; together they meet each value that has a word of its own.
 const CHANGES: [&[&str]; 6] = [
-    &["--linger", "20ms", "--batch-size", "64KiB", "--codec", "lz4"],
+    &["--linger", "20ms", "--batch-size", "64KiB", "--compression", "lz4"],
     &["--linger", "500us", "--partitioner", "murmur2", "--acks", "all", "--idempotence", "true"],
-    &["--acks", "1", "--codec", "none", "--partitioner", "round-robin", "--in-flight", "10"],
-    &["--acks", "0", "--codec", "gzip", "--buffer-memory", "64MiB"],
+    &["--acks", "1", "--compression", "none", "--partitioner", "round-robin", "--in-flight", "10"],
+    &["--acks", "0", "--compression", "gzip", "--buffer-memory", "64MiB"],
     &[
         "--linger",
         "0",
-        "--codec",
+        "--compression",
         "zstd",
         "--partitioner",
         "sticky",
@@ -34,11 +34,11 @@ const CHANGES: [&[&str]; 6] = [
         "1s",
         "--batch-size",
         "512",
-        "--codec",
+        "--compression",
         "snappy",
         "--buffer-memory",
         "1GiB",
-        "--partitions",
+        "--producer-partitions",
         "12",
     ],
 ];
@@ -196,9 +196,9 @@ fn kafka_python_takes_its_lines() {
 fn contradictions_and_values_that_are_none_are_usage_errors() {
     for (words, expected) in [
         (&["--idempotence", "true", "--acks", "1"][..], "idempotence needs acks=all"),
-        (&["--linger", "5"], "invalid duration `5`: use a number with ms"),
-        (&["--client", "jave", "--linger", "5ms"], "there are java, librdkafka"),
-        (&["--batch-size", "64kib"], "invalid size `64kib`"),
+        (&["--linger", "5"], "--linger `5`: use a number with ms"),
+        (&["--client", "jave", "--linger", "5ms"], "use one of java, librdkafka"),
+        (&["--batch-size", "64kib"], "--batch-size `64kib`: use a whole number with B, KiB, MiB or GiB"),
         (&[], "nothing to change"),
     ] {
         hone(&[&["batch", "settings"], words].concat()).expect_code(2).expect_error(expected);

@@ -195,7 +195,7 @@ fn the_brokers_page_and_a_real_prometheus_say_what_the_load_wrote() {
         let small = load(scope, &broker.address, "small", &[&small[..], &length[..]].concat());
         let large = load(scope, &broker.address, "large", &[&large[..], &length[..]].concat());
         thread::sleep(Duration::from_secs(14));
-        let scraped = watch(&["--scrape", &broker.metrics, "--every", "4s", "--once"]);
+        let scraped = watch(&["--metrics", &broker.metrics, "--every", "4s", "--once"]);
         let asked = watch(&["--prometheus", &prometheus.url, "--window", "8s", "--once"]);
         let queries =
             hone(&["batch", "watch", "--prometheus", &prometheus.url, "--window", "8s", "--queries"]);
@@ -308,7 +308,7 @@ fn the_latency_is_the_brokers_and_lies_below_the_clients() {
         thread::sleep(Duration::from_secs(5));
         let public = format!("http://{}/public_metrics", broker.metrics);
         let pages = [broker.metrics.as_str(), &public].map(|page| {
-            let scrape = ["--scrape", page, "--every", "3s", "--once"];
+            let scrape = ["--metrics", page, "--every", "3s", "--once"];
             (page.to_owned(), watch(&scrape))
         });
         let record = load.join().unwrap().to_string();
@@ -351,7 +351,7 @@ fn batches_are_told_apart_by_partition() {
         });
         thread::sleep(Duration::from_secs(1));
         let split = |by: &str| {
-            let scrape = ["--scrape", &broker.metrics, "--every", "2s", "--once", "--by", by];
+            let scrape = ["--metrics", &broker.metrics, "--every", "2s", "--once", "--by", by];
             watch(&scrape)
         };
         let found = (split("partition"), split("broker"));
@@ -372,7 +372,7 @@ fn batches_are_told_apart_by_partition() {
     ] {
         near("both partitions", known(figure), (170.0 + 2_070.0) / 2.0, MOVING);
     }
-    hone(&["batch", "watch", "--scrape", "x", "--by", "shard"]).expect_code(2).expect_error("partition");
+    hone(&["batch", "watch", "--metrics", "x", "--by", "shard"]).expect_code(2).expect_error("partition");
 }
 
 /// Other series are as if they were not there.
@@ -409,9 +409,9 @@ fn expect_history(prometheus: &Prometheus) {
         "cost",
         "--prometheus",
         &prometheus.url,
-        "--last",
+        "--history-length",
         "40s",
-        "--step",
+        "--history-step",
         "500ms",
         "--window",
         "4s",
@@ -567,7 +567,7 @@ fn kafkas_own_counters_are_its_batches_to_the_last_one() {
         let one = load(scope, &kafka.address, "one", &[&one[..], &length[..]].concat());
         let several = load(scope, &kafka.address, "several", &[&several[..], &length[..]].concat());
         thread::sleep(Duration::from_secs(14));
-        let scraped = watch(&["--scrape", &kafka.metrics, "--every", "4s", "--once"]);
+        let scraped = watch(&["--metrics", &kafka.metrics, "--every", "4s", "--once"]);
         let asked = watch(&["--prometheus", &prometheus.url, "--window", "8s", "--once"]);
         let queries =
             hone(&["batch", "watch", "--prometheus", &prometheus.url, "--window", "8s", "--queries"]);
@@ -673,7 +673,7 @@ fn clients_are_told_where_an_admin_api_has_them() {
     let broker = Broker::start();
     const CLIENTS: &str = r#"{"connections":[{"clientId":"app","clientSoftwareName":"kgo","recentRequestStatistics":{"produceBytes":"900","produceBatchCount":"3","requestCount":"3"}}]}"#;
     let admin = admin_api(CLIENTS, None);
-    let scrape = ["--scrape", &broker.metrics, "--every", "200ms", "--once", "--admin"];
+    let scrape = ["--metrics", &broker.metrics, "--every", "200ms", "--once", "--admin"];
     let found = watch(&[&scrape[..], &[&format!("http://{admin}/")]].concat());
     assert_eq!(
         (found.clients[0].client_id.as_str(), found.clients[0].batch_bytes),
@@ -691,7 +691,8 @@ fn clients_are_told_where_an_admin_api_has_them() {
     };
     let (page, own) = (token("page", "of-the-page\n"), token("own", "of-its-own\n"));
     let closed = format!("http://{}/", admin_api(CLIENTS, Some("of-its-own")));
-    let looked = |more: &[&str]| watch(&[&scrape[..], &[&closed, "--token-file", &page], more].concat());
+    let looked =
+        |more: &[&str]| watch(&[&scrape[..], &[&closed, "--metrics-token-file", &page], more].concat());
     assert!(looked(&[]).clients.is_empty(), "a token that is not meant for it");
     assert_eq!(looked(&["--admin-token-file", &own]).clients[0].client_id, "app");
 }
@@ -702,33 +703,34 @@ fn a_watch_of_some_length_ends_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("looks.jsonl");
     let begun = Instant::now();
-    let scrape = ["batch", "watch", "--scrape", &broker.metrics, "--every", "300ms", "--for", "2s", "--keep"];
+    let scrape =
+        ["batch", "watch", "--metrics", &broker.metrics, "--every", "300ms", "--duration", "2s", "--output"];
     hone(&[&scrape[..], &[file.to_str().unwrap()]].concat()).expect_code(0);
     let took = begun.elapsed();
     assert!((Duration::from_secs(2)..Duration::from_secs(20)).contains(&took), "{took:?}");
     let looks = fs::read_to_string(&file).unwrap().lines().count();
     assert!((1..=6).contains(&looks), "{looks} looks, each of which wants one before it");
-    let short = ["batch", "watch", "--scrape", &broker.metrics, "--every", "2s", "--for", "100ms"];
-    hone(&short).expect_code(1).expect_error("--for ended before the second look");
+    let short = ["batch", "watch", "--metrics", &broker.metrics, "--every", "2s", "--duration", "100ms"];
+    hone(&short).expect_code(1).expect_error("--duration ended before the second sample");
 }
 
 #[test]
 fn what_is_no_broker_is_refused_with_the_way_out() {
-    hone(&["batch", "watch", "--scrape", &format!("127.0.0.1:{}", free_port()), "--once"])
+    hone(&["batch", "watch", "--metrics", &format!("127.0.0.1:{}", free_port()), "--once"])
         .expect_code(1)
-        .expect_error("can't be reached")
-        .expect_error("next: look whether the service runs");
+        .expect_error("can't reach http")
+        .expect_error("next: check that the service runs");
     let broker = Broker::start();
-    hone(&["batch", "watch", "--scrape", &format!("http://{}/ready", broker.metrics), "--once"])
+    hone(&["batch", "watch", "--metrics", &format!("http://{}/ready", broker.metrics), "--once"])
         .expect_code(1)
-        .expect_error("none of Redpanda's");
-    hone(&["batch", "watch", "--scrape", &format!("http://{}/nothing", broker.metrics), "--once"])
+        .expect_error("none of Redpanda ");
+    hone(&["batch", "watch", "--metrics", &format!("http://{}/nothing", broker.metrics), "--once"])
         .expect_code(1)
         .expect_error("answered 404");
     hone(&["batch", "watch", "--prometheus", &format!("http://{}", broker.metrics), "--once"])
         .expect_code(1)
         .expect_error("answered 404");
-    hone(&["batch", "watch", "--scrape", "x", "--every", "1ms"]).expect_code(2).expect_error("100ms");
+    hone(&["batch", "watch", "--metrics", "x", "--every", "1ms"]).expect_code(2).expect_error("100ms");
     hone(&["batch", "watch"]).expect_code(2);
 }
 
@@ -738,7 +740,7 @@ fn an_interrupt_ends_a_watch_and_its_looks_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("looks.jsonl");
     let child = hone_command()
-        .args(["batch", "watch", "--scrape", &broker.metrics, "--every", "200ms", "--keep"])
+        .args(["batch", "watch", "--metrics", &broker.metrics, "--every", "200ms", "--output"])
         .arg(&file)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -756,7 +758,9 @@ fn an_interrupt_ends_a_watch_and_its_looks_are_kept() {
     assert!(ended.elapsed() < Duration::from_secs(5), "{:?}", ended.elapsed());
     assert!(ran.stdout.contains("CPU by shard"), "{}", ran.stdout);
     let path = file.to_str().unwrap();
-    hone(&["batch", "cost", path]).expect_code(1).expect_error("are no history: at least 30 are needed");
+    hone(&["batch", "cost", path])
+        .expect_code(1)
+        .expect_error("are too few for a history: the model needs at least 30");
 }
 
 /// Looks of a history whose costs are known.

@@ -18,8 +18,7 @@ fn load(broker: &Broker, topic: &str, linger_ms: u32) {
         ["load", &broker.address, "--topic", topic, "--client", "librdkafka", "--client-set", &linger];
     let window =
         ["--rate", "1500", "--bytes", "100", "--keys", "uniform:300", "--duration", "8", "--warmup", "1"];
-    let rest =
-        ["--connections", "1", "--compression", "none", "--lateness-limit", "5000", "--json", "--quiet"];
+    let rest = ["--connections", "1", "--compression", "none", "--max-lateness", "5s", "--json", "--quiet"];
     hone(&[&fixed[..], &window[..], &rest[..]].concat()).expect_code(0);
 }
 
@@ -107,18 +106,21 @@ fn a_longer_linger_of_librdkafka_is_foreseen_as_it_comes() {
         "{}",
         gathered["body"]["change"]
     );
-    let few = &of_disk(&["--most-records", "500"]).json()["body"];
+    let few = &of_disk(&["--max-records", "500"]).json()["body"];
     assert!(few["records"].as_u64() <= Some(500), "{few:#}");
-    assert!(few["notes"].to_string().contains("as many records as may be held (--most-records)"), "{few:#}");
-    let stopped = of_disk(&["--replay-limit", "1ms"]).expect_code(1).json();
+    assert!(
+        few["notes"].to_string().contains("the limit of records in memory was reached (--max-records)"),
+        "{few:#}"
+    );
+    let stopped = of_disk(&["--replay-timeout", "1ms"]).expect_code(1).json();
     let why = stopped["body"]["refused"].as_str().unwrap();
-    assert!(why.contains("it was stopped before") && why.contains("--replay-limit"), "{why}");
+    assert!(why.contains("the replay stopped before") && why.contains("--replay-timeout"), "{why}");
     assert!(stopped["body"]["predicted"].is_null(), "{stopped:#}");
-    let another = of_disk(&["--no-payload", "--codec", "zstd"]).expect_code(1).json();
+    let another = of_disk(&["--no-payload", "--compression", "zstd"]).expect_code(1).json();
     assert!(another["body"]["refused"].is_string() && another["body"]["predicted"].is_null(), "{another:#}");
     let mixed =
         hone(&["batch", "whatif", "--segments", paths[0], folders_of(&broker, "then")[0].to_str().unwrap()]);
-    mixed.expect_code(2).expect_error("segments of several topics: ");
+    mixed.expect_code(2).expect_error("these segments belong to several topics: ");
 }
 
 #[test]
@@ -141,7 +143,7 @@ fn a_sender_who_waits_for_each_answer_is_refused() {
         refused["body"]["predicted"].is_null() && refused["body"]["cheapest"] == Value::Array(Vec::new())
     );
     let text = hone(&["batch", "whatif", &broker.address, "waits", "--linger", "20ms"]).expect_code(1);
-    assert!(text.stdout.contains("nothing is foreseen"), "{}", text.stdout);
+    assert!(text.stdout.contains("there is no prediction"), "{}", text.stdout);
 }
 
 #[test]
@@ -150,12 +152,14 @@ fn what_makes_no_sense_is_said_before_anything_is_read() {
     let folder = folder.path().to_str().unwrap();
     let of = |arguments: &[&str]| hone(&[&["batch", "whatif"], arguments].concat());
     of(&[]).expect_code(2);
-    of(&["127.0.0.1:1"]).expect_code(2).expect_error("TOPIC");
+    of(&["127.0.0.1:1"]).expect_code(2).expect_error("no topic is named");
     of(&["127.0.0.1:1", "orders", "--segments", folder]).expect_code(2).expect_error("--segments");
     of(&["127.0.0.1:1", "orders", "--client", "carrier-pigeon"])
         .expect_code(2)
         .expect_error("carrier-pigeon");
-    of(&["127.0.0.1:1", "orders", "--codec", "rar"]).expect_code(2).expect_error("no codec");
+    of(&["127.0.0.1:1", "orders", "--compression", "rar"])
+        .expect_code(2)
+        .expect_error("--compression `rar`: use none, gzip, snappy, lz4 or zstd");
     of(&["127.0.0.1:1", "orders", "--last", "0s"]).expect_code(2).expect_error("above 0");
     of(&["--segments", folder]).expect_code(2).expect_error("no segment files");
     of(&["127.0.0.1:1", "orders", "--linger", "20ms"]).expect_code(1).expect_error("127.0.0.1:1");

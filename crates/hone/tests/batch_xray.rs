@@ -166,7 +166,7 @@ fn same_advice(broker: &Broker, seen: &BTreeMap<&str, Value>) -> usize {
 fn load(broker: &Broker, topic: &str, rate: &str, client: &str, settings: &[&str]) -> Value {
     let fixed =
         ["load", &broker.address, "--topic", topic, "--client", client, "--rate", rate, "--json", "--quiet"];
-    let window = ["--duration", "6", "--warmup", "100", "--connections", "1", "--lateness-limit", "5000"];
+    let window = ["--duration", "6", "--warmup", "100", "--connections", "1", "--max-lateness", "5s"];
     let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--client-set", setting]).collect();
     let ran = hone(&[&fixed[..], &window[..], &settings[..]].concat()).expect_code(0);
     ran.json()["body"]["batches"][0].clone()
@@ -263,7 +263,7 @@ fn segments_of_a_disk_tell_the_same_as_the_broker() {
     assert!(broker.child.wait().unwrap().success());
     let path = broker.data.path().to_str().unwrap();
     let ran =
-        hone(&["batch", "xray", "--segments", path, "--only", "both", "--json", "--quiet"]).expect_code(0);
+        hone(&["batch", "xray", "--segments", path, "--topic", "both", "--json", "--quiet"]).expect_code(0);
     let on_disk = &ran.json()["body"]["topics"][0];
     for field in ["batches", "records", "bytes", "size_bytes", "span_ms", "keys"] {
         assert_eq!(on_disk[field], fetched[field], "{field}");
@@ -349,10 +349,10 @@ fn the_right_to_read_is_enough_and_without_it_the_way_is_told() {
 }
 
 /// A topic by parts holds its mean size within a few percent, and says that it is a sample.
-fn check_a_sample(broker: &Broker, topic: &str, budget_mib: &str) -> Value {
+fn check_a_sample(broker: &Broker, topic: &str, limit: &str) -> Value {
     let whole = xray(broker, topic);
     assert_eq!(whole["read"]["slots"], Value::Null, "all of it was affordable");
-    let ran = hone(&["batch", "xray", &broker.address, topic, "--budget", budget_mib, "--json", "--quiet"])
+    let ran = hone(&["batch", "xray", &broker.address, topic, "--read-limit", limit, "--json", "--quiet"])
         .expect_code(0);
     let part = ran.json()["body"]["topics"][0].clone();
     assert!(part["read"]["slots"].as_u64() >= Some(3), "{part:#}");
@@ -375,7 +375,7 @@ fn more_than_the_budget_is_sampled() {
         return;
     }
     load(&broker, "by-time", "5000", "librdkafka", &["linger.ms=5"]);
-    let part = check_a_sample(&broker, "by-time", "1");
+    let part = check_a_sample(&broker, "by-time", "1MiB");
     let rate = part["records_per_s"].as_f64().unwrap();
     assert!((3_000.0..8_000.0).contains(&rate), "{rate}");
     // The wire engine's frames were encoded before the load, and bear the time of that.
@@ -392,7 +392,7 @@ fn more_than_the_budget_is_sampled() {
         "--quiet",
     ];
     hone(&[&fixed[..], &["--duration", "8", "--sizes", "uniform:50-150"]].concat()).expect_code(0);
-    check_a_sample(&broker, "by-offset", "9");
+    check_a_sample(&broker, "by-offset", "9MiB");
 }
 
 #[test]
@@ -433,5 +433,5 @@ fn what_can_not_be_read_is_told_and_the_rest_goes_on() {
     std::fs::write(folder.path().join("t-0/00000000000000000000.log"), [7; 500]).unwrap();
     let garbage = hone(&["batch", "xray", "--segments", path, "--json", "--quiet"]).expect_code(0).json();
     let told = garbage["body"]["topics"][0]["troubles"][0].as_str().unwrap();
-    assert!(told.contains("500 bytes at its end were passed over: this is no segment"), "{told}");
+    assert!(told.contains("skipped 500 bytes at the end: this is not a segment"), "{told}");
 }

@@ -1,4 +1,4 @@
-//! `hone broker` takes what the room's own program takes.
+//! `hone broker` has the flags of the program `hone-broker`.
 
 mod stage;
 
@@ -13,10 +13,11 @@ fn the_help_tells_of_every_flag_of_the_room() {
     let words = help.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     for flag in flags() {
         let named = match flag.value_name {
-            Some(value) => format!("--{} <{value}> {}", flag.name, flag.about),
-            None => format!("--{} {}", flag.name, flag.about),
+            Some(value) => format!("--{} <{value}> {}", flag.name, flag.about.trim_end_matches('.')),
+            None => format!("--{} {}", flag.name, flag.about.trim_end_matches('.')),
         };
         assert!(words.contains(&named.to_lowercase()), "wanted: {named}\n{help}");
+        assert!(words.contains(&flag.remarks.to_lowercase()), "wanted: {}\n{help}", flag.remarks);
         assert!(words.contains(flag.default), "wanted: {}\n{help}", flag.default);
     }
 }
@@ -24,17 +25,24 @@ fn the_help_tells_of_every_flag_of_the_room() {
 #[test]
 fn wrong_usage_is_code_2_and_says_what_is_wanted() {
     let refused = |more: &[&str], wanted: &str| {
-        let quiet = ["broker", "--memory", "--listen", "127.0.0.1:0", "--metrics", "off"];
+        let quiet = ["broker", "--memory", "--listen", "127.0.0.1:0", "--metrics-listen", "off"];
         hone(&[&quiet[..], more].concat()).expect_code(2).expect_error(wanted);
     };
-    hone(&["broker"]).expect_code(2).expect_error("--data DIR is missing, or --memory");
+    hone(&["broker"])
+        .expect_code(2)
+        .expect_error("--data FOLDER is missing\n  next: add --data FOLDER, or --memory");
     refused(&["--data", "x"], "--data and --memory exclude each other");
     refused(&["--thread", "1"], "--threads");
-    refused(&["--threads", "0"], "--threads is `0`, wanted a whole number from 1 to 1024");
-    refused(&["--partitions", "20000"], "--partitions is `20000`, wanted a whole number from 1 to 10000");
-    refused(&["--set", "num.partition=1"], "did you mean `num.partitions`?");
-    refused(&["--authorize", "--superuser", "admin"], "--superuser admin has no type; wanted User:admin");
-    refused(&["--listen", "0.0.0.0:0"], "--insecure goes without");
+    refused(&["--threads", "0"], "invalid --threads `0`: use a whole number from 1 to 1024");
+    let partitions = "invalid --default-partitions `20000`: use a whole number from 1 to 10000";
+    refused(&["--partitions", "20000"], partitions);
+    refused(&["--default-partitions", "20000"], partitions);
+    refused(&["--property", "num.partition=1"], "did you mean `num.partitions`?");
+    refused(
+        &["--authorize", "--superuser", "admin"],
+        "--superuser admin has no type\n  next: use --superuser User:admin",
+    );
+    refused(&["--listen", "0.0.0.0:0"], "or add --insecure to do without both");
     refused(&["--tls-cert", "x"], "TLS needs both --tls-cert FILE and --tls-key FILE");
 }
 
@@ -94,10 +102,10 @@ fn a_broker_that_bolt_is_to_rewrite_is_provoked_as_it_is() {
         program.display()
     );
     std::fs::write(dir.path().join("hone.toml"), text).unwrap();
-    let ran = stage::hone_in(dir.path(), &["optimize", "hone.toml", "--only", "baseline"]);
+    let ran = stage::hone_in(dir.path(), &["optimize", "hone.toml", "--phase", "baseline"]);
     if ran.stderr.contains("llvm-bolt not found") {
         assert!(std::env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"), "{}", ran.stderr);
         return;
     }
-    ran.expect_code(0).expect_error("provoke-baseline").expect_error("times beside its load");
+    ran.expect_code(0).expect_error("provoke-baseline").expect_error("times under load");
 }

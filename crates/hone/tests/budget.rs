@@ -8,17 +8,18 @@ use stage::{hone_command, hone_in};
 
 fn broker_command() -> String {
     let hone = env!("CARGO_BIN_EXE_hone");
-    format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}")
+    format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics-listen off --data {{data}}")
 }
 
-const SMALL: [&str; 8] = ["--rate", "500", "--duration", "0.3", "--warmup", "50", "--lateness-limit", "2000"];
+const SMALL: [&str; 8] = ["--rate", "500", "--duration", "0.3", "--warmup", "50", "--max-lateness", "2s"];
 
 #[test]
 fn the_plan_alone_measures_no_a_b_pair_and_the_rest_follows_it() {
     let folder = tempfile::tempdir().unwrap();
     let command = broker_command();
-    let args = [&["compare", &command, &command, "--budget", "60s", "--effect", "30%", "--plan"][..], &SMALL]
-        .concat();
+    let args =
+        [&["compare", &command, &command, "--budget", "60s", "--effect", "30%", "--plan-only"][..], &SMALL]
+            .concat();
     let ran = hone_in(folder.path(), &args).expect_code(0);
     assert!(ran.stdout.starts_with("Plan: ") && ran.stdout.contains("chance to find 30 %"), "{}", ran.stdout);
     let run = folder.path().join("runs/compare-001");
@@ -113,7 +114,7 @@ fn an_interrupted_run_goes_on_after_its_last_pair() {
     stage::script(folder.path(), "wrapped", "sleep 0.1; exec \"$@\"");
     hone_in(folder.path(), &["compare", "--resume", "runs/compare-001"])
         .expect_code(1)
-        .expect_error("wrapped has another content");
+        .expect_error("wrapped has other contents");
     stage::script(folder.path(), "wrapped", "exec \"$@\"");
     let ran = hone_in(folder.path(), &["compare", "--resume", "runs/compare-001", "--json"]);
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
@@ -121,7 +122,7 @@ fn an_interrupted_run_goes_on_after_its_last_pair() {
     assert_eq!(fs::read(run.join("pairs/001.json")).unwrap(), first, "a measured pair was measured again");
     hone_in(folder.path(), &["compare", "--resume", "."])
         .expect_code(2)
-        .expect_error("is no run of hone compare");
+        .expect_error("is not a run folder of hone compare");
 }
 
 #[test]
@@ -135,8 +136,14 @@ fn budgets_that_cannot_hold_a_comparison_are_refused() {
     refuse(&["--budget", "20s", "--duration", "5"], "--budget 20s is too small");
     refuse(&["--budget", "soon"], "--budget: invalid duration `soon`");
     refuse(&["--budget", "5m", "--effect", "much"], "--effect: invalid share `much`");
-    refuse(&["--primary", "latency-p999", "--rate", "500"], "p99.9 can't be told from these windows");
-    refuse(&["--guard", "latency-p99", "--rate", "100"], "the guard rail p99 can't be told");
+    refuse(
+        &["--primary", "latency-p999", "--rate", "500"],
+        "these windows can't show the primary metric p99.9",
+    );
+    refuse(
+        &["--guard-metric", "latency-p99", "--rate", "100"],
+        "these windows can't show the guard metric p99",
+    );
     refuse(&["--a-build", &command], "2 builds of A and 1 of B can't be compared");
     assert!(!folder.path().join("runs").exists(), "a run was begun");
 }

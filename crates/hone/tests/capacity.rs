@@ -9,7 +9,7 @@ use stage::hone_in;
 fn broker(delay_ms: u32) -> String {
     let hone = env!("CARGO_BIN_EXE_hone");
     format!(
-        "{hone} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}} --fault write-delay,ms={delay_ms}"
+        "{hone} broker --listen 127.0.0.1:{{port}} --metrics-listen off --data {{data}} --fault write-delay,ms={delay_ms}"
     )
 }
 
@@ -19,9 +19,9 @@ const CLIMB: [&str; 16] = [
     "--slo",
     "p50=20ms",
     // Well below what the slowest of them can do: a first step that breaks tells nothing.
-    "--from",
+    "--start-rate",
     "60",
-    "--growth",
+    "--rate-step",
     "1.5",
     "--partitions",
     "1",
@@ -54,7 +54,7 @@ fn a_planted_slow_down_has_a_lower_capacity_and_equal_arms_are_silent() {
     let run = folder.path().join("runs/compare-001");
     let page = hone_in(folder.path(), &["report", run.to_str().unwrap()]).expect_code(0).stdout;
     let page = fs::read_to_string(page.trim()).unwrap();
-    for told in ["B against A: worse.", "capacity is worse: 0.", "climb to", "capacity ↑"] {
+    for told in ["B against A: regression.", "capacity is worse: 0.", "climb to", "capacity ↑"] {
         assert!(page.contains(told), "the page does not tell {told}");
     }
 }
@@ -66,12 +66,13 @@ fn an_arm_that_never_breaks_is_better_by_at_least_the_end_of_the_climb() {
     let folder = tempfile::tempdir().unwrap();
     let (slow, quick) = (broker(6), broker(1));
     for (a, b, verdict, code) in [(&slow, &quick, "better", 0), (&quick, &slow, "worse", 3)] {
-        let arms = ["compare", a, b, "--control-pairs", "5", "--to", "300"];
+        let arms = ["compare", a, b, "--control-pairs", "5", "--max-rate", "300"];
         let ran = hone_in(folder.path(), &[&arms[..], &CLIMB].concat()).expect_code(code);
         let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.starts_with(&format!("B against A: {verdict}. capacity is {verdict}: ")), "{said}");
+        let headline = if verdict == "worse" { "regression" } else { verdict };
+        assert!(said.starts_with(&format!("B against A: {headline}. capacity is {verdict}: ")), "{said}");
         let bound = if code == 0 { " B at least 2" } else { ", A at least 2" };
-        assert!(said.contains(bound) && said.contains("p50 <= 20 ms held in every step"), "{said}");
+        assert!(said.contains(bound) && said.contains("p50 <= 20 ms held at every step"), "{said}");
         hone_in(folder.path(), &["report", "runs/compare-001"]).expect_code(0);
     }
 }
@@ -81,19 +82,25 @@ fn a_target_that_is_too_good_for_the_climb_is_not_left_out_in_silence() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (broker(1), broker(2));
-    let arms = ["compare", &a, &b, "--control-pairs", "0", "--to", "160", "--json", "--quiet"];
+    let arms = ["compare", &a, &b, "--control-pairs", "0", "--max-rate", "160", "--json", "--quiet"];
     let ran = hone_in(folder.path(), &[&arms[..], &CLIMB].concat()).expect_code(1);
     assert!(ran.stderr.contains("at every rate up to 160 requests/s"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("--resume"), "which would measure the same again: {}", ran.stderr);
     for (wrong, message) in [
-        (&["--primary", "capacity"][..], "say which one, as in slo p99=10ms"),
-        (&["--slo", "p99=10ms"], "belong to the capacity"),
-        (&["--capacity", "--slo", "p99=10ms", "--duration", "3"], "cannot be used with"),
-        (&["--capacity", "--slo", "p99.9=10ms", "--from", "1"], "promise a percentile nearer to the median"),
+        (
+            &["--primary", "capacity"][..],
+            "the capacity needs an SLO, the latency goal that must hold: for example slo p99=10ms",
+        ),
+        (&["--slo", "p99=10ms"], "are for the capacity"),
+        (&["--capacity", "--slo", "p99=10ms", "--duration", "3"], "--slo does not go with --duration"),
+        (
+            &["--capacity", "--slo", "p99.9=10ms", "--start-rate", "1"],
+            "use a percentile closer to the median",
+        ),
         (&["--capacity", "--slo", "p99=10ms", "--budget", "1m"], "is too small"),
-        (&["--capacity", "--slo", "p99=10ms", "--to", "500"], "has to end above it"),
+        (&["--capacity", "--slo", "p99=10ms", "--max-rate", "500"], "its highest rate must be above that"),
         (&["--capacity", "--slo", "p99=10ms", "--mode", "duet"], "one after the other"),
-        (&["--capacity", "--slo", "p99=10ms", "--guard", "latency-p99"], "the load climbs"),
+        (&["--capacity", "--slo", "p99=10ms", "--guard-metric", "latency-p99"], "the load is a ramp search"),
     ] {
         let ran = hone_in(folder.path(), &[&["compare", &a, &b][..], wrong].concat());
         assert!(ran.code != 0 && ran.stderr.contains(message), "{wrong:?}: {} {}", ran.code, ran.stderr);
@@ -137,15 +144,15 @@ warmup_requests = 50
         "{}",
         body["load"]
     );
-    // In no two windows was the load the same, so nothing else is told of them.
+    // No two windows had the same load, so the page shows no other figure.
     let run = folder.path().join("runs/high-001");
     for file in ["tuning.md", "report.html"] {
         let told = fs::read_to_string(run.join(file)).unwrap();
         assert!(told.contains("capacity, requests/s"), "{file}: {told}");
-        for other in ["CPU a record", "CPU, cores", "records a batch", "Saved at this load"] {
+        for other in ["CPU time per record", "CPU, cores", "records per batch", "Saved at this load"] {
             assert!(!told.contains(other), "{file} tells {other}");
         }
     }
-    let comment = hone_in(folder.path(), &["report", "runs/high-001", "--comment"]).expect_code(0).stdout;
+    let comment = hone_in(folder.path(), &["report", "runs/high-001", "--pr-comment"]).expect_code(0).stdout;
     assert!(!comment.contains("Saved at this load") && !comment.contains("p99"), "{comment}");
 }

@@ -27,8 +27,8 @@ const SMALL: [&str; 14] = [
     "5",
     "--control-pairs",
     "0",
-    "--lateness-limit",
-    "2000",
+    "--max-lateness",
+    "2s",
     "--quiet",
     "--json",
 ];
@@ -124,7 +124,7 @@ fn a_setting_of_the_cluster_is_set_for_b_alone_and_taken_back() {
 fn a_setting_of_brokers_that_hone_starts_differs_in_a_duet() {
     let folder = tempfile::tempdir().unwrap();
     let hone = env!("CARGO_BIN_EXE_hone");
-    let command = format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}");
+    let command = format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics-listen off --data {{data}}");
     // The change can be seen in what B's broker does.
     let change = "broker.message.max.bytes=5000";
     let args = [&["compare", &command, "--change", change, "--bytes", "6000"][..], &SMALL].concat();
@@ -148,13 +148,13 @@ fn a_killed_run_leaves_a_setting_that_the_next_one_puts_back() {
         let undo = folder.path().join(format!("runs/compare-{number}/undo.json"));
         let run = folder.path().join(format!("runs/compare-{number}"));
         in_a_window_of_b(&mut child, &run, || for_cluster(&broker, "compression.type").is_some());
-        let running = hone_in(folder.path(), &["compare", "--undo", &format!("runs/compare-{number}")]);
-        running.expect_code(1).expect_error("still goes on");
+        let running = hone_in(folder.path(), &["compare", "--rollback", &format!("runs/compare-{number}")]);
+        running.expect_code(1).expect_error("is still active");
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(for_cluster(&broker, "compression.type").as_deref(), Some("zstd"));
         if by_order {
-            hone_in(folder.path(), &["compare", "--undo", "runs/compare-001"]).expect_code(0);
+            hone_in(folder.path(), &["compare", "--rollback", "runs/compare-001"]).expect_code(0);
         } else {
             let args = [&["compare", &broker.address, "--change", "load.acks=1"][..], &SMALL].concat();
             let ran = hone_in(folder.path(), &args);
@@ -187,7 +187,7 @@ fn what_an_admin_set_since_is_left_as_it_is() {
     child.kill().unwrap();
     child.wait().unwrap();
     by_hand();
-    let undone = hone_in(folder.path(), &["compare", "--undo", "runs/compare-001"]);
+    let undone = hone_in(folder.path(), &["compare", "--rollback", "runs/compare-001"]);
     undone.expect_code(0).expect_error("was set to `zstd` and is `lz4` now");
     assert_eq!(for_cluster(&broker, "compression.type").as_deref(), Some("lz4"));
     assert!(!undo.exists());
@@ -204,7 +204,7 @@ fn a_left_over_of_a_cluster_that_is_gone_stops_the_next_run() {
     }});
     fs::write(left.join("undo.json"), way_back.to_string()).unwrap();
     let args = [&["compare", &broker.address, "--change", "load.acks=1"][..], &SMALL].concat();
-    hone_in(folder.path(), &args).expect_code(1).expect_error("could not be put back; try again with");
+    hone_in(folder.path(), &args).expect_code(1).expect_error("could not be restored; try again with");
     assert!(left.join("undo.json").exists());
     fs::remove_file(left.join("undo.json")).unwrap();
     let ran = hone_in(folder.path(), &args);
@@ -266,7 +266,7 @@ fn a_setting_of_the_machine_is_asked_for_set_and_put_back() {
     ];
     hone_in(folder.path(), &[&args[..], &SMALL].concat())
         .expect_code(2)
-        .expect_error("this changes a setting of the machine (host.vm.swappiness: 60 -> 1");
+        .expect_error("the run changes a setting of this machine (host.vm.swappiness: 60 -> 1");
     let ran = hone_in(folder.path(), &[&args[..], &["--yes"], &SMALL].concat());
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
     assert_eq!(
@@ -327,7 +327,7 @@ fn a_setting_of_the_machine_goes_back_by_its_guard_when_the_run_is_killed() {
     let own = "about = \"x\"\n[[knobs]]\nname = \"vm.swappiness\"\nvalue = \"10\"\nreason = \"x\"\nsource = \"x\"\n";
     fs::write(folder.path().join("own.toml"), own).unwrap();
     let apply = ["host", "apply", "own.toml", "--all", "--root", root.to_str().unwrap()];
-    hone_in(folder.path(), &apply).expect_code(1).expect_error("neither confirmed nor taken back");
+    hone_in(folder.path(), &apply).expect_code(1).expect_error("neither confirmed nor rolled back");
     child.kill().unwrap();
     child.wait().unwrap();
     let swappiness = || fs::read_to_string(root.join("proc/sys/vm/swappiness")).unwrap().trim().to_owned();
@@ -335,7 +335,7 @@ fn a_setting_of_the_machine_goes_back_by_its_guard_when_the_run_is_killed() {
     let_its_time_come(&in_force(&root).unwrap());
     waits_for("the way back", || swappiness() == "60");
     assert!(folder.path().join("runs/compare-001/undo.json").exists());
-    hone_in(folder.path(), &["compare", "--undo", "runs/compare-001"]).expect_code(0);
+    hone_in(folder.path(), &["compare", "--rollback", "runs/compare-001"]).expect_code(0);
     assert!(!folder.path().join("runs/compare-001/undo.json").exists());
 }
 
@@ -349,7 +349,8 @@ fn an_environment_and_an_argument_of_a_command() {
         "broker",
         &format!("echo \"$WHO $*\" >> {}; exec {hone} broker \"$@\"", seen.display()),
     );
-    let command = format!("{} --listen 127.0.0.1:{{port}} --metrics off --data {{data}}", script.display());
+    let command =
+        format!("{} --listen 127.0.0.1:{{port}} --metrics-listen off --data {{data}}", script.display());
     for (change, in_a, in_b) in
         [("env.WHO=b", " --listen", "b --listen"), ("arg.--threads=1,2", "--threads 1", "--threads 2")]
     {
@@ -372,26 +373,29 @@ fn changes_that_make_no_sense_are_refused_before_anything_runs() {
         let args = [&["compare", &broker.address][..], more, &SMALL].concat();
         hone_in(folder.path(), &args).expect_code(2).expect_error(expected);
     };
-    refuse(&["--change", "load.acks=1", "--change", "topic.a=b"], "One change at a time");
-    refuse(&["--change", "load.acks=all"], "nothing would differ");
+    refuse(&["--change", "load.acks=1", "--change", "topic.a=b"], "measure one change at a time");
+    refuse(&["--change", "load.acks=all"], "there would be no difference");
     let latency = ["--change", "load.acks=0", "--primary"];
     refuse(&[&latency[..], &["latency-p50"]].concat(), "a request of B ends when it is sent");
-    refuse(&[&latency[..], &["cpu-per-record", "--guard", "latency-p50"]].concat(), "the guard rail p50");
+    refuse(
+        &[&latency[..], &["cpu-per-record", "--guard-metric", "latency-p50"]].concat(),
+        "the guard metric p50",
+    );
     refuse(&["--change", "broker.compression.type=producer"], "is `producer` already");
     refuse(&["--change", "topic.flush.messages=1", "--mode", "duet"], "both arms share one broker");
-    refuse(&["--change", "host./etc/passwd=x", "--yes"], "is no setting of the kernel");
-    refuse(&["--change", "env.A=1"], "give the command that starts it");
+    refuse(&["--change", "host./etc/passwd=x", "--yes"], "is not a kernel setting");
+    refuse(&["--change", "env.A=1"], "name the command that starts it");
     let command =
         format!("{} broker --listen 127.0.0.1:{{port}} --data {{data}}", env!("CARGO_BIN_EXE_hone"));
     let args = ["compare", &command, "--change", "arg.--data={data}"];
     hone_in(folder.path(), &args)
         .expect_code(2)
-        .expect_error("without the change already: nothing would differ");
+        .expect_error("without the change, too: there would be no difference");
     // The broker's own words.
     let args = [&["compare", &broker.address, "--change", "broker.broker.id=7"][..], &SMALL].concat();
-    hone_in(folder.path(), &args).expect_code(1).expect_error("it is given when the broker starts");
+    hone_in(folder.path(), &args).expect_code(1).expect_error("it is fixed when the broker starts");
     let args = [&["compare", &broker.address, "--change", "broker.no.such=7"][..], &SMALL].concat();
-    hone_in(folder.path(), &args).expect_code(1).expect_error("there is no such setting");
+    hone_in(folder.path(), &args).expect_code(1).expect_error("the setting does not exist");
 }
 
 /// 5 ms is what this client waits anyway: the first pair shows it, and no further one is measured.
@@ -403,9 +407,9 @@ fn a_change_to_the_value_in_force_is_refused() {
         let args = ["compare", &broker.address, "--client", "librdkafka", "--change", change];
         hone_in(folder.path(), &[&args[..], &SMALL].concat())
     };
-    refused("client.linger.ms=5").expect_code(2).expect_error("nothing differs");
+    refused("client.linger.ms=5").expect_code(2).expect_error("there is no difference");
     assert!(fs::read_dir(folder.path().join("runs/compare-001/pairs")).map_or(true, |all| all.count() < 1));
-    refused("client.linger.ms=5,5").expect_code(2).expect_error("nothing would differ");
+    refused("client.linger.ms=5,5").expect_code(2).expect_error("there would be no difference");
     // A week is what a topic has by itself.
     refused("topic.retention.ms=604800000")
         .expect_code(2)
@@ -415,5 +419,5 @@ fn a_change_to_the_value_in_force_is_refused() {
     Admin::connect(&broker.address).unwrap().set_for_cluster("compression.type", "zstd").unwrap();
     refused("broker.compression.type=zstd")
         .expect_code(2)
-        .expect_error("is `zstd` already: nothing would differ");
+        .expect_error("is `zstd` already: there would be no difference");
 }

@@ -14,7 +14,7 @@ use stage::{Broker, hone, hone_command, hone_in};
 
 fn broker_command(options: &str) -> String {
     let hone = env!("CARGO_BIN_EXE_hone");
-    format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}{options}")
+    format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics-listen off --data {{data}}{options}")
 }
 
 // The tests share two cores with each other: lateness of the generator is theirs, and not what is tested here.
@@ -27,8 +27,8 @@ const SMALL: [&str; 12] = [
     "100",
     "--pairs",
     "6",
-    "--lateness-limit",
-    "2000",
+    "--max-lateness",
+    "2s",
     "--reserve",
     "0",
 ];
@@ -62,7 +62,7 @@ fn two_addresses() {
         assert_eq!([loaded(&pair["window_a"]), loaded(&pair["window_b"])], [&*broker.address; 2], "{pair}");
     }
     let html = hone(&["report", run.to_str().unwrap()]).expect_code(0).stdout;
-    assert!(fs::read_to_string(html.trim()).unwrap().contains("B against B, in turn"));
+    assert!(fs::read_to_string(html.trim()).unwrap().contains("B with B in turn"));
     for pair in pairs.iter().filter(|pair| pair["dropped"].is_null()) {
         let has = |side: &str, metric: &str| !pair[side][metric].is_null();
         assert!(has("values_a", "latency-p50") && has("values_b", "latency-p50"), "{pair}");
@@ -90,9 +90,9 @@ fn the_rule_is_on_the_disk_and_every_pair_has_its_windows() {
     assert_eq!(fs::read_dir(run.join("scratch")).unwrap().count(), 0, "data folders were left");
     assert_eq!(design["mode"], "solo");
     // The ledger has it, with each window by its hash; one that was changed since is named.
-    let verify = || hone_in(folder.path(), &["ledger", "verify", "--records"]);
-    assert!(verify().expect_code(0).stdout.contains("0 not there any more, 0 changed"));
-    let shown = hone_in(folder.path(), &["ledger", "show", "--kind", "compare", "--json"]).json();
+    let verify = || hone_in(folder.path(), &["ledger", "verify", "--with-records"]);
+    assert!(verify().expect_code(0).stdout.contains("0 no longer available, 0 changed"));
+    let shown = hone_in(folder.path(), &["ledger", "show", "--verb", "compare", "--json"]).json();
     let entry = &shown["body"]["entries"][0]["entry"];
     let comparison: serde_json::Value =
         serde_json::from_slice(&fs::read(run.join("comparison.json")).unwrap()).unwrap();
@@ -106,7 +106,7 @@ fn the_rule_is_on_the_disk_and_every_pair_has_its_windows() {
     let kept = fs::read(run.join("design.json")).unwrap();
     fs::write(run.join("design.json"), "{}").unwrap();
     let changed = verify().expect_code(1).stdout;
-    assert!(changed.contains("design.json, which has another content now"), "{changed}");
+    assert!(changed.contains("design.json, whose content was changed"), "{changed}");
     fs::write(run.join("design.json"), kept).unwrap();
     let read = |entry: std::io::Result<fs::DirEntry>| fs::read(entry.unwrap().path()).unwrap();
     let pairs = fs::read_dir(run.join("pairs")).unwrap().map(read);
@@ -114,7 +114,8 @@ fn the_rule_is_on_the_disk_and_every_pair_has_its_windows() {
         |pair: Vec<u8>| serde_json::from_slice::<serde_json::Value>(&pair).unwrap()["dropped"].is_null();
     // Neighbours may have disturbed so many that too few are left.
     let counted = pairs.map(counts).filter(|counts| *counts).count();
-    let said = if counted < 5 { "Not shown: CPU per record could not be estimated" } else { "B against A: " };
+    let said =
+        if counted < 5 { "Inconclusive: CPU per record could not be estimated" } else { "B against A: " };
     assert!(ran.stdout.starts_with(said), "{counted} count: {}", ran.stdout);
     let page = hone(&["report", run.to_str().unwrap()]).expect_code(0);
     let html = fs::read_to_string(page.stdout.trim()).unwrap();
@@ -143,16 +144,15 @@ fn an_arm_that_works_twice_as_much_is_worse() {
 fn saved_windows_have_ratios_and_say_what_they_cannot_show() {
     let folder = tempfile::tempdir().unwrap();
     let broker = Broker::start();
-    let small =
-        ["--rate", "500", "--duration", "0.5", "--warmup", "10", "--lateness-limit", "2000", "--quiet"];
+    let small = ["--rate", "500", "--duration", "0.5", "--warmup", "10", "--max-lateness", "2s", "--quiet"];
     for (name, acks) in [("a.json", "all"), ("b.json", "1")] {
         let args = [&["load", &broker.address, "--output", name, "--acks", acks][..], &small].concat();
         hone_in(folder.path(), &args).expect_code(0);
     }
     let shown = hone_in(folder.path(), &["compare", "a.json", "b.json"]).expect_code(0).stdout;
     for part in [
-        "Nothing is said of the ratios",
-        "a single window says nothing",
+        "There is no ratio",
+        "a single window does not show",
         "load, acks: -1 in A, 1 in B",
         "there is no A/A control",
     ] {
@@ -166,11 +166,11 @@ fn saved_windows_have_ratios_and_say_what_they_cannot_show() {
         .expect_error("--find-capacity");
     hone_in(folder.path(), &["compare", "a.json", "./a.json"])
         .expect_code(2)
-        .expect_error("the same records");
+        .expect_error("A and B name the same record");
     fs::create_dir(folder.path().join("none")).unwrap();
     hone_in(folder.path(), &["compare", "a.json", "none"])
         .expect_code(1)
-        .expect_error("holds no record of a window");
+        .expect_error("has no record of a window");
 }
 
 /// A broker that crashes at its second start and at no other.
@@ -182,7 +182,7 @@ fn crashing_once(folder: &Path) -> String {
         starts.display()
     );
     let script = stage::script(folder, "broker-b", &body);
-    format!("{} --listen 127.0.0.1:{{port}} --metrics off --data {{data}}", script.display())
+    format!("{} --listen 127.0.0.1:{{port}} --metrics-listen off --data {{data}}", script.display())
 }
 
 /// What always comes second finds the disk and the caches as the first one left them: chance decides, and what was drawn is what happens.
@@ -195,7 +195,7 @@ fn arms_begin_in_the_order_that_was_drawn() {
             let hone = env!("CARGO_BIN_EXE_hone");
             let body = format!("echo {name} >> {}; exec {hone} broker \"$@\"", starts.display());
             let script = stage::script(folder.path(), &format!("broker-{name}"), &body);
-            format!("{} --listen 127.0.0.1:{{port}} --metrics off --data {{data}}", script.display())
+            format!("{} --listen 127.0.0.1:{{port}} --metrics-listen off --data {{data}}", script.display())
         };
         let (a, b) = (telling("A"), telling("B"));
         let args =
@@ -248,7 +248,7 @@ fn failing_at_times(folder: &Path, name: &str) -> String {
         starts.display()
     );
     let script = stage::script(folder, name, &body);
-    format!("{} --listen 127.0.0.1:{{port}} --metrics off --data {{data}}", script.display())
+    format!("{} --listen 127.0.0.1:{{port}} --metrics-listen off --data {{data}}", script.display())
 }
 
 /// Excluded pairs are measured again, A/B and A/A alike, until as many count as were planned; the excluded ones stay in the record.
@@ -294,8 +294,8 @@ fn pairs_that_scatter_are_more_than_planned() {
     let without_reserve = &small[..small.len() - 2];
     let ran = hone_in(folder.path(), &[&args[..], without_reserve].concat());
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
-    let told = "pairs predict that 5 A/B pairs find a difference of";
-    assert!(ran.stderr.contains(told) && ran.stderr.contains("and not one of 10 %"), "{}", ran.stderr);
+    let told = "pairs predict that 5 A/B pairs detect a difference of";
+    assert!(ran.stderr.contains(told) && ran.stderr.contains("but not one of 10 %"), "{}", ran.stderr);
     let body = ran.json()["body"].clone();
     assert_eq!(body["design"]["effect"]["ratio"].as_f64(), Some(1.1));
     let counted = |kind: &str| {
@@ -345,10 +345,10 @@ fn a_b_that_dies_in_every_window_is_worse() {
         let small = SMALL.map(|word| if word == "0.5" { "3" } else { word });
         let ran = hone_in(folder.path(), &[&args[..], &small].concat()).expect_code(3);
         let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.starts_with("B against A: worse. B does not sustain this load."), "{mode}: {said}");
+        assert!(said.starts_with("B against A: regression. B does not sustain this load."), "{mode}: {said}");
         assert!(said.contains("B alone had trouble in 6 A/B pairs, the other arm alone in 0"), "{said}");
-        assert!(said.contains("The last time: B failed in its window"), "{said}");
-        let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--comment"]);
+        assert!(said.contains("Last failure: B failed in its window"), "{said}");
+        let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--pr-comment"]);
         assert!(comment.expect_code(0).stdout.contains("does not sustain this load"), "the comment hides it");
         hone_in(folder.path(), &["report", "runs/compare-001"]).expect_code(0);
     }
@@ -366,13 +366,13 @@ fn a_regression_of_p99_alone_reaches_the_first_line_the_comment_and_the_exit_cod
     let (a, b) = (broker_command(""), format!("{} {}", pausing.display(), broker_command("")));
     let args = ["compare", &a, &b, "--mode", "duet", "--control-pairs", "5", "--keep-disturbed"];
     let load = ["--rate", "1000", "--duration", "4", "--warmup", "100", "--pairs", "7"];
-    let limit = ["--lateness-limit", "2000", "--primary", "latency-p50"];
+    let limit = ["--max-lateness", "2s", "--primary", "latency-p50"];
     let ran = hone_in(folder.path(), &[&args[..], &load, &limit].concat()).expect_code(3);
     let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let (headline, _) = said.split_once(". ").unwrap();
-    assert!(headline.starts_with("B against A: p50 ") && headline.contains("p99"), "{said}");
-    assert!(headline.ends_with(" worse") && said.contains("Guard metric p99 is worse: "), "{said}");
-    let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--comment"]);
+    assert!(headline.starts_with("B against A: regression in ") && headline.contains("p50"), "{said}");
+    assert!(headline.contains("p99") && said.contains("Regression: guard metric p99 "), "{said}");
+    let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--pr-comment"]);
     let comment = comment.expect_code(0).stdout;
     assert!(comment.starts_with(&format!("**{headline}.**")), "{comment}");
     assert!(
@@ -397,9 +397,12 @@ fn a_regression_of_memory_alone_reaches_the_first_line_the_comment_and_the_exit_
     let ran = hone_in(folder.path(), &[&args[..], &SMALL].concat()).expect_code(3);
     let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let (headline, _) = said.split_once(". ").unwrap();
-    assert!(headline.starts_with("B against A: ") && headline.contains("memory peak"), "{said}");
-    assert!(said.contains("Guard metric memory peak is worse: "), "{said}");
-    let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--comment"]);
+    assert!(
+        headline.starts_with("B against A: regression in ") && headline.contains("memory peak"),
+        "{said}"
+    );
+    assert!(said.contains("Regression: guard metric memory peak "), "{said}");
+    let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--pr-comment"]);
     let comment = comment.expect_code(0).stdout;
     let has = |line: &str| line.starts_with("| memory peak | ") && line.contains("! worse");
     assert!(comment.lines().any(has), "{comment}");
@@ -457,15 +460,15 @@ fn a_cpu_limit_that_stops_an_arm_is_named_beside_its_latencies() {
     let load =
         ["--rate", "400", "--duration", "3", "--warmup", "100", "--pairs", "6", "--primary", "latency-p50"];
     let ran =
-        hone_in(folder.path(), &[&args[..], &load, &["--lateness-limit", "2000", "--reserve", "0"]].concat());
+        hone_in(folder.path(), &[&args[..], &load, &["--max-lateness", "2s", "--reserve", "0"]].concat());
     let ran = ran.expect_code(3);
     let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("Throttled: ") && said.contains("the CPU limit of 0.05 cores stopped B in "),
+        said.contains("Throttled: ") && said.contains("the CPU limit of 0.05 cores throttled B in "),
         "{said}"
     );
-    let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--comment"]);
-    assert!(comment.expect_code(0).stdout.contains("the CPU limit of 0.05 cores stopped B in "));
+    let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--pr-comment"]);
+    assert!(comment.expect_code(0).stdout.contains("the CPU limit of 0.05 cores throttled B in "));
 }
 
 /// Puts itself into the background as daemons do: a second fork in a session of its own, whose parent ends. `stays` is what the command
@@ -477,7 +480,7 @@ fn daemonising(folder: &Path, name: &str, stays: &str) -> String {
         stage::script(folder, &format!("busy-{name}"), &format!("({burn}) & exec {hone} broker \"$@\""));
     let body = format!("(setsid {} \"$@\" >/dev/null 2>&1 &); {stays}", busy.display());
     let script = stage::script(folder, name, &body);
-    format!("{} --listen 127.0.0.1:{{port}} --metrics off --data {{data}}", script.display())
+    format!("{} --listen 127.0.0.1:{{port}} --metrics-listen off --data {{data}}", script.display())
 }
 
 /// The command lines of processes that name this folder.
@@ -494,11 +497,12 @@ fn left_behind(folder: &Path) -> Vec<String> {
 fn a_server_in_the_background_is_followed_measured_and_ended() {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (broker_command(""), daemonising(folder.path(), "daemon", "exec sleep 1000"));
-    let args = ["compare", &a, &b, "--mode", "solo", "--control-pairs", "0", "--keep-disturbed"];
+    let args = ["compare", &a, &b, "--mode", "solo", "--control-pairs", "0", "--keep-disturbed", "--explain"];
     let ran = hone_in(folder.path(), &[&args[..], &SMALL].concat()).expect_code(3);
     let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.starts_with("B against A: CPU per record worse") || said.starts_with("B against A: worse"),
+        said.starts_with("B against A: regression in CPU per record")
+            || said.starts_with("B against A: regression."),
         "{said}"
     );
     assert!(said.contains("CPU per record is worse"), "{said}");
@@ -575,10 +579,11 @@ fn what_stands_behind_a_local_proxy_is_named() {
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
     let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let server = format!("hone (process {}) at {}", a.broker.child.id(), a.broker.address);
-    let wanted =
-        format!("Not counted: A passes work on to {server}; the CPU and memory there are in no figure");
+    let wanted = format!(
+        "Not counted: A passes work on to {server}; no figure of this comparison includes its CPU and memory"
+    );
     assert!(said.contains(&wanted), "{said}");
-    let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--comment"]);
+    let comment = hone_in(folder.path(), &["report", "runs/compare-001/comparison.json", "--pr-comment"]);
     assert!(comment.expect_code(0).stdout.contains(&wanted));
     let record: serde_json::Value =
         serde_json::from_slice(&fs::read(folder.path().join("runs/compare-001/comparison.json")).unwrap())
@@ -599,7 +604,7 @@ fn a_command_that_the_load_passes_by_is_refused_by_name() {
     let args = ["compare", &broker_command(""), &b, "--mode", "solo", "--control-pairs", "0"];
     let ran = hone_in(folder.path(), &[&args[..], &SMALL].concat()).expect_code(2);
     let why = format!(
-        "the load goes to broker 1 at {}, which is hone (process {}), none of the processes that the command has started",
+        "the load goes to broker 1 at {}, which is hone (process {}); the command did not start that process",
         before.address,
         before.child.id()
     );

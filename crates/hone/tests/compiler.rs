@@ -117,7 +117,7 @@ fn flags_reach_every_object_of_a_parallel_build(compiler: &str) {
 
     let lost = bench.make(&source, "broken", None).unwrap();
     let words = fs::read_to_string(&lost.stderr_path).unwrap();
-    assert!(words.contains("HONE_SHIM names no orders") && words.contains("next: "), "{words}");
+    assert!(words.contains("HONE_SHIM names no orders file") && words.contains("next: "), "{words}");
 }
 
 #[test]

@@ -95,7 +95,8 @@ fn what_pyroscope_has_is_taken_as_it_was_pushed() {
     let bench = Bench::new();
     let (address, server) = answering("200 OK", OF_PYROSCOPE.to_vec());
     fs::write(bench.path("token"), "abc\n").unwrap();
-    let more = ["--pyroscope", LABELS, "--since", "10m", "--tenant", "team-7", "--token-file", "token"];
+    let more =
+        ["--pyroscope", LABELS, "--last", "10m", "--tenant", "team-7", "--profiler-token-file", "token"];
     let taken = bench.take(&address, &more).expect_code(0).json();
     let (head, body) = server.join().unwrap();
     assert!(head.starts_with("POST /querier.v1.QuerierService/SelectMergeProfile HTTP/1.1\r\n"), "{head}");
@@ -130,7 +131,7 @@ fn what_parca_has_is_taken_by_its_gateway() {
         "200 OK",
         format!("{{\"pprof\":\"{profile}\",\"total\":\"7\",\"filtered\":\"0\"}}").into_bytes(),
     );
-    bench.take(&address, &["--parca", LABELS, "--since", "10m"]).expect_code(0);
+    bench.take(&address, &["--parca", LABELS, "--last", "10m"]).expect_code(0);
     let (head, _) = server.join().unwrap();
     let asked = head.lines().next().unwrap();
     let query = "merge.query=process_cpu%3Acpu%3Ananoseconds%3Acpu%3Ananoseconds%3Adelta%7Bservice_name%3D%22burn%22%7D";
@@ -150,30 +151,34 @@ fn what_is_no_profile_is_refused_and_nothing_is_written() {
         bench.take(&address, &["--pyroscope", LABELS]).expect_code(1).expect_error(words);
         server.join().unwrap();
     };
-    pyroscope("200 OK", NOTHING_OF_PYROSCOPE, "in the last 3600 s\n  next: look at its labels");
+    pyroscope("200 OK", NOTHING_OF_PYROSCOPE, "in the last 3600 s\n  next: check its labels");
     pyroscope("400 Bad Request", REFUSAL_OF_PYROSCOPE, "answered 400");
-    pyroscope("200 OK", b"<html>", "is no profile of pprof\n  next: give the address of its server");
-    pyroscope("200 OK", &OF_PYROSCOPE[..OF_PYROSCOPE.len() / 2], "is no profile of pprof");
+    let refused = "did not return a pprof profile: a field has the wire type 4, which pprof does not use\n  next: give the address of its server";
+    pyroscope("200 OK", b"<html>", refused);
+    pyroscope("200 OK", &OF_PYROSCOPE[..OF_PYROSCOPE.len() / 2], "did not return a pprof profile");
     let parca = |body: &str, words: &str| {
         let (address, server) = answering("200 OK", body.as_bytes().to_vec());
         bench.take(&address, &["--parca", LABELS]).expect_code(1).expect_error(words);
         server.join().unwrap();
     };
-    parca("{}", "in the last 3600 s\n  next: look at its labels");
-    parca("{\"pprof\":\"%\"}", "sent no base64");
-    parca("<html>", "is not that of Parca's query");
-    bench.take("http://127.0.0.1:1", &["--parca", LABELS]).expect_code(1).expect_error("can't be reached");
-    bench.take("127.0.0.1:1", &["--parca", LABELS]).expect_code(1).expect_error("can't be asked");
+    parca("{}", "in the last 3600 s\n  next: check its labels");
+    parca("{\"pprof\":\"%\"}", "returned no base64");
+    parca("<html>", "did not return an answer to Parca's query");
+    bench
+        .take("http://127.0.0.1:1", &["--parca", LABELS])
+        .expect_code(1)
+        .expect_error("can't reach http://127.0.0.1:1");
+    bench.take("127.0.0.1:1", &["--parca", LABELS]).expect_code(1).expect_error("invalid address `");
     for more in [
         &["--parca", LABELS, "--pyroscope", LABELS][..],
         &["--parca", LABELS, "--windows", "2"],
         &["--parca", LABELS, "--tenant", "x"],
-        &["--parca", LABELS, "--since", "0s"],
-        &["--pyroscope", LABELS, "--since", "9999h"],
+        &["--parca", LABELS, "--last", "0s"],
+        &["--pyroscope", LABELS, "--last", "9999h"],
         // A service has only the present, and no login.
-        &["--since", "24h"],
-        &["--kind", "memory:inuse_space:bytes:space:bytes"],
-        &["--token-file", "token"],
+        &["--last", "24h"],
+        &["--profile-type", "memory:inuse_space:bytes:space:bytes"],
+        &["--profiler-token-file", "token"],
     ] {
         bench.take("http://127.0.0.1:1", more).expect_code(2);
     }

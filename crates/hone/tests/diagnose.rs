@@ -121,7 +121,7 @@ fn nothing_left_is_no_diagnosis() {
         .expect_code(1)
         .expect_error("/there/is/none can't be read");
     hone(&["diagnose", "--read", "/dev/zero"]).expect_code(1).expect_error("larger than 256 MiB");
-    read("published.csv", &["--user-share", "eighty"]).expect_code(2).expect_error("such as 64%");
+    read("published.csv", &["--user-share", "eighty"]).expect_code(2).expect_error("for example 64%");
 }
 
 /// With a PMU it is a diagnosis; without one, perf ends with 0 all the same and must not be believed.
@@ -175,7 +175,7 @@ fn a_command_is_diagnosed_without_counters() {
     assert!(dir.path().join("runs/diagnosis-001/diagnosis.json").is_file());
     let text = hone_in(dir.path(), &["diagnose", "--", "sh", "-c", ":"]).expect_code(0).stdout;
     assert!(
-        text.starts_with("Evidence: simulated (an exact trace, on models of caches)\nFrom sh -c :"),
+        text.starts_with("Evidence: simulated (an exact trace on models of caches)\nFrom sh -c :"),
         "{text}"
     );
     assert!(text.contains("L1i 32 KiB 8-way") && text.contains("Will a better layout help?"), "{text}");
@@ -184,8 +184,8 @@ fn a_command_is_diagnosed_without_counters() {
 /// Hone's own broker as a target.
 fn broker() -> String {
     format!(
-        "name = \"b\"\n[target]\nbinary = \"{}\"\nargs = [\"broker\", \"--listen\", \"127.0.0.1:{{port}}\", \"--metrics\", \
-         \"127.0.0.1:0\", \"--data\", \"{{data}}\"]\n[optimize]\ntrain = \"t\"\njudge = [\"j\"]\n[workload.t]\n\
+        "name = \"b\"\n[target]\nbinary = \"{}\"\nargs = [\"broker\", \"--listen\", \"127.0.0.1:{{port}}\", \
+         \"--metrics-listen\", \"127.0.0.1:0\", \"--data\", \"{{data}}\"]\n[optimize]\ntrain = \"t\"\njudge = [\"j\"]\n[workload.t]\n\
          requests_per_s = 300\nduration_s = 2\nseed = 7\nwarmup_requests = 50\n[workload.j]\nseed = 8\n",
         env!("CARGO_BIN_EXE_hone")
     )
@@ -206,7 +206,7 @@ fn a_broker_is_diagnosed_under_its_load_by_thread() {
     assert!(rule.starts_with("pressure on instruction fetch: "), "{rule}");
     hone_in(dir.path(), &["diagnose", "hone.toml", "--workload", "x"])
         .expect_code(2)
-        .expect_error("there is no workload `x`; there are: t, j");
+        .expect_error("there is no workload `x`; the experiment has t, j");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn what_can_not_be_traced_is_told_with_the_next_best_way() {
     let script = stage::script(dir.path(), "starts", "exec sleep 1");
     hone_in(dir.path(), &["diagnose", "--", script.to_str().unwrap()])
         .expect_code(1)
-        .expect_error("where this is a script that starts it");
+        .expect_error("if this is a script, name the program that it starts");
     assert!(!dir.path().join("runs").exists(), "nothing was begun");
     // It is killed natively, too: that is no finding about an emulator.
     hone_in(dir.path(), &["diagnose", "--", "sh", "-c", "kill -9 $$"])
@@ -252,7 +252,7 @@ fn a_program_that_dies_under_the_emulator_alone_has_the_trace_of_what_it_did() {
     let body = ran.json()["body"].clone();
     assert!(body["parts"][0]["layout"]["instructions"].as_u64().unwrap() > 100_000, "{body}");
     let note = body["notes"][0].as_str().unwrap();
-    assert!(note.contains("some seconds before its end") && note.contains("signal 9"), "{note}");
+    assert!(note.contains("some seconds before the program's end") && note.contains("signal 9"), "{note}");
 }
 
 /// Counts of callgrind's have no order, so nothing is judged by them.
@@ -329,16 +329,16 @@ fn a_gate_stays_silent_about_the_same_and_finds_code_that_lies_worse() {
     // The input is fixed, so the counts are exact, and the tolerance is the least that there is.
     assert!(!budget.contains("tolerance = 0.1"), "{budget}");
     let same = calls.diagnose(&["--gate", "layout.toml"], "calls").expect_code(0);
-    assert!(same.stdout.contains("Within the budget layout.toml, all "), "{}", same.stdout);
+    assert!(same.stdout.contains("Within the budget layout.toml: all "), "{}", same.stdout);
     let changed = |line: &str| line.contains('%') && line.contains("in 1,000") && !line.contains("0.0 %");
     assert!(!same.stdout.contains("worse") && !same.stdout.lines().any(changed), "{}", same.stdout);
 
     calls.compile("calls", &["-falign-functions=4096"]);
     let worse = calls.diagnose(&["--gate", "layout.toml"], "calls").expect_code(3);
-    let told = worse.stdout.split("Worse than the budget layout.toml allows").nth(1).unwrap();
+    let told = worse.stdout.split("Above the budget layout.toml").nth(1).unwrap();
     for figure in ["L1i 32 KiB 8-way, misses in 1,000", "pages of 4 KiB that hold 99 %"] {
         let line = told.lines().find(|line| line.contains(figure));
-        assert!(line.is_some_and(|line| line.contains("at most")), "{figure}: {}", worse.stdout);
+        assert!(line.is_some_and(|line| line.contains("limit ")), "{figure}: {}", worse.stdout);
     }
     assert!(told.contains("--learn layout.toml") && told.contains("hone heatmap /"), "{told}");
     // As many instructions ran as before.
@@ -361,16 +361,16 @@ fn a_budget_that_is_none_or_another_ones_is_refused_before_anything_runs() {
     let refused = |text: &str, program: &str, why: &str| {
         fs::write(calls.path("layout.toml"), text).unwrap();
         let ran = calls.diagnose(&["--gate", "layout.toml"], program).expect_code(2);
-        ran.expect_error(why).expect_error("--learn FILE writes one");
+        ran.expect_error(why).expect_error("write one with hone diagnose --learn FILE");
     };
-    refused("program = \"calls", "calls", "layout.toml is no budget: ");
+    refused("program = \"calls", "calls", "layout.toml is not a valid budget: ");
     refused(&good.replace("value", "valeu"), "calls", "unknown field `valeu`");
-    refused(&good.replace("iTLB 64 x", "iTLB 65 x"), "calls", "a figure that is not known, `iTLB 65 x 4 KiB");
-    refused(&good.replace("tolerance = 0.01", "tolerance = nan"), "calls", "must be numbers from 0 up");
+    refused(&good.replace("iTLB 64 x", "iTLB 65 x"), "calls", "the unknown figure `iTLB 65 x 4 KiB");
+    refused(&good.replace("tolerance = 0.01", "tolerance = nan"), "calls", "must be numbers of 0 or more");
     refused("program = \"calls\"\nevidence = \"simulated\"\nfigures = {}\n", "calls", "holds no figures");
-    refused(&good.replace("\"simulated\"", "\"modelled\""), "calls", "can't be compared");
+    refused(&good.replace("\"simulated\"", "\"modelled\""), "calls", "can't compare them");
     fs::copy(calls.path("calls"), calls.path("others")).unwrap();
-    refused(&good, "others", "was learned of `calls`, and this is `others`");
+    refused(&good, "others", "was learned from `calls`, but this is `others`");
     calls.diagnose(&["--gate", "none.toml"], "calls").expect_code(1).expect_error("none.toml can't be read");
     calls
         .diagnose(&["--learn", "none/layout.toml"], "calls")
@@ -401,7 +401,7 @@ fn a_budget_of_a_load_is_by_operation_and_of_that_load() {
     assert_eq!(misses.unwrap()["outcome"], "within", "{budget}\n{body:#}");
     hone_in(dir.path(), &["diagnose", "--gate", "layout.toml", "hone.toml", "--workload", "j"])
         .expect_code(2)
-        .expect_error("under workload `t`, and this runs under workload `j`");
+        .expect_error("under workload `t`, but this runs under workload `j`");
 }
 
 /// A program of 48 functions with loops of different lengths; the middle one runs most. Their bodies differ, so that none is folded.
@@ -441,7 +441,7 @@ fn bolts_counts_agree_with_the_trace() {
     let counted = body(&["diagnose", "--json", "--read", "loops.fdata", "--program", "loops"]);
     let traced = body(&["diagnose", "--json", "--", "./loops"]);
     assert_eq!(counted["evidence"], "modelled");
-    assert!(counted["notes"].to_string().contains("taken for 4 B"), "{counted}");
+    assert!(counted["notes"].to_string().contains("assumes 4 B per instruction"), "{counted}");
     let lines =
         |body: &serde_json::Value| body["parts"][0]["layout"]["footprints"][0]["units"][1].as_f64().unwrap();
     let ratio = lines(&counted) / lines(&traced);
@@ -481,13 +481,13 @@ fn what_is_no_map_of_code_is_refused_with_the_next_step() {
             .expect_code(1)
             .expect_error("no addresses")
             .expect_error("hone diagnose -- COMMAND");
-        hone(&["x.fdata"]).expect_code(2).expect_error("taken of with --program");
+        hone(&["x.fdata"]).expect_code(2).expect_error("name exactly that file with --program");
         hone(&["x.fdata", "--program", "none"]).expect_code(1).expect_error("the program none can't be read");
-        hone(&["x.fdata", "--program", "x.fdata"]).expect_code(1).expect_error("x.fdata is no program");
-        hone(&["no.fdata", "--program", own]).expect_code(1).expect_error("are of functions that");
+        hone(&["x.fdata", "--program", "x.fdata"]).expect_code(1).expect_error("x.fdata is not a program");
+        hone(&["no.fdata", "--program", own]).expect_code(1).expect_error("are in functions that");
     }
     hone_in(dir.path(), &["diagnose", "--read", "slots.csv", "--program", own])
         .expect_code(2)
-        .expect_error("no profile of BOLT's");
+        .expect_error("is not a BOLT profile");
     hone_in(dir.path(), &["diagnose", "--program", own, "--", "ls"]).expect_code(2);
 }

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 mod book;
-use book::{blocks, page, pages, root};
+use book::{page, pages, root};
 
 mod stage;
 use stage::hone;
@@ -131,87 +131,11 @@ fn every_page_is_a_chapter() {
     }
 }
 
-/// `hone VERB [VERB]` at the begin of a line of code, between fences or indented.
-fn commands(text: &str) -> Vec<String> {
-    let shown = blocks(text).into_iter().filter(|block| block.kind != "text");
-    let fenced: Vec<String> =
-        shown.flat_map(|block| block.text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
-    let indented =
-        prose(text).lines().filter_map(|line| line.strip_prefix("    ")).map(str::to_owned).collect();
-    let all = [fenced, indented].concat().into_iter();
-    all.map(|line| line.trim_start_matches("$ ").to_owned())
-        .filter(|line| line.starts_with("hone "))
-        .collect()
-}
-
-/// The words of a command up to the first that is no verb.
-fn verbs(command: &str) -> Vec<&str> {
-    let words = command.split_whitespace().skip(1);
-    words
-        .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-'))
-        .collect()
-}
-
-/// Long options of a command, without those of programs behind a pipe or `--`.
-fn options(command: &str) -> Vec<&str> {
-    let own = command.split(" -- ").next().unwrap_or_default().split(" | ").next().unwrap_or_default();
-    // Words about it stand at a distance.
-    let own = own.split(" #").next().unwrap_or_default().split("   ").next().unwrap_or_default();
-    let words = own.split_whitespace().filter(|word| word.starts_with("--"));
-    words.map(|word| word.split('=').next().unwrap_or(word).trim_end_matches([',', ';'])).collect()
-}
-
-/// What `--help` says of verbs, asked once for each.
-struct Helps(BTreeMap<Vec<String>, Option<String>>);
-
-impl Helps {
-    fn of(&mut self, verbs: &[&str]) -> Option<&str> {
-        let key: Vec<String> = verbs.iter().map(|verb| (*verb).to_owned()).collect();
-        let ask = || {
-            let ran = hone(&[verbs, &["--help"]].concat());
-            (ran.code == 0).then_some(ran.stdout)
-        };
-        self.0.entry(key).or_insert_with(ask).as_deref()
-    }
-}
-
-#[test]
-fn commands_of_the_pages_are_those_of_the_program() {
-    let mut helps = Helps(BTreeMap::new());
-    let (mut seen, mut faults) = (0, Vec::new());
-    for path in pages().into_iter().filter(|path| !path.starts_with("docs/reference")) {
-        for command in commands(&page(&path).replace("\\\n", " ")) {
-            let words = verbs(&command);
-            // `hone batch xray orders`: the longest beginning that is a verb.
-            let known = (1..=words.len().min(2)).rev().find(|count| {
-                let help = helps.of(&words[..*count]);
-                help.is_some_and(|help| help.contains(&format!("Usage: hone {}", words[..*count].join(" "))))
-            });
-            let Some(count) = known else {
-                if !words.is_empty() {
-                    faults.push(format!("{}: `{command}`: no such verb", path.display()));
-                }
-                continue;
-            };
-            seen += 1;
-            let help = helps.of(&words[..count]).unwrap_or_default().to_owned();
-            for option in options(&command) {
-                let is_there = help.split([' ', '\n', ',', '[', ']', '`', '=']).any(|word| word == option);
-                if !is_there {
-                    faults.push(format!("{}: `{command}`: no option {option}", path.display()));
-                }
-            }
-        }
-    }
-    assert!(seen > 100, "the commands were not found: {seen}");
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
-}
-
 /// `HONE_GOLDEN=write cargo test -p hone --test docs` writes them anew.
 #[test]
 fn the_reference_is_that_of_this_program() {
     let made = tempfile::tempdir().unwrap();
-    hone(&["reference", "--out", made.path().to_str().unwrap()]).expect_code(0);
+    hone(&["reference", "--output", made.path().to_str().unwrap()]).expect_code(0);
     let kept = root().join("docs/reference");
     let texts = |folder: &Path| -> BTreeMap<String, String> {
         let files = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -221,7 +145,7 @@ fn the_reference_is_that_of_this_program() {
     };
     if std::env::var_os("HONE_GOLDEN").is_some_and(|value| value == "write") {
         let _ = fs::remove_dir_all(&kept);
-        hone(&["reference", "--out", kept.to_str().unwrap()]).expect_code(0);
+        hone(&["reference", "--output", kept.to_str().unwrap()]).expect_code(0);
     }
     let (made, kept) = (texts(made.path()), texts(&kept));
     assert!(made.len() > 15, "{:?}", made.keys());

@@ -38,7 +38,7 @@ fn each_consumer_gets_everything_once() {
     let load =
         ["load", &broker.address, "--rate", "2000", "--duration", "3", "--warmup", "500", "--records", "5"];
     let record =
-        hone(&[&load[..], &["--consumers", "3", "--lateness-limit", "5000", "--json", "--quiet"]].concat())
+        hone(&[&load[..], &["--consumers", "3", "--max-lateness", "5s", "--json", "--quiet"]].concat())
             .expect_code(0)
             .json();
     check_counts(&record, 3);
@@ -82,8 +82,8 @@ fn a_group_reads_everything_once_and_commits() {
         "t",
         "--acks",
         "1",
-        "--lateness-limit",
-        "5000",
+        "--max-lateness",
+        "5s",
     ];
     let rules = ["--require", "lag<=2", "--require", "lag-max<1000000", "--json", "--quiet"];
     let child = Command::new(env!("CARGO_BIN_EXE_hone"))
@@ -123,7 +123,7 @@ fn a_stop_of_one_second_shows_from_end_to_end() {
         ["load", &broker.address, "--rate", "500", "--duration", "10", "--warmup", "100", "--consumers", "2"];
     let record = thread::scope(|scope| {
         let load =
-            scope.spawn(|| hone(&[&load[..], &["--lateness-limit", "5000", "--json", "--quiet"]].concat()));
+            scope.spawn(|| hone(&[&load[..], &["--max-lateness", "5s", "--json", "--quiet"]].concat()));
         thread::sleep(Duration::from_secs(5));
         broker.signal(libc::SIGSTOP);
         thread::sleep(Duration::from_secs(1));
@@ -142,7 +142,7 @@ fn a_stop_of_one_second_shows_from_end_to_end() {
 fn without_acknowledgements_there_is_no_join_and_that_is_said() {
     let broker = Broker::start();
     let ran = hone(&["load", &broker.address, "--acks", "0", "--consumers", "1"]);
-    ran.expect_code(2).expect_error("with acks 0 no answer says at which offset a record lies");
+    ran.expect_code(2).expect_error("with acks 0 no answer states the offset of a record");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_broker_that_dies_leaves_a_record_with_what_was_seen() {
         ["load", &broker.address, "--rate", "500", "--duration", "6", "--warmup", "100", "--consumers", "1"];
     let record = thread::scope(|scope| {
         let load = scope.spawn(|| {
-            hone(&[&load[..], &["--timeout", "1", "--lateness-limit", "5000", "--json", "--quiet"]].concat())
+            hone(&[&load[..], &["--timeout", "1", "--max-lateness", "5s", "--json", "--quiet"]].concat())
         });
         thread::sleep(Duration::from_secs(3));
         broker.signal(libc::SIGKILL);
@@ -171,7 +171,7 @@ fn a_broker_that_dies_and_comes_back_is_read_to_the_end() {
     let load = ["load", &address, "--rate", "500", "--duration", "6", "--warmup", "100", "--consumers", "2"];
     let record = thread::scope(|scope| {
         let load =
-            scope.spawn(|| hone(&[&load[..], &["--lateness-limit", "5000", "--json", "--quiet"]].concat()));
+            scope.spawn(|| hone(&[&load[..], &["--max-lateness", "5s", "--json", "--quiet"]].concat()));
         thread::sleep(Duration::from_millis(2_500));
         broker.signal(libc::SIGKILL);
         thread::sleep(Duration::from_secs(1));
@@ -207,7 +207,7 @@ fn a_consumer_that_hears_late_is_behind_and_the_record_says_by_how_much() {
     relay.serve(broker.address.parse().unwrap()).unwrap();
     let load =
         ["load", &advertised, "--rate", "1000", "--duration", "4", "--warmup", "100", "--in-flight", "500"];
-    let more = ["--consumers", "1", "--partitions", "1", "--lateness-limit", "5000", "--json", "--quiet"];
+    let more = ["--consumers", "1", "--partitions", "1", "--max-lateness", "5s", "--json", "--quiet"];
     let record = hone(&[&load[..], &more].concat()).expect_code(0).json();
     check_counts(&record, 1);
     let p50_us = latency(&record).quantile_us(0.5).unwrap();

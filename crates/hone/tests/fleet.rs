@@ -62,7 +62,7 @@ impl Fleet {
     }
 
     fn push(&self, file: &str, host: &str) -> Ran {
-        self.profile(&["push", file, "--to", &self.place, "--host", host, "--json"]).expect_code(0)
+        self.profile(&["push", file, "--store", &self.place, "--host", host, "--json"]).expect_code(0)
     }
 
     /// Three hosts, one of them twice.
@@ -80,7 +80,7 @@ impl Fleet {
     }
 
     fn merge(&self, more: &[&str]) -> Ran {
-        let args = ["merge", "--from", &self.place, "--build-id", "c0ffee00", "-o", "sum.fdata", "--json"];
+        let args = ["merge", "--store", &self.place, "--build-id", "c0ffee00", "-o", "sum.fdata", "--json"];
         self.profile(&[&args[..], more].concat())
     }
 
@@ -114,7 +114,7 @@ fn profiles_meet_and_become_one(fleet: &Fleet) {
     let workloads: Vec<&str> =
         lock.trainings.iter().filter_map(|training| training.workload.as_deref()).collect();
     assert_eq!(workloads, ["a1.fdata", "a2.fdata", "b.fdata", "c.fdata"], "every training is told");
-    assert_eq!(sum(&fleet.merged(&["--last", "1"])), 4_320, "of host a the newer one");
+    assert_eq!(sum(&fleet.merged(&["--newest", "1"])), 4_320, "of host a the newer one");
 
     let same = fleet.merged(&["--same-for-hosts"]);
     let part = |at: usize| {
@@ -166,9 +166,9 @@ fn profiles_of_hosts_meet_in_a_bucket() {
     let settings = vec![("AWS_METADATA_ENDPOINT".to_owned(), format!("http://{gone}"))];
     let wrong = Fleet { settings, folder: tempfile::tempdir().unwrap(), place: fleet.place.clone() };
     let refused = wrong.profile(&["list", "s3://fleet/profiles", "--json"]);
-    refused.expect_code(1).expect_error("s3://fleet/profiles").expect_error("next: say who asks");
+    refused.expect_code(1).expect_error("s3://fleet/profiles").expect_error("next: set AWS_ACCESS_KEY_ID");
     let list = |place: &str| fleet.profile(&["list", place]);
-    list("s3://fleets/profiles").expect_code(1).expect_error("next: look how the bucket is spelt");
+    list("s3://fleets/profiles").expect_code(1).expect_error("next: check the spelling of the bucket");
 }
 
 #[test]
@@ -195,20 +195,22 @@ fn hosts_are_weighed_by_their_names() {
         "and its lock says so"
     );
 
-    let last = ["--host-weight", "*=7", "--last", "1"];
+    let last = ["--host-weight", "*=7", "--newest", "1"];
     fleet.merged(&last);
     assert_eq!(placed(), by_hand("hand.fdata", ["--weights", "7,7,7"], &all[1..]));
     // Of the sum a host has what it counts for, whatever it counted.
-    let shared = ["--same-for-hosts", "--last", "1", "--host-weight", "a=2", "--host-weight", "*=1"];
+    let shared = ["--same-for-hosts", "--newest", "1", "--host-weight", "a=2", "--host-weight", "*=1"];
     fleet.merged(&shared);
     assert_eq!(placed(), by_hand("hand.fdata", ["--shares", "2,1,1"], &all[1..]));
 
     let idle = fleet.merged(&["--host-weight", "*=1", "--host-weight", "ue-*=3"]);
-    assert_eq!(idle["notes"][0], "no host counts by --host-weight ue-*=3");
+    assert_eq!(idle["notes"][0], "no host matches --host-weight ue-*=3");
     let unnamed = fleet.merge(&["--host-weight", "a=3"]).expect_code(1);
-    unnamed.expect_error("no --host-weight fits 2 of 3 hosts, b for one").expect_error("--host-weight '*=1'");
-    fleet.merge(&["--host-weight", "a"]).expect_code(2).expect_error("write it as PATTERN=WEIGHT");
-    fleet.merge(&["--host-weight", "a=0"]).expect_code(2).expect_error("between 0.001 and 1000");
+    unnamed
+        .expect_error("no --host-weight matches 2 of 3 hosts, for example b")
+        .expect_error("--host-weight '*=1'");
+    fleet.merge(&["--host-weight", "a"]).expect_code(2).expect_error("use PATTERN=WEIGHT");
+    fleet.merge(&["--host-weight", "a=0"]).expect_code(2).expect_error("from 0.001 to 1000");
     fleet.profile(&["merge", "a1.fdata", "--host-weight", "a=1", "-o", "x"]).expect_code(2);
 
     // What is left out counts for nothing.
@@ -218,7 +220,7 @@ fn hosts_are_weighed_by_their_names() {
         path.to_string_lossy().contains("_b_") && path.extension().is_some_and(|ending| ending == "fdata")
     });
     fs::write(of_b.unwrap(), "1 x 0 1 y 0 0 1\n").unwrap();
-    fleet.merge(&["--host-weight", "*=2"]).expect_code(1).expect_error("is not what was pushed");
+    fleet.merge(&["--host-weight", "*=2"]).expect_code(1).expect_error("was changed after the push");
     fleet.merged(&["--host-weight", "a=3", "--host-weight", "*=2", "--skip-broken"]);
     assert_eq!(placed(), by_hand("hand.fdata", ["--weights", "3,3,2"], &[all[0], all[1], all[3]]));
 }
@@ -240,9 +242,9 @@ fn hosts_whose_counts_are_far_apart_have_the_same_share() {
     push("c", "busy", 9_000_000_000_000_000_000, "c");
     let refused = fleet.merge(&["--same-for-hosts"]).expect_code(1);
     refused
-        .expect_error("of host b can't have its share: it has 4000 counts")
+        .expect_error("of host b can't get its share: it has 4000 counts")
         .expect_error("--host-weight")
-        .expect_error("--last");
+        .expect_error("--newest");
 }
 
 #[test]
@@ -261,11 +263,11 @@ fn what_is_broken_in_a_place_is_named_and_left_out_only_when_told() {
     let name = of("_b_").file_name().unwrap().to_str().unwrap().to_owned();
     let refused = fleet.merge(&[]).expect_code(1);
     let refused =
-        refused.expect_error(&name).expect_error("is not what was pushed").expect_error("--skip-broken");
+        refused.expect_error(&name).expect_error("was changed after the push").expect_error("--skip-broken");
     assert!(!fleet.path("sum.fdata").exists(), "{}", refused.stderr);
     let merged = fleet.merged(&["--skip-broken"]);
     assert_eq!(sum(&merged), 4_030);
-    assert!(merged["notes"][0].as_str().unwrap().contains(&format!("left out: {name}")), "{merged}");
+    assert!(merged["notes"][0].as_str().unwrap().contains(&format!("skipped: {name}")), "{merged}");
     let args = ["pull", &fleet.place, "--build-id", BUILD, "-o", "pulled"];
     fleet.profile(&args).expect_code(1).expect_error(&name);
     assert!(
@@ -290,7 +292,7 @@ fn what_is_broken_in_a_place_is_named_and_left_out_only_when_told() {
     for file in [of("_b_"), Lock::path(&of("_b_"))] {
         fs::copy(&file, other.join(file.file_name().unwrap())).unwrap();
     }
-    let strayed = ["merge", "--from", &fleet.place, "--build-id", "dead00", "-o", "x.fdata"];
+    let strayed = ["merge", "--store", &fleet.place, "--build-id", "dead00", "-o", "x.fdata"];
     fleet.profile(&strayed).expect_code(1).expect_error(&format!("its lock names {BUILD}"));
 }
 
@@ -298,29 +300,29 @@ fn what_is_broken_in_a_place_is_named_and_left_out_only_when_told() {
 fn what_makes_no_sense_is_refused_with_the_way_out() {
     let fleet = Fleet::in_a_folder().filled();
     let push =
-        |file: &str, more: &[&str]| fleet.profile(&[&["push", file, "--to", &fleet.place], more].concat());
+        |file: &str, more: &[&str]| fleet.profile(&[&["push", file, "--store", &fleet.place], more].concat());
     fs::write(fleet.path("bare.fdata"), "1 main 0 1 work 0 0 7\n").unwrap();
     push("bare.fdata", &[])
         .expect_code(1)
-        .expect_error("nothing says which build")
+        .expect_error("the build of bare.fdata is not known")
         .expect_error("--program FILE");
-    push("a1.fdata", &["--build-id", "dead00"]).expect_code(1).expect_error("and not of dead00");
-    push("a1.fdata", &["--host", "a_b"]).expect_code(2).expect_error("can't be a host's name");
+    push("a1.fdata", &["--build-id", "dead00"]).expect_code(1).expect_error("not to dead00");
+    push("a1.fdata", &["--host", "a_b"]).expect_code(2).expect_error("invalid host name `a_b`");
     push("missing.fdata", &[]).expect_code(1).expect_error("missing.fdata");
     push("a1.fdata", &["--program", "a1.fdata"]).expect_code(1).expect_error("has no build-id");
     fs::write(fleet.path("zero.fdata"), "1 main 0 1 work 0 0 0\n").unwrap();
-    push("zero.fdata", &["--build-id", BUILD]).expect_code(1).expect_error("no count above 0");
+    push("zero.fdata", &["--build-id", BUILD]).expect_code(1).expect_error("no counter above 0");
     let merge =
-        |id: &str| fleet.profile(&["merge", "--from", &fleet.place, "--build-id", id, "-o", "x.fdata"]);
+        |id: &str| fleet.profile(&["merge", "--store", &fleet.place, "--build-id", id, "-o", "x.fdata"]);
     merge("dead00")
         .expect_code(1)
         .expect_error("has no profile of build dead00")
         .expect_error("hone profile list");
-    merge("..").expect_code(1).expect_error("is no build-id");
-    fleet.profile(&["merge", "--from", &fleet.place, "-o", "x.fdata"]).expect_code(2);
+    merge("..").expect_code(1).expect_error("invalid build-id `..`");
+    fleet.profile(&["merge", "--store", &fleet.place, "-o", "x.fdata"]).expect_code(2);
     fleet.profile(&["merge", "-o", "x.fdata"]).expect_code(2);
     fleet
-        .profile(&["merge", "a1.fdata", "--from", &fleet.place, "--build-id", "c0ffee00", "-o", "x"])
+        .profile(&["merge", "a1.fdata", "--store", &fleet.place, "--build-id", "c0ffee00", "-o", "x"])
         .expect_code(2);
     fleet
         .profile(&["pull", &fleet.place, "-o", "x"])
@@ -329,32 +331,32 @@ fn what_makes_no_sense_is_refused_with_the_way_out() {
     merge("c0f").expect_code(1).expect_error("has no profile of build c0f");
     fs::create_dir(Path::new(&fleet.place).join("c0ffee00dead")).unwrap();
     fs::write(Path::new(&fleet.place).join("c0ffee00dead/note.txt"), "x").unwrap();
-    merge("c0ffee00").expect_code(1).expect_error("is the beginning of 2 builds");
+    merge("c0ffee00").expect_code(1).expect_error("2 builds in");
     merge(BUILD).expect_code(0);
     let listed = fleet.profile(&["list", &fleet.place]).expect_code(0);
-    assert!(listed.stdout.contains("note: 1 objects there are no profiles"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("note: 1 objects there are not profiles"), "{}", listed.stdout);
     assert!(!fleet.path("x").exists());
 
     // A profile that says nothing of its build gets a lock that does.
     push("bare.fdata", &["--build-id", "beef00beef", "--host", "bare"]).expect_code(0);
     push("bare.fdata", &["--build-id", "beef00", "--host", "bare"])
         .expect_code(2)
-        .expect_error("beef00beef begins with it");
+        .expect_error("beef00beef starts with it");
     let bare =
-        fleet.profile(&["merge", "--from", &fleet.place, "--build-id", "beef", "-o", "bare-sum.fdata"]);
+        fleet.profile(&["merge", "--store", &fleet.place, "--build-id", "beef", "-o", "bare-sum.fdata"]);
     bare.expect_code(0);
     let lock = Lock::read(&fleet.path("bare-sum.fdata")).unwrap().unwrap();
     assert_eq!(lock.programs[0].build_id.as_deref(), Some("beef00beef"));
-    assert_eq!(lock.trainings[0].load.as_deref(), Some("as it was on bare"));
+    assert_eq!(lock.trainings[0].load.as_deref(), Some("the production load of bare"));
     assert!(!Lock::path(&fleet.path("bare.fdata")).exists(), "the user's folder is as it was");
     let empty = fleet.profile(&["list", "nowhere"]).expect_code(0);
     assert!(empty.stdout.contains("nowhere has no profiles"), "{}", empty.stdout);
     assert!(!fleet.path("nowhere").exists(), "a look makes no folder");
-    fleet.profile(&["list", "a1.fdata"]).expect_code(1).expect_error("it is no folder");
-    let args = ["merge", "--from", &fleet.place, "--build-id", BUILD, "-o", "none/x.fdata"];
-    fleet.profile(&args).expect_code(1).expect_error("there is no folder none");
+    fleet.profile(&["list", "a1.fdata"]).expect_code(1).expect_error("it is not a folder");
+    let args = ["merge", "--store", &fleet.place, "--build-id", BUILD, "-o", "none/x.fdata"];
+    fleet.profile(&args).expect_code(1).expect_error("the folder none does not exist");
     let args = ["pull", &fleet.place, "--build-id", BUILD, "-o", "a1.fdata"];
-    fleet.profile(&args).expect_code(1).expect_error("name another one by --output");
+    fleet.profile(&args).expect_code(1).expect_error("name another one with --output");
 }
 
 /// A file of the user that has the name of a profile that is to come.
@@ -364,7 +366,7 @@ fn what_lies_in_the_folder_already_is_never_replaced() {
     let pull = || fleet.profile(&["pull", &fleet.place, "--build-id", BUILD, "-o", "pulled", "--json"]);
     let first = pull().expect_code(0).json()["body"]["profiles"][2]["file"].as_str().unwrap().to_owned();
     fs::write(fleet.path(&first), "1 mine 0 1 own 0 0 5\n").unwrap();
-    pull().expect_code(1).expect_error("is another file than the profile of that name");
+    pull().expect_code(1).expect_error("has other contents than the profile of that name");
     assert_eq!(fs::read_to_string(fleet.path(&first)).unwrap(), "1 mine 0 1 own 0 0 5\n");
 }
 
@@ -391,7 +393,7 @@ fn laid(fleet: &Fleet, place: &str, sample: &Path, profiles: u32, contents: impl
 fn merged_in(fleet: &Fleet, place: &str) -> (u64, u64) {
     let system = System::new(fleet.path("log")).unwrap();
     let call = Call::new(place, Path::new(env!("CARGO_BIN_EXE_hone")), fleet.folder.path());
-    let call = call.args(["profile", "merge", "--json", "--build-id", BUILD, "-o", "sum", "--from"]);
+    let call = call.args(["profile", "merge", "--json", "--build-id", BUILD, "-o", "sum", "--store"]);
     let done = system.run(&call.arg(fleet.path(place))).unwrap();
     let body: serde_json::Value = serde_json::from_str(&done.stdout_text().unwrap()).unwrap();
     (sum(&body["body"]), done.usage.max_rss_bytes)

@@ -116,7 +116,7 @@ fn a_broker_that_stays_away_ends_the_window_and_keeps_what_was_measured() {
         let record = load.join().unwrap().expect_code(1).json();
         assert!(begun.elapsed() < Duration::from_secs(40), "it waited for the end of the window");
         let reason = record["body"]["outcome"]["failed"]["reason"].as_str().unwrap();
-        assert!(reason.contains("for longer than the time-out of 1 s"), "{reason}");
+        assert!(reason.contains("for longer than the timeout of 1 s"), "{reason}");
         assert!(reason.contains("no connection to"), "{reason}");
         let duration_s = record["body"]["duration_s"].as_f64().unwrap();
         assert!((1.5..30.0).contains(&duration_s), "{duration_s} s");

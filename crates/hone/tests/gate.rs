@@ -211,7 +211,7 @@ fn a_slower_commit_fails_with_its_figures_in_every_form() {
     let record = Ran::of(ran).expect_code(3).json();
     let body = &record["body"];
     assert_eq!((&record["kind"], &body["outcome"]), (&"commit-gate".into(), &"worse".into()));
-    assert_eq!(body["base"]["asked"], "where the head parted from main");
+    assert_eq!(body["base"]["asked"], "the merge base with main");
     assert_eq!(body["base"]["subject"], "first");
     let finding = &body["findings"][0];
     let ratio = finding["ratio"][0].as_f64().unwrap();
@@ -235,14 +235,14 @@ fn a_slower_commit_fails_with_its_figures_in_every_form() {
         (&place["artifactLocation"]["uri"], &place["region"]["startLine"]),
         (&"hone.toml".into(), &7.into())
     );
-    assert!(result["message"]["text"].as_str().unwrap().contains("the limit is 10 %"), "{result}");
+    assert!(result["message"]["text"].as_str().unwrap().contains(", limit 10 %"), "{result}");
     let told = fs::read_to_string(comment).unwrap();
     assert!(told.contains("Failed: ") && told.contains("| sum | CPU per operation |"), "{told}");
     assert!(fs::read_to_string(summary).unwrap().contains("Failed: "));
 
     // What a run has found can be told again, and stands in the ledger.
     let run = repo.run(1);
-    let again = stage::hone(&["report", run.to_str().unwrap(), "--comment"]).expect_code(0).stdout;
+    let again = stage::hone(&["report", run.to_str().unwrap(), "--pr-comment"]).expect_code(0).stdout;
     assert_eq!(again, told);
     let story = stage::hone(&["report", run.to_str().unwrap(), "--markdown"]).expect_code(0).stdout;
     assert!(story.contains("**Failed: ") && story.contains("| CPU per operation (primary) |"), "{story}");
@@ -255,7 +255,7 @@ fn a_slower_commit_fails_with_its_figures_in_every_form() {
     repo.commit("faster again");
     let next = repo.gate(&["--base", "HEAD~1", "--json"]).expect_code(0);
     assert!(
-        next.stderr.contains("build-base") && next.stderr.contains("kept from an earlier run"),
+        next.stderr.contains("build-base") && next.stderr.contains("reused from an earlier run"),
         "{}",
         next.stderr
     );
@@ -335,7 +335,7 @@ fn a_head_that_can_not_be_built_ends_with_what_the_compiler_said() {
     // What a run was begun with can't be asked for anew, and is not passed over.
     for more in [&["--require-power"][..], &["--even-if-same"], &["--cache", "x"], &["-o", "x"], &["x.toml"]]
     {
-        repo.gate(&[&resume[..], more].concat()).expect_code(2).expect_error("cannot be used with");
+        repo.gate(&[&resume[..], more].concat()).expect_code(2).expect_error("does not go with");
     }
 }
 
@@ -349,7 +349,7 @@ fn a_head_that_breaks_down_under_its_load_is_worse() {
     // A base that does not stand it says nothing of the head.
     repo.write("main.c", &main_with(50));
     repo.commit("mended");
-    repo.gate(&["--base", "HEAD~1"]).expect_code(1).expect_error("do not count");
+    repo.gate(&["--base", "HEAD~1"]).expect_code(1).expect_error("were excluded");
 }
 
 #[test]
@@ -378,8 +378,8 @@ fn a_shallow_clone_is_told_what_to_fetch() {
     // A pull request knows its base.
     let ran = repo.command("clone", &["--dry-run"]).env("GITHUB_BASE_REF", "main").output().unwrap();
     Ran::of(ran).expect_code(0);
-    repo.gate_in("clone", &["--dry-run"]).expect_code(2).expect_error("no base: name the commit");
-    repo.gate_in("clone", &["--base", "nope"]).expect_code(1).expect_error("there is no commit `nope`");
+    repo.gate_in("clone", &["--dry-run"]).expect_code(2).expect_error("no base to compare with");
+    repo.gate_in("clone", &["--base", "nope"]).expect_code(1).expect_error("this clone has no commit `nope`");
     // Such a clone is built, too.
     let ran = repo
         .gate_in("clone", &["--base", "origin/main", "--head", "origin/main~0", "--even-if-same", "--json"]);
@@ -394,7 +394,7 @@ fn a_dirty_tree_is_told_of_and_can_be_the_head() {
     repo.write("new.h", "\n");
     let before = repo.everything();
     let ran = repo.gate(&["--base", "main"]).expect_code(0);
-    assert!(ran.stderr.contains("1 file differs from HEAD, and is no part of the head"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("1 file differs from HEAD, and is not part of the head"), "{}", ran.stderr);
     assert!(ran.stdout.contains("byte for byte"));
     let ran = repo.gate(&["--base", "main", "--head", "worktree", "--json"]).expect_code(3);
     assert_eq!(ran.json()["body"]["head"]["asked"], "the working tree");
@@ -403,12 +403,12 @@ fn a_dirty_tree_is_told_of_and_can_be_the_head() {
     repo.git(&["checkout", "--quiet", "--force", "main"]);
     fs::remove_file(repo.path("repo/new.h")).unwrap();
     let inside = repo.command("repo", &["--base", "main", "--head", "worktree"]).output().unwrap();
-    Ran::of(inside).expect_code(2).expect_error("nothing in the working tree differs");
+    Ran::of(inside).expect_code(2).expect_error("the working tree does not differ");
     // Neither are builds that are kept there.
     repo.write("kept/calc-1/builds.json", "{}");
     repo.gate(&["--base", "main", "--head", "worktree", "--cache", "kept"])
         .expect_code(2)
-        .expect_error("nothing in the working tree differs");
+        .expect_error("the working tree does not differ");
 }
 
 /// Git itself would fetch what a partial clone has left out, into the user's repository.
@@ -470,7 +470,7 @@ fn what_is_built_or_loaded_otherwise_is_refused() {
     let Some(repo) = Repo::new() else { return };
     repo.topic("hone.toml", &FILE.replace("operations = 200000", "operations = 100000"));
     repo.gate(&["--base", "main"]).expect_code(1).expect_error("[workload.sum]");
-    let ran = repo.gate(&["--base", "main", "--file-of", "head", "--json"]).expect_code(0);
+    let ran = repo.gate(&["--base", "main", "--experiment-from", "head", "--json"]).expect_code(0);
     assert_eq!(ran.json()["body"]["file_of"], "the head's");
     // Who is judged does not write the rule.
     repo.topic("hone.toml", &FILE.replace("\"10%\"", "\"900%\""));
@@ -478,14 +478,16 @@ fn what_is_built_or_loaded_otherwise_is_refused() {
     repo.commit("slower");
     let ran = repo.gate(&["--base", "main", "--json"]).expect_code(3);
     let notes = ran.json()["body"]["notes"].to_string();
-    assert!(notes.contains("differs in [gate]: the base's rule counts"), "{notes}");
+    assert!(notes.contains("differs in [gate]: the base's rule applies"), "{notes}");
     // A path that leads out of the checkout would build the same twice.
     repo.write(
         "hone.toml",
         &FILE.replace("source = \".\"", &format!("source = \"{}\"", repo.path("repo").display())),
     );
     repo.commit("absolute");
-    repo.gate(&["--base", "main", "--file-of", "head"]).expect_code(2).expect_error("relative to the file");
+    repo.gate(&["--base", "main", "--experiment-from", "head"])
+        .expect_code(2)
+        .expect_error("is an absolute path");
 }
 
 #[test]
@@ -533,8 +535,8 @@ fn a_kill_leaves_the_repository_alone_and_the_run_goes_on() {
         assert!(repo.everything() == before, "killed in {step}");
     }
     let ran = repo.gate(&["--resume", run.to_str().unwrap(), "--json"]).expect_code(3);
-    assert!(ran.stderr.contains("was broken off in the step judge-sum"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("build-head          done before"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("was interrupted during the step judge-sum"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("build-head          already done"), "{}", ran.stderr);
     repo.assert_clean(&before);
 }
 
@@ -555,7 +557,7 @@ source = "."
 build = ["cc -O2 main.c -o server"]
 program = "server"
 compiler = "gcc"
-args = ["broker", "--listen", "127.0.0.1:{port}", "--metrics", "off", "--data", "{data}"]
+args = ["broker", "--listen", "127.0.0.1:{port}", "--metrics-listen", "off", "--data", "{data}"]
 [workload.send]
 requests_per_s = 400
 duration_s = 0.5
@@ -615,7 +617,7 @@ latency-p50 = "5000%"
     let body = repo.gate(&args).expect_code(1).json()["body"].clone();
     assert_eq!((&body["outcome"], &body["findings"][0]["state"]), (&"not-seen".into(), &"not-seen".into()));
     let xml = fs::read_to_string(junit).unwrap();
-    assert!(xml.contains("errors=\"1\"") && xml.contains("at least 5 are needed"), "{xml}");
+    assert!(xml.contains("errors=\"1\"") && xml.contains("at least 5 are necessary"), "{xml}");
     // The file has no reserve: nothing was measured in place of them.
     let pairs = body["comparisons"][0]["pairs"].as_array().unwrap();
     assert_eq!(pairs.len(), 13, "{body:#}");

@@ -89,7 +89,7 @@ fn blocks_of_a_size_are_letters() {
     assert!(text.contains("before: ") && text.contains("after:  ") && !text.contains('\u{1b}'), "{text}");
     assert!(text.contains("Each letter is 12 KiB of code"), "{text}");
     let wrong = hone_in(traced.path(), &["heatmap", run, "--block-size", "12KiB", "-o", "x.svg"]);
-    wrong.expect_code(2).expect_error("--block-size is for the form in letters");
+    wrong.expect_code(2).expect_error("--block-size prints letters, which fit only .txt files");
     hone_in(traced.path(), &["heatmap", run, "--block-size", "5000"])
         .expect_code(2)
         .expect_error("for example 12KiB");
@@ -249,17 +249,17 @@ fn what_can_not_be_is_said_with_the_way_out() {
     fs::create_dir(dir.path().join("empty")).unwrap();
     run(&["empty"])
         .expect_code(1)
-        .expect_error("looked for trace/*.trace and *.trace\n  next: hone diagnose");
+        .expect_error("looked for trace/*.trace and *.trace\n  next: run hone diagnose");
     run(&["none"]).expect_code(1).expect_error("none can't be read");
     fs::write(dir.path().join("x"), "hello").unwrap();
     run(&["x"]).expect_code(1).expect_error(
-        "no file of callgrind's, no data of perf's, no profile of BOLT's and no saved heatmap\n  next: name a run's folder",
+        "is not a callgrind file, perf data, a BOLT profile or a saved heatmap\n  next: name a run's folder",
     );
     fs::write(dir.path().join("m.json"), "{\"hone_record\": 1, \"kind\": \"machine\", \"body\": {}}")
         .unwrap();
-    run(&["m.json"]).expect_code(1).expect_error("holds a `machine`, wanted a `heatmap`");
-    run(&["x", "-o", "x.pdf"]).expect_code(2).expect_error("can be .html, .svg, .png, .json, .csv or .txt");
-    run(&["x", "x", "-o", "x.txt"]).expect_code(2).expect_error("knows one source");
+    run(&["m.json"]).expect_code(1).expect_error("holds a `machine`, expected a `heatmap`");
+    run(&["x", "-o", "x.pdf"]).expect_code(2).expect_error(".html, .svg, .png, .json, .csv or .txt");
+    run(&["x", "x", "-o", "x.txt"]).expect_code(2).expect_error("a .txt heatmap holds one source");
     fs::create_dir(dir.path().join("broken")).unwrap();
     fs::write(dir.path().join("broken/1-1.trace"), "HONE").unwrap();
     run(&["broken"]).expect_code(1).expect_error("1-1.trace is left out: ");
@@ -267,8 +267,8 @@ fn what_can_not_be_is_said_with_the_way_out() {
     fs::write(dir.path().join("c.out"), text).unwrap();
     run(&["c.out", "--object", "y"])
         .expect_code(2)
-        .expect_error("no code of `y` ran in c.out, by callgrind; what ran was of /no/such/x");
-    run(&["c.out", "--thread", "y"]).expect_code(2).expect_error("there are all threads");
+        .expect_error("no code of `y` ran in c.out, by callgrind; code ran in /no/such/x");
+    run(&["c.out", "--thread", "y"]).expect_code(2).expect_error("its threads are all threads");
     run(&["c.out", "-o", "none/x.svg"]).expect_code(1).expect_error("none/x.svg can't be written");
 }
 
@@ -425,7 +425,7 @@ fn samples_give_a_map_without_bytes_and_blocks() {
     assert!(side["pages"].as_array().unwrap().iter().all(|page| page["bytes_used"] == 0));
     assert!(record["notes"].to_string().contains("lower bound"), "{}", record["notes"]);
     let text = hone_in(dir.path(), &["heatmap", "perf.data"]).expect_code(0).stdout;
-    assert!(text.contains("Evidence: sampled") && !text.contains("bytes used of a line"), "{text}");
+    assert!(text.contains("Evidence: sampled") && !text.contains("bytes used per line"), "{text}");
     hone_in(dir.path(), &["heatmap", "perf.data", "-o", "x.csv"]).expect_code(0);
     let csv = fs::read_to_string(dir.path().join("x.csv")).unwrap();
     assert!(csv.lines().nth(1).unwrap().split(',').nth(5) == Some(""), "{csv}");
@@ -433,5 +433,5 @@ fn samples_give_a_map_without_bytes_and_blocks() {
     assert!(told.starts_with("Evidence: sampled") && told.contains("no verdict"), "{told}");
     assert!(told.contains("hot ") && told.contains("p ("), "{told}");
     fs::write(dir.path().join("cut"), &fs::read(dir.path().join("perf.data")).unwrap()[..90]).unwrap();
-    hone_in(dir.path(), &["heatmap", "cut"]).expect_code(1).expect_error("it breaks off in its head");
+    hone_in(dir.path(), &["heatmap", "cut"]).expect_code(1).expect_error("it is truncated in its header");
 }

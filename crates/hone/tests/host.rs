@@ -68,7 +68,7 @@ fn a_plan_writes_nothing_and_says_what_cannot_matter() {
     let text = ok(root.path(), &["plan", "latency", "--data", "/var/lib/kafka"]);
     assert!(text.contains("~ vm.dirty_ratio: 20 -> 10"), "{text}");
     assert!(text.contains("= queue.scheduler of nvme0n1: none"), "{text}");
-    assert!(text.contains("can't matter here: this host has no swap space"), "{text}");
+    assert!(text.contains("no effect here: this host has no swap space"), "{text}");
     assert_eq!(values(root.path()), BEFORE);
     assert!(!root.path().join("var").exists());
     let json: serde_json::Value =
@@ -81,13 +81,13 @@ fn a_plan_writes_nothing_and_says_what_cannot_matter() {
     // What an fsync costs is measured where one says, and leaves nothing there.
     let folder = tempfile::tempdir().unwrap();
     let there = folder.path().to_str().unwrap();
-    let probed = ok(root.path(), &["status", "--data", "/var/lib/kafka", "--fsync", there, "--json"]);
+    let probed = ok(root.path(), &["status", "--data", "/var/lib/kafka", "--probe-fsync", there, "--json"]);
     let probed: serde_json::Value = serde_json::from_str(&probed).unwrap();
     let [count, p50, max] = ["count", "us_p50", "us_max"].map(|name| probed["body"]["fsync"][name].as_u64());
     assert!(count == Some(100) && p50.is_some() && p50 <= max, "{probed:#}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    let nowhere = hone(root.path(), &["status", "--fsync", "/no/such/folder"]);
-    assert!(said(&nowhere).contains("no probe of fsync in /no/such/folder"), "{}", said(&nowhere));
+    let nowhere = hone(root.path(), &["status", "--probe-fsync", "/no/such/folder"]);
+    assert!(said(&nowhere).contains("can't probe fsync in /no/such/folder"), "{}", said(&nowhere));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn applied_confirmed_reverted_and_nothing_left() {
     ok(root.path(), &[["apply", "latency"], data].concat());
     assert_eq!(values(root.path()), LATENCY);
     let again = hone(root.path(), &[["apply", "redpanda"], data].concat());
-    assert!(said(&again).contains("neither confirmed nor taken back"), "{}", said(&again));
+    assert!(said(&again).contains("neither confirmed nor rolled back"), "{}", said(&again));
     assert!(ok(root.path(), &["recover"]).contains("waits"));
     let text = ok(root.path(), &["confirm"]);
     assert!(text.contains("+ /etc/sysctl.d/99-zz-hone.conf"), "{text}");
@@ -105,11 +105,11 @@ fn applied_confirmed_reverted_and_nothing_left() {
     assert!(fs::read_to_string(&sysctl).unwrap().contains("\nvm/dirty_ratio = 10\n"));
     // Somebody else sets one of the values: it is named, and left.
     fs::write(root.path().join("proc/sys/vm/stat_interval"), "5\n").unwrap();
-    let drift = hone(root.path(), &["revert"]);
+    let drift = hone(root.path(), &["rollback"]);
     assert_eq!(drift.status.code(), Some(1));
-    assert!(said(&drift).contains("stat_interval: left as it is: 5, before 1"), "{}", said(&drift));
+    assert!(said(&drift).contains("stat_interval: unchanged: 5, before 1"), "{}", said(&drift));
     assert!(!sysctl.exists());
-    ok(root.path(), &["revert", "--force"]);
+    ok(root.path(), &["rollback", "--force"]);
     assert_eq!(values(root.path()), BEFORE);
     assert!(ok(root.path(), &["uninstall"]).contains("Nothing of `hone host` is left"));
     assert!(!root.path().join("var/lib/hone").exists());
@@ -129,7 +129,7 @@ fn without_a_confirmation_the_guard_takes_it_back() {
     let begun_s = since_boot_s();
     let text = ok(root.path(), &["apply", "latency", "--confirm-within", "10m"]);
     let ended_s = since_boot_s();
-    assert!(text.contains("taken back in 600 s unless"), "{text}");
+    assert!(text.contains("rolls it back in 600 s unless"), "{text}");
     assert_eq!(values(root.path()), LATENCY);
     let journal = journal(root.path(), "00001");
     let deadline_s = armed(&journal).unwrap().1 as f64;
@@ -201,6 +201,6 @@ fn the_journal_of_another_boot_restores_nothing() {
     fs::write(root.path().join("proc/sys/kernel/random/boot_id"), "second-boot\n").unwrap();
     fs::write(root.path().join("proc/sys/vm/dirty_ratio"), "30\n").unwrap();
     let text = ok(root.path(), &["recover"]);
-    assert!(text.contains("the machine has booted since"), "{text}");
+    assert!(text.contains("the machine was rebooted"), "{text}");
     assert_eq!(fs::read_to_string(root.path().join("proc/sys/vm/dirty_ratio")).unwrap(), "30\n");
 }

@@ -133,26 +133,28 @@ const B_ON_A: [&str; 3] = ["30", "10", "2"];
 fn a_change_is_meant_by_its_name() {
     let host = Host::new();
     host.apply("a.toml", &[]);
-    host.ok(&["confirm", "--this-boot", "--change", "00001"]);
+    host.ok(&["confirm", "--this-boot", "--change-id", "00001"]);
     host.apply("b.toml", &["--confirm-within", "10m"]);
-    assert!(host.ends(&["renew", "1h", "--change", "00001"], 1).contains("confirmed or taken back already"));
-    assert!(host.ok(&["renew", "1h", "--change", "00002"]).contains("Change 00002"));
-    let below = host.ends(&["revert", "--change", "00001"], 1);
+    assert!(
+        host.ends(&["renew", "1h", "--change-id", "00001"], 1).contains("already confirmed or rolled back")
+    );
+    assert!(host.ok(&["renew", "1h", "--change-id", "00002"]).contains("rolls change 00002 back in 3600 s"));
+    let below = host.ends(&["rollback", "--change-id", "00001"], 1);
     assert!(below.contains("00002 was made on top of the change 00001"), "{below}");
-    for (verb, more) in [("revert", &[][..]), ("confirm", &[]), ("renew", &["60s"])] {
-        let told = host.ends(&[&[verb, "--change", "00007"], more].concat(), 1);
+    for (verb, more) in [("rollback", &[][..]), ("confirm", &[]), ("renew", &["60s"])] {
+        let told = host.ends(&[&[verb, "--change-id", "00007"], more].concat(), 1);
         assert!(told.contains("there is no change 00007"), "{told}");
     }
     assert_eq!(host.values(), B_ON_A);
-    host.ok(&["revert", "--change", "00002"]);
+    host.ok(&["rollback", "--change-id", "00002"]);
     assert_eq!(host.values(), A);
     // Once more, and no other one is taken for it.
-    for verb in [&["revert"][..], &["revert", "--force"], &["confirm"], &["renew", "60s"]] {
-        let told = host.ends(&[verb, &["--change", "00002"]].concat(), 1);
-        assert!(told.contains("the change 00002 of this host is taken back already"), "{told}");
+    for verb in [&["rollback"][..], &["rollback", "--force"], &["confirm"], &["renew", "60s"]] {
+        let told = host.ends(&[verb, &["--change-id", "00002"]].concat(), 1);
+        assert!(told.contains("the change 00002 of this host is already rolled back"), "{told}");
     }
     assert_eq!(host.values(), A);
-    host.ok(&["revert"]);
+    host.ok(&["rollback"]);
     assert_eq!(host.values(), BEFORE);
 }
 
@@ -165,7 +167,7 @@ fn changes_on_top_of_each_other_go_as_they_came() {
     host.apply("b.toml", &[]);
     let refused = said(&hone(host.root(), &["apply", "latency"]));
     assert!(
-        refused.contains("the change 00002 of this host is neither confirmed nor taken back"),
+        refused.contains("the change 00002 of this host is neither confirmed nor rolled back"),
         "{refused}"
     );
     host.ok(&["confirm"]);
@@ -173,15 +175,15 @@ fn changes_on_top_of_each_other_go_as_they_came() {
     assert!(both.contains("vm/dirty_ratio = 30") && both.contains("vm/swappiness = 10"), "{both}");
     assert!(!both.contains("= 11"), "{both}");
     assert!(host.says(RULES).contains("ATTR{queue/nomerges}=\"2\""));
-    assert!(host.ends(&["confirm", "--change", "00001"], 1).contains("00002 was made on top"));
+    assert!(host.ends(&["confirm", "--change-id", "00001"], 1).contains("00002 was made on top"));
     // What the one on top has set is no drift of the one below.
-    let status = host.json(&["status", "--watch", "0"]);
+    let status = host.json(&["status", "--duration", "0s"]);
     assert_eq!(status["body"]["changes"].as_array().unwrap().len(), 2);
     assert!(!status["body"]["changes"].to_string().contains("vm/"), "{}", status["body"]["changes"]);
-    assert!(host.ok(&["revert"]).contains("Change 00002"));
+    assert!(host.ok(&["rollback"]).contains("Change 00002"));
     assert_eq!(host.values(), A);
     assert_eq!((host.says(SYSCTL), host.says(RULES)), below);
-    assert!(host.ok(&["revert"]).contains("Change 00001"));
+    assert!(host.ok(&["rollback"]).contains("Change 00001"));
     assert_eq!(host.values(), BEFORE);
     assert!(!host.root().join(SYSCTL).exists() && !host.root().join(RULES).exists());
 }
@@ -202,7 +204,7 @@ fn on_top_of_a_scheduler_requests_are_requests() {
     for rule in ["ATTR{queue/scheduler}=\"none\"", "ATTR{queue/nr_requests}=\"64\""] {
         assert!(rules.contains(rule), "{rules}");
     }
-    host.ok(&["revert"]);
+    host.ok(&["rollback"]);
     assert!(host.says(RULES).ends_with("ATTR{queue/scheduler}=\"none\""), "{}", host.says(RULES));
 }
 
@@ -214,23 +216,29 @@ fn over_a_boot_everything_comes_back() {
     host.reboot("second-boot");
     assert_eq!(host.values(), A);
     let status = host.ok(&["status"]);
-    assert!(status.contains("confirmed, and set again by its files"), "{status}");
+    assert!(status.contains("confirmed; its files set it again at each boot"), "{status}");
     assert!(host.ok(&["recover"]).contains("in force and confirmed"));
     let told = host.ends(&["confirm"], 1);
-    assert!(told.contains("it is of an earlier boot"), "{told}");
+    assert!(told.contains("it is from an earlier boot"), "{told}");
     // One on top, made in this boot, with the files of both.
     host.apply("b.toml", &[]);
     host.ok(&["confirm"]);
     host.reboot("third-boot");
     assert_eq!(host.values(), B_ON_A);
-    let back = host.ok(&["revert"]);
-    assert!(back.contains("Change 00002: the machine has booted since, and its files had set"), "{back}");
+    let back = host.ok(&["rollback"]);
+    assert!(
+        back.contains("Change 00002: the machine was rebooted, and files of this change had set"),
+        "{back}"
+    );
     assert_eq!(host.values(), A);
-    let back = host.ok(&["revert"]);
-    assert!(back.contains("Change 00001: the machine has booted since, and its files had set"), "{back}");
+    let back = host.ok(&["rollback"]);
+    assert!(
+        back.contains("Change 00001: the machine was rebooted, and files of this change had set"),
+        "{back}"
+    );
     assert_eq!(host.values(), BEFORE);
     assert!(!host.root().join(SYSCTL).exists() && !host.root().join(RULES).exists());
-    assert!(host.ok(&["recover"]).contains("nothing to take back"));
+    assert!(host.ok(&["recover"]).contains("nothing to roll back"));
 }
 
 /// The disk has another name by then, and its old one belongs to another disk.
@@ -252,7 +260,7 @@ fn a_disk_is_known_again_by_what_stays_with_it() {
     // What says something else by now is of this boot, and nobody's of ours.
     host.set(DIRTY, "44");
     assert!(
-        host.json(&["status", "--watch", "0"])["body"]["changes"][0]["drifted"]
+        host.json(&["status", "--duration", "0s"])["body"]["changes"][0]["drifted"]
             .to_string()
             .contains("dirty_ratio")
     );
@@ -269,19 +277,19 @@ fn what_went_with_its_boot_is_told_so() {
     host.apply("a.toml", &["--confirm-within", "1h"]);
     host.reboot("second-boot");
     let status = host.ok(&["status"]);
-    assert!(status.contains("of an earlier boot, and gone with it"), "{status}");
-    assert!(!status.contains("unless confirmed") && !status.contains("somebody else has set it"), "{status}");
+    assert!(status.contains("from an earlier boot, reset by the reboot"), "{status}");
+    assert!(!status.contains("unless confirmed") && !status.contains("someone else has set it"), "{status}");
     let page = host.ok(&["export"]);
     assert!(page.contains("hone_host_settings_held 0\n"), "{page}");
     assert!(page.contains("hone_host_settings_drifted 0\n"), "{page}");
-    assert!(host.ok(&["recover"]).contains("its values went with that boot"));
+    assert!(host.ok(&["recover"]).contains("which reset the values of this change"));
     // Confirmed for its boot only, it has gone as well.
     host.apply("a.toml", &[]);
     host.ok(&["confirm", "--this-boot"]);
     host.reboot("third-boot");
-    assert!(host.ok(&["status"]).contains("gone with it"));
-    assert!(host.ok(&["recover"]).contains("its values went with that boot"));
-    assert!(host.ok(&["recover"]).contains("nothing to take back"));
+    assert!(host.ok(&["status"]).contains("reset by the reboot"));
+    assert!(host.ok(&["recover"]).contains("which reset the values of this change"));
+    assert!(host.ok(&["recover"]).contains("nothing to roll back"));
 }
 
 #[test]
@@ -326,8 +334,8 @@ fn a_guard_that_was_killed_is_missed() {
         host.journal("00001").replace(&format!("\"pid\":{pid}"), &format!("\"pid\":{}", std::process::id()));
     host.set(journal, &text);
     let status = host.ok(&["status"]);
-    assert!(status.contains("its guard is gone; `hone host recover` takes it back"), "{status}");
-    assert!(host.ends(&["renew", "2h"], 1).contains("its guard is gone"));
+    assert!(status.contains("its rollback watchdog is gone; `hone host recover` rolls it back"), "{status}");
+    assert!(host.ends(&["renew", "2h"], 1).contains("its watchdog is gone"));
     assert!(host.ok(&["recover"]).contains("Change 00001: "));
     assert_eq!(host.values(), BEFORE);
 
@@ -345,7 +353,7 @@ fn a_guard_that_was_killed_is_missed() {
     waits_for("the successor", || armed().len() == 2);
     assert_eq!(armed()[0], armed()[1]);
     assert!(host.ok(&["recover"]).contains("waits"));
-    host.ok(&["revert"]);
+    host.ok(&["rollback"]);
     assert!(successor.wait().unwrap().success());
 }
 
@@ -356,18 +364,18 @@ fn force_takes_what_is_open_or_has_left_something() {
     host.apply("a.toml", &[]);
     host.ok(&["confirm", "--this-boot"]);
     host.apply("b.toml", &[]);
-    host.ok(&["revert"]);
+    host.ok(&["rollback"]);
     assert_eq!(host.values(), A);
-    assert!(host.ok(&["revert", "--force"]).contains("Change 00001"));
+    assert!(host.ok(&["rollback", "--force"]).contains("Change 00001"));
     assert_eq!(host.values(), BEFORE);
-    assert!(host.ends(&["revert", "--force"], 1).contains("there is no change of this host to take back"));
+    assert!(host.ends(&["rollback", "--force"], 1).contains("this host has no change to roll back"));
 
     host.apply("a.toml", &[]);
     host.set(DIRTY, "33");
-    assert!(host.ends(&["revert"], 1).contains("left as it is: 33, before 20"));
+    assert!(host.ends(&["rollback"], 1).contains("unchanged: 33, before 20"));
     host.apply("b.toml", &[]);
-    host.ok(&["revert"]);
-    assert!(host.ok(&["revert", "--force"]).contains("Change 00003"));
+    host.ok(&["rollback"]);
+    assert!(host.ok(&["rollback", "--force"]).contains("Change 00003"));
     assert_eq!(host.values(), BEFORE);
     host.apply("a.toml", &[]);
     host.set(DIRTY, "33");
@@ -383,16 +391,16 @@ fn files_that_somebody_has_touched_keep_no_value_back() {
     host.apply("a.toml", &[]);
     host.ok(&["confirm"]);
     fs::write(&path, b"vm/dirty_ratio = 11 \xff\xfe\n").unwrap();
-    let told = host.ends(&["revert"], 1);
-    assert!(told.contains("! /etc/sysctl.d/99-zz-hone.conf: somebody has edited it"), "{told}");
+    let told = host.ends(&["rollback"], 1);
+    assert!(told.contains("! /etc/sysctl.d/99-zz-hone.conf: it was edited"), "{told}");
     assert_eq!(host.values(), BEFORE);
     assert!(!host.root().join(RULES).exists());
     // The next change does not write over it, and has not claimed it.
     host.apply("b.toml", &[]);
     let told = host.ends(&["confirm"], 1);
-    assert!(told.contains("somebody has written or edited it"), "{told}");
+    assert!(told.contains("is not Hone's, or was edited"), "{told}");
     assert!(!host.journal("00002").contains("persisting"));
-    host.ok(&["revert"]);
+    host.ok(&["rollback"]);
     assert_eq!(fs::read(&path).unwrap(), b"vm/dirty_ratio = 11 \xff\xfe\n");
     // A folder in its place can be read by nobody.
     fs::remove_file(&path).unwrap();
@@ -400,7 +408,7 @@ fn files_that_somebody_has_touched_keep_no_value_back() {
     host.ok(&["confirm"]);
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    let told = host.ends(&["revert"], 1);
+    let told = host.ends(&["rollback"], 1);
     assert!(
         told.contains("! /etc/sysctl.d/99-zz-hone.conf: ") && told.contains("hone host recover"),
         "{told}"
@@ -410,7 +418,7 @@ fn files_that_somebody_has_touched_keep_no_value_back() {
     assert!(host.ends(&["recover"], 1).contains("Change 00003"));
     fs::remove_dir(&path).unwrap();
     assert!(host.ok(&["recover"]).contains("Change 00003"));
-    assert!(host.ok(&["recover"]).contains("nothing to take back"));
+    assert!(host.ok(&["recover"]).contains("nothing to roll back"));
 }
 
 /// The program with a bound on how long its files may be: the kernel takes what fits of a write, as a full disk does.
@@ -456,7 +464,7 @@ fn a_full_disk_anywhere_in_the_journal_leaves_everything_as_it_was_and_every_ver
         assert_eq!(host.values(), BEFORE, "{told}");
         host.apply("a.toml", &[]);
         assert_eq!(host.values(), A, "{told}");
-        host.ok(&["revert"]);
+        host.ok(&["rollback"]);
         assert_eq!(host.values(), BEFORE, "{told}");
     }
     assert!(cut >= 3, "{cut} of {whole} bytes");
@@ -471,12 +479,12 @@ fn a_journal_that_is_broken_hides_no_other_one() {
     let status = host.ok(&["status"]);
     assert!(status.contains("Change 00001") && status.contains("00000.journal"), "{status}");
     let recovered = host.ends(&["recover"], 1);
-    assert!(recovered.contains("Change 00001 is whole and waits"), "{recovered}");
+    assert!(recovered.contains("Change 00001 is complete and waits"), "{recovered}");
     assert!(recovered.contains("! change 00000: line 1 of the journal"), "{recovered}");
     // Which one is the last is not known, so the name is needed; nothing new is made beside it.
-    assert!(host.ends(&["revert"], 1).contains("00000.journal"));
+    assert!(host.ends(&["rollback"], 1).contains("00000.journal"));
     assert!(host.ends(&["apply", "latency"], 1).contains("00000.journal"));
-    host.ok(&["revert", "--change", "00001"]);
+    host.ok(&["rollback", "--change-id", "00001"]);
     assert_eq!(host.values(), BEFORE);
     assert!(host.ends(&["uninstall"], 1).contains("00000.journal"));
     assert!(broken.exists());
@@ -531,7 +539,7 @@ fn what_was_set_by_hand_before_stays_with_the_rest() {
     assert!(text.contains("vm/dirty_ratio = 11") && text.contains("vm/swappiness = 1"), "{text}");
     assert!(!text.contains("stat_interval"), "a file sets it: {text}");
     assert!(!host.root().join(RULES).exists(), "the kernel starts with it");
-    host.ok(&["revert"]);
+    host.ok(&["rollback"]);
     assert_eq!(host.values(), ["20", "1", "0"]);
 }
 

@@ -110,8 +110,8 @@ const LOAD: [&str; 17] = [
     "--warmup",
     "20",
     "--keep-disturbed",
-    "--lateness-limit",
-    "5000",
+    "--max-lateness",
+    "5s",
     "--settle",
     "0.05",
 ];
@@ -162,7 +162,7 @@ fn a_planted_effect_is_found_and_settings_without_one_are_not() {
     let was_fast = slow_by(root.path(), listener, broker.address.clone());
     let sets = ["--set", "vm.stat_interval=10", "--set", "vm.dirty_ratio=10"];
     let idle = ["--set", "vm.swappiness=1", "--set", "transparent_hugepage.enabled=never"];
-    let guarded = ["--target", &address, "--acks", "1", "--guard-rail", "latency-max"];
+    let guarded = ["--target", &address, "--acks", "1", "--guard-metric", "latency-max"];
     let asked = [&sets[..], &idle, &guarded, &LOAD, &RULE].concat();
     let plan =
         host_try(folder.path(), root.path(), &[&asked[..], &["--dry-run"]].concat()).expect_code(0).json();
@@ -193,7 +193,7 @@ fn a_planted_effect_is_found_and_settings_without_one_are_not() {
     // On top of a change nothing is tried.
     host_try(folder.path(), root.path(), &asked)
         .expect_code(1)
-        .expect_error("nothing is tried on top of one");
+        .expect_error("a trial needs a host without open changes");
     hone_in(folder.path(), &["host", "revert", "--root", root.path().to_str().unwrap()]).expect_code(0);
     assert!(is_as_before(root.path()));
 
@@ -202,7 +202,7 @@ fn a_planted_effect_is_found_and_settings_without_one_are_not() {
         assert!(run.join(file).is_file(), "{file}");
     }
     let rule = fs::read_to_string(run.join("rule.txt")).unwrap();
-    assert!(rule.contains("unless a guard rail is worse (max)"), "{rule}");
+    assert!(rule.contains("no guard metric is worse (max)"), "{rule}");
     let page = fs::read_to_string(run.join("report.html")).unwrap();
     assert!(page.contains("vm.dirty_ratio: better") && page.contains("no swap space"), "the page tells both");
     let table = fs::read_to_string(run.join("host-trial.md")).unwrap();
@@ -245,10 +245,12 @@ fn a_factorial_judges_each_class_for_itself() {
     assert!(verdicts(&trial).iter().all(|(_, verdict)| verdict == "better"), "{:?}", verdicts(&trial));
     assert_eq!(trial["body"]["tried"][0]["settings"].as_array().unwrap().len(), 2);
     let limits = trial["body"]["limits"].to_string();
-    assert!(limits.contains("the price of a promise"), "{limits}");
+    assert!(limits.contains("the price of a durability guarantee"), "{limits}");
     assert!(is_as_before(root.path()));
     let both = ["--factorial", "1", "--acks", "1"];
-    host_try(folder.path(), root.path(), &both).expect_code(2).expect_error("cannot be used with");
+    host_try(folder.path(), root.path(), &both)
+        .expect_code(2)
+        .expect_error("--factorial does not go with --acks");
 }
 
 fn started(folder: &Path, root: &Path, args: &[&str]) -> Child {
@@ -286,7 +288,8 @@ fn a_run_that_is_killed_leaves_a_guard_and_can_go_on() {
     let (root, folder) = (machine(), tempfile::tempdir().unwrap());
     let broker = Broker::start();
     let sets = ["--set", "vm.stat_interval=10", "--set", "vm.dirty_ratio=10"];
-    let asked = [&sets[..], &["--target", &broker.address, "--guard", "10s"], &LOAD, &RULE].concat();
+    let asked =
+        [&sets[..], &["--target", &broker.address, "--watchdog-timeout", "10s"], &LOAD, &RULE].concat();
     let mut run = started(folder.path(), root.path(), &asked);
     waits_for("a window with a setting in force", || in_force(root.path()));
     run.kill().unwrap();
@@ -329,7 +332,7 @@ fn real_settings_go_back_when_a_run_is_killed() {
     let other = format!("vm.dirty_expire_centisecs={}", expire.trim().parse::<u64>().unwrap() + 100);
     let before = disk::queue(&device.name);
     let sets = ["--set", "queue.nr_requests=64", "--set", "queue.scheduler=mq-deadline", "--set", &other];
-    let more = ["--disk", &device.name, "--target", &broker.address, "--guard", "10s", "--all"];
+    let more = ["--disk", &device.name, "--target", &broker.address, "--watchdog-timeout", "10s", "--all"];
     let asked = [&sets[..], &more, &LOAD, &RULE].concat();
     let unchanged = || {
         disk::queue(&device.name) == before

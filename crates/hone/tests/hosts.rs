@@ -1,5 +1,5 @@
-//! What `hone host` says of recorded hosts, held against texts that were read by eye. `fixtures/hosts/README.md` says how to
-//! write those anew.
+//! The output of `hone host` on recorded hosts, compared with texts that a person has read. `fixtures/hosts/README.md` shows how
+//! to write them again.
 
 use std::fs;
 use std::path::{Path, PathBuf};

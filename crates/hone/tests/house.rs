@@ -15,10 +15,11 @@ const BELOW: [(&str, &[&str]); 5] = [
     ("hone-store", &[]),
 ];
 /// Crates above the rooms, the lowest layer first. Each may know all below its own layer.
-const ABOVE: [&[&str]; 4] = [
+const ABOVE: [&[&str]; 5] = [
     &["hone-experiment"],
     &["hone-document"],
     &["hone-optimize", "hone-rollout", "hone-serve", "hone-tune"],
+    &["hone-cli"],
     &[PROGRAM],
 ];
 const PROGRAM: &str = "hone";

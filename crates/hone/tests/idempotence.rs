@@ -64,7 +64,7 @@ fn load(address: &str, topic: &str, more: &[&str]) -> Value {
         address,
         "--topic",
         topic,
-        "--idempotent",
+        "--idempotence",
         "--in-flight",
         "5",
         "--records",
@@ -116,7 +116,7 @@ fn what_is_sent_again_over_a_new_connection_is_stored_once() {
     let behind = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let proxy = cut_after(&behind, 20_000, b"");
     let mut broker = hone_command()
-        .args(["broker", "--listen", &behind, "--advertise", &proxy, "--metrics", "off", "--data"])
+        .args(["broker", "--listen", &behind, "--advertise", &proxy, "--metrics-listen", "off", "--data"])
         .arg(data.path())
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -159,7 +159,7 @@ fn what_brokers_could_not_follow_is_refused_before() {
         (&["--in-flight", "6"], "at most 5 with idempotence, got 6"),
         (&["--in-flight", "5", "--partitions-per-request", "2"], "must be 1 with idempotence"),
     ] {
-        hone(&[&["load", "127.0.0.1:1", "--idempotent"], more].concat())
+        hone(&[&["load", "127.0.0.1:1", "--idempotence"], more].concat())
             .expect_code(2)
             .expect_error(expected);
     }

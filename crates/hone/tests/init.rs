@@ -62,7 +62,7 @@ fn a_file_that_is_there_stays_as_it_is() {
     let tree = tree(&[("go.mod", "module flowd\n"), ("main.go", "package main\n\nfunc main() {}\n")]);
     let folder = tree.path().to_str().unwrap();
     fs::write(tree.path().join("hone.toml"), "mine").unwrap();
-    hone(&["init", folder]).expect_code(1).expect_error("is there already, and is left as it is");
+    hone(&["init", folder]).expect_code(1).expect_error("exists already; Hone does not overwrite it");
     assert_eq!(written(tree.path()), "mine");
     let other = tree.path().join("other.toml");
     hone(&["init", folder, "--output", other.to_str().unwrap()]).expect_code(0);
@@ -70,7 +70,7 @@ fn a_file_that_is_there_stays_as_it_is() {
     // A link that leads nowhere is something that is there, too.
     fs::remove_file(tree.path().join("hone.toml")).unwrap();
     std::os::unix::fs::symlink("/nowhere/at/all", tree.path().join("hone.toml")).unwrap();
-    hone(&["init", folder]).expect_code(1).expect_error("is there already");
+    hone(&["init", folder]).expect_code(1).expect_error("exists already");
 }
 
 #[test]
@@ -84,14 +84,14 @@ fn what_speaks_kafka_can_be_tuned_from_its_first_file_on() {
         ran.stdout
     );
     let plan = hone_in(tree.path(), &["tune", "tune.toml", "--dry-run"]).expect_code(0).stdout;
-    for told in ["all of it", "builds: ", "first look", "2 candidates by these builds", "The budget of 1 h"] {
+    for told in ["total", "builds: ", "first look", "2 candidates from these builds", "The budget of 1 h"] {
         assert!(plan.contains(told), "{told}\n{plan}");
     }
     // A file that is there stays, whichever it is.
     fs::remove_file(tree.path().join("hone.toml")).unwrap();
     fs::write(tree.path().join("tune.toml"), "mine\n").unwrap();
     let ran = hone_in(tree.path(), &["init", "--load", "kafka"]).expect_code(0);
-    assert!(ran.stdout.contains("Left as it is"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("Exists already, and stays as it is"), "{}", ran.stdout);
     assert_eq!(fs::read_to_string(tree.path().join("tune.toml")).unwrap(), "mine\n");
     hone_in(tree.path(), &["init", "--load", "kafka", "--output", "service.toml"]).expect_code(0);
     hone_in(tree.path(), &["tune", "service-tune.toml", "--dry-run"]).expect_code(0);
@@ -123,8 +123,8 @@ fn a_workspace_of_cargo_is_asked_for_its_programs() {
     let key = |key: &str| target[key].as_str().unwrap();
     assert_eq!((key("manifest"), key("package"), key("bin")), ("Cargo.toml", "flow", "flowd"));
     assert!(!tree.path().join("Cargo.lock").exists(), "nothing is built or resolved");
-    let ran = hone_in(tree.path(), &["init", "--program", "flow", "--output", "x.toml"]);
-    ran.expect_code(1).expect_error("makes no program `flow`").expect_error("name one of: flowd, bench-it");
+    let ran = hone_in(tree.path(), &["init", "--bin", "flow", "--output", "x.toml"]);
+    ran.expect_code(1).expect_error("builds no program `flow`").expect_error("name one of: flowd, bench-it");
     assert!(!tree.path().join("x.toml").exists());
 }
 
@@ -151,16 +151,16 @@ fn a_linked_program_and_what_is_none() {
     let ran = hone_in(tree.path(), &["init", "./stripped"]).expect_code(0);
     assert!(ran.stdout.contains("is stripped"), "{}", ran.stdout);
     assert!(written(tree.path()).contains("# next: link without -s"), "{}", written(tree.path()));
-    hone_in(tree.path(), &["init", "notes"]).expect_code(1).expect_error("is no linked program (ELF)");
-    hone_in(tree.path(), &["init", "nowhere"]).expect_code(1).expect_error("there is no nowhere");
-    hone_in(tree.path(), &["init", "elsewhere"]).expect_code(1).expect_error("there is no Cargo.toml");
+    hone_in(tree.path(), &["init", "notes"]).expect_code(1).expect_error("is not a linked program (ELF)");
+    hone_in(tree.path(), &["init", "nowhere"]).expect_code(1).expect_error("nowhere does not exist");
+    hone_in(tree.path(), &["init", "elsewhere"]).expect_code(1).expect_error("no Cargo.toml");
 }
 
 #[test]
 fn a_tree_whose_files_name_no_program_takes_the_users_word() {
     let tree =
         tree(&[("meson.build", "project('flow', 'c')\n"), ("main.c", "int main(void) { return 0; }\n")]);
-    hone_in(tree.path(), &["init", "--program", "daemon/flowd"]).expect_code(0);
+    hone_in(tree.path(), &["init", "--bin", "daemon/flowd"]).expect_code(0);
     let parsed: toml::Table = written(tree.path()).parse().unwrap();
     assert_eq!(parsed["target"]["program"].as_str(), Some("hone-build/daemon/flowd"));
     assert_eq!(parsed["target"]["meson"]["target"].as_str(), Some("flowd"));

@@ -150,9 +150,7 @@ fn loaded(topic: &'static str, client: String, more: &'static [&'static str]) ->
     move |broker: &Broker| {
         let mut command = hone_command();
         command.args(["load", &broker.address, "--topic", topic, "--client", &client, "--duration", SECONDS]);
-        command
-            .args(["--warmup", "50", "--warmup-limit", "0", "--lateness-limit", "5000", "--quiet"])
-            .args(more);
+        command.args(["--warmup", "50", "--warmup-limit", "0", "--max-lateness", "5s", "--quiet"]).args(more);
         started(&mut command)
     }
 }
@@ -168,7 +166,7 @@ fn a_topic_of_franz_go_is_replicated() {
         "2",
         "--client-set",
         "linger_ms=15",
-        "--idempotent",
+        "--idempotence",
         "--compression",
         "lz4",
     ];
@@ -230,11 +228,11 @@ fn the_cluster_is_only_read_and_no_file_is_written_over() {
     let text = fs::read_to_string(folder.path().join("tune.toml")).unwrap();
     hone_in(folder.path(), &["init", &broker.address, "--quiet"])
         .expect_code(1)
-        .expect_error("tune.toml is there already");
+        .expect_error("tune.toml exists already");
     fs::remove_file(folder.path().join("tune.toml")).unwrap();
     hone_in(folder.path(), &["init", &broker.address, "--quiet"])
         .expect_code(1)
-        .expect_error("tune.recording is there already");
+        .expect_error("tune.recording exists already");
     assert!(!folder.path().join("tune.toml").exists() && text.contains("recording = \"tune.recording\""));
     hone(&["init", &broker.address, "--topic", "none"]).expect_code(2).expect_error("has no topic `none`");
     hone(&["init", &broker.address, "--load", "run"])

@@ -59,8 +59,8 @@ fn what_was_done_is_shown_filtered_exported_and_verified() {
         "host apply",
         "applied",
         "vm/dirty_ratio = 10",
-        "to take it back: hone host revert",
-        "taken back",
+        "to roll it back: hone host rollback",
+        "rolled back",
         "3 of 3",
     ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
@@ -77,36 +77,46 @@ fn what_was_done_is_shown_filtered_exported_and_verified() {
         "{}",
         all[0]
     );
-    assert_eq!(shown(&["--last", "1"])[0]["entry"]["decision"], "taken back");
-    assert_eq!((shown(&["--kind", "host"]).len(), shown(&["--kind", "host apply"]).len()), (3, 1));
-    assert_eq!((shown(&["--kind", "hos"]).len(), shown(&["--verdict", "better"]).len()), (0, 0));
-    assert_eq!(shown(&["--altitude", "host", "runs"]).len(), 3);
+    assert_eq!(shown(&["--newest", "1"])[0]["entry"]["decision"], "taken back");
+    assert_eq!((shown(&["--verb", "host"]).len(), shown(&["--verb", "host apply"]).len()), (3, 1));
+    assert_eq!((shown(&["--verb", "hos"]).len(), shown(&["--verdict", "better"]).len()), (0, 0));
+    assert_eq!(shown(&["--layer", "host", "runs"]).len(), 3);
     let csv = ledger(root.path(), &["export", "--csv", "runs"]).expect_code(0).stdout;
     assert!(csv.starts_with("line,at_utc,") && csv.matches("\r\n").count() == 4, "{csv}");
     let markdown = ledger(root.path(), &["export", "--markdown"]).expect_code(0).stdout;
     assert_eq!(markdown.lines().count(), 5, "{markdown}");
     ledger(root.path(), &["export"]).expect_code(2).expect_error("--csv, --markdown or --json");
-    ledger(root.path(), &["export", "--csv", "--json"]).expect_code(2).expect_error("say one of them");
+    ledger(root.path(), &["export", "--csv", "--json"]).expect_code(2).expect_error("exclude each other");
 
     let good = ledger(root.path(), &["verify"]).expect_code(0).stdout;
     let head = all[2]["hash"].as_str().unwrap();
     assert!(good.contains("Every line is as it was written") && good.contains(head), "{good}");
-    ledger(root.path(), &["verify", "--head", head]).expect_code(0);
+    ledger(root.path(), &["verify", "--expect-head", head]).expect_code(0);
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, whole.replacen("= 10", "= 20", 1)).unwrap();
     let edited = ledger(root.path(), &["verify"]).expect_code(1).stdout;
     assert!(edited.contains("Line 1 is edited: this line was changed after it was written"), "{edited}");
-    assert!(ledger(root.path(), &["show"]).expect_code(0).stdout.contains("Line 1 is not as it was written"));
+    assert!(
+        ledger(root.path(), &["show"])
+            .expect_code(0)
+            .stdout
+            .contains("Line 1 was changed after it was written")
+    );
     // One that was cut off verifies, but for who kept the head.
     let cut: String = whole.lines().take(2).map(|line| format!("{line}\n")).collect();
     fs::write(&path, cut).unwrap();
     ledger(root.path(), &["verify"]).expect_code(0);
-    assert!(ledger(root.path(), &["verify", "--head", head]).expect_code(1).stdout.contains("was cut off"));
+    assert!(
+        ledger(root.path(), &["verify", "--expect-head", head])
+            .expect_code(1)
+            .stdout
+            .contains("was truncated")
+    );
     // A writer that was killed is told, and the next one goes on after it.
     fs::write(&path, format!("{whole}{}", &whole[..200])).unwrap();
-    assert!(ledger(root.path(), &["verify"]).expect_code(0).stdout.contains("Line 4 is torn"));
+    assert!(ledger(root.path(), &["verify"]).expect_code(0).stdout.contains("Line 4 is incomplete"));
     let said = host(root.path(), &["apply", "latency"], &path).expect_code(0).stderr;
-    assert!(said.contains("line 4 is a piece of an entry"), "{said}");
+    assert!(said.contains("line 4 is a partial entry"), "{said}");
     assert!(fs::read_to_string(&path).unwrap().starts_with(&format!("{whole}{}\n", &whole[..200])));
 }
 
@@ -159,7 +169,8 @@ fn an_entry_that_the_disk_does_not_take_is_shown_and_leaves_no_trace() {
     // The change itself is made, and its result is shown.
     assert_eq!(fs::read_to_string(root.path().join("proc/sys/vm/dirty_ratio")).unwrap().trim(), "10");
     assert!(refused.stdout.contains("dirty_ratio"), "{}", refused.stdout);
-    let (_, line) = refused.stderr.split_once("the ledger's entry was not written; this is it: ").unwrap();
+    let (_, line) =
+        refused.stderr.split_once("the ledger entry was not written; this is the entry: ").unwrap();
     let entry: Value = serde_json::from_str(line.lines().next().unwrap()).unwrap();
     assert_eq!(entry["body"]["decision"], "applied");
     assert!(refused.stderr.contains("No space left on device"), "{}", refused.stderr);

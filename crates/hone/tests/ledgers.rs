@@ -61,7 +61,7 @@ impl Hosts {
     }
 
     fn push(&self, name: &str, host: &str) -> Ran {
-        self.ledger(&["push", name, "--to", &self.place, "--host", host, "--json"])
+        self.ledger(&["push", name, "--store", &self.place, "--host", host, "--json"])
     }
 
     fn pull(&self, output: &str) -> Ran {
@@ -94,7 +94,7 @@ fn ledgers_become_one(hosts: &Hosts) {
     fs::remove_file(hosts.path("a.jsonl")).unwrap();
     hosts.decide("a.jsonl", 9);
     let refused = hosts.push("a.jsonl", "a").expect_code(1);
-    refused.expect_error("a.jsonl in").expect_error("has 2 entries that a.jsonl has not");
+    refused.expect_error("a.jsonl in").expect_error("has 2 entries that a.jsonl lacks");
     assert_eq!(hosts.pull("again.jsonl").expect_code(0).json()["body"]["entries"], 4);
 }
 
@@ -119,13 +119,13 @@ fn a_copy_that_was_edited_is_refused_by_its_host() {
     let text = fs::read_to_string(&copy).unwrap();
     fs::write(&copy, text.replace("change 2", "change 3")).unwrap();
     let refused = hosts.pull("all.jsonl").expect_code(1).expect_error("b.jsonl in");
-    refused.expect_error("is not as it was written: line 1, this line was changed after it was written");
+    refused.expect_error("is not intact: line 1, this line was changed after it was written");
     assert!(!hosts.path("all.jsonl").exists(), "not even of the others");
     hosts.push("b.jsonl", "b").expect_code(1).expect_error("b.jsonl in");
     let own = fs::read_to_string(hosts.path("a.jsonl")).unwrap();
     fs::write(hosts.path("a.jsonl"), own.replace("change 1", "change 7")).unwrap();
     hosts.push("a.jsonl", "a").expect_code(1).expect_error("hone ledger verify");
-    hosts.push("b.jsonl", "b/c").expect_code(2).expect_error("can't be a host's name");
+    hosts.push("b.jsonl", "b/c").expect_code(2).expect_error("invalid host name");
     hosts.push("none.jsonl", "b").expect_code(1).expect_error("there is no ledger none.jsonl");
 }
 
@@ -189,18 +189,35 @@ impl Hosts {
     }
 
     fn push_records(&self, host: &str) -> Ran {
-        self.ledger(&["push", "machine/runs", "--to", &self.place, "--host", host, "--records", "--json"])
+        self.ledger(&[
+            "push",
+            "machine/runs",
+            "--store",
+            &self.place,
+            "--host",
+            host,
+            "--with-records",
+            "--json",
+        ])
     }
 
     fn pull_records(&self) -> Ran {
-        self.ledger(&["pull", &self.place, "--output", "machine/runs/ledger.jsonl", "--records", "--json"])
+        self.ledger(&[
+            "pull",
+            &self.place,
+            "--output",
+            "machine/runs/ledger.jsonl",
+            "--with-records",
+            "--json",
+        ])
     }
 
     /// What the ledger tells, in each form, and whether its records are what they were.
     fn told(&self) -> [String; 3] {
         let story =
             |form: &str| self.hone(&["report", "machine/runs/ledger.jsonl", form]).expect_code(0).stdout;
-        let verified = self.ledger(&["verify", "machine/runs", "--records", "--json"]).expect_code(0).json();
+        let verified =
+            self.ledger(&["verify", "machine/runs", "--with-records", "--json"]).expect_code(0).json();
         [story("--json"), story("--markdown"), verified["body"]["records"].to_string()]
     }
 
@@ -258,7 +275,7 @@ fn records_follow_their_ledger(hosts: &Hosts) {
     let count = |what: &str| told_of_run[what].as_array().unwrap().len();
     assert_eq!(["ceilings", "heatmaps", "capacities"].map(count), [2, 1, 1]);
     assert_eq!(told_of_run["chapters"][0]["entry"]["who"], "ada@builder-3", "as its ledger has it");
-    assert!(told[0].contains("\"ceilings\": [\n") && !told[0].contains("not there any more"), "{}", told[0]);
+    assert!(told[0].contains("\"ceilings\": [\n") && !told[0].contains("no longer"), "{}", told[0]);
     let pushed = records(&hosts.push_records("first").expect_code(0));
     assert!(
         pushed["pushed"].as_u64().unwrap() > 20 && pushed["left_out"] == serde_json::json!([]),
@@ -271,7 +288,7 @@ fn records_follow_their_ledger(hosts: &Hosts) {
 
     hosts.on_another_machine();
     hosts.ledger(&["pull", &hosts.place, "--output", "machine/runs/ledger.jsonl"]).expect_code(0);
-    let without = hosts.ledger(&["verify", "machine/runs", "--records", "--json"]).expect_code(0);
+    let without = hosts.ledger(&["verify", "machine/runs", "--with-records", "--json"]).expect_code(0);
     assert_eq!(records(&without)["as_they_were"], 0, "only the ledger was asked for");
     let pulled = records(&hosts.pull_records().expect_code(0));
     assert_eq!((&pulled["gone"], &pulled["left_out"]), (&0.into(), &serde_json::json!([])));
@@ -283,7 +300,7 @@ fn records_follow_their_ledger(hosts: &Hosts) {
     hosts.hone(&["report", run.to_str().unwrap()]).expect_code(0);
     assert_eq!(hosts.told_of(&hosts.pulled("orders-001")), told_of_run);
     // Also where the ledger has another name.
-    let elsewhere = ["pull", &hosts.place, "--output", "elsewhere/all.jsonl", "--records"];
+    let elsewhere = ["pull", &hosts.place, "--output", "elsewhere/all.jsonl", "--with-records"];
     hosts.ledger(&elsewhere).expect_code(0);
     assert_eq!(hosts.told_of(&hosts.pulled_into("elsewhere", "orders-001")), told_of_run);
 
@@ -309,7 +326,7 @@ fn records_follow_their_ledger(hosts: &Hosts) {
     hosts.pull_records().expect_code(0);
     // And from here to a third place.
     let relayed = hosts.path("relayed").display().to_string();
-    let args = ["push", "machine/runs", "--to", &relayed, "--host", "second", "--records", "--json"];
+    let args = ["push", "machine/runs", "--store", &relayed, "--host", "second", "--with-records", "--json"];
     let relayed = records(&hosts.ledger(&args).expect_code(0));
     assert_eq!((&relayed["pushed"], &relayed["gone"]), (&pushed["pushed"], &0.into()));
 }
@@ -340,7 +357,7 @@ fn records_that_are_gone_or_changed_are_told_and_nothing_wrong_is_pushed() {
     assert!(
         left_out.len() == 1 && left_out[0][0].as_str().unwrap().ends_with("broker-004/windows/000-b.json")
     );
-    assert_eq!(left_out[0][1], "line 5 rests on it, and it has another content now");
+    assert_eq!(left_out[0][1], "line 5 is based on it, and its content was changed");
     for object in hosts.objects("records") {
         let name = object.file_stem().unwrap().to_str().unwrap().to_owned();
         assert_eq!(sha256_hex(&fs::read(&object).unwrap()), name, "each is what its name says");
@@ -358,20 +375,20 @@ fn records_that_are_gone_or_changed_are_told_and_nothing_wrong_is_pushed() {
     let name = broken.file_name().unwrap().to_str().unwrap();
     let why = pulled["left_out"][0][1].as_str().unwrap();
     assert!(
-        why.contains(name) && why.contains("is not what was pushed") && why.contains("delete it"),
+        why.contains(name) && why.contains("was changed after the push") && why.contains("delete it"),
         "{why}"
     );
     assert_eq!((pulled["left_out"].as_array().unwrap().len(), &pulled["gone"]), (1, &1.into()));
     assert!(!hosts.pulled("broker-000").join("windows/000-a.json").exists());
     assert!(hosts.pulled("broker-000").join("windows/000-b.json").exists());
-    let args = ["pull", &hosts.place, "--output", "machine/runs/ledger.jsonl", "--records"];
+    let args = ["pull", &hosts.place, "--output", "machine/runs/ledger.jsonl", "--with-records"];
     let shown = hosts.ledger(&args).expect_code(1).stdout;
-    assert!(shown.contains("Records: 0 taken into") && shown.contains("left out: "), "{shown}");
+    assert!(shown.contains("Records: 0 pulled to") && shown.contains("skipped: "), "{shown}");
     // A file of the user's in its place stays.
     let own = hosts.pulled("broker-001").join("windows/000-a.json");
     fs::write(&own, "mine").unwrap();
     let pulled = records(&hosts.pull_records().expect_code(1));
-    assert!(pulled.to_string().contains("another file lies there, and is left alone"), "{pulled}");
+    assert!(pulled.to_string().contains("another file is in its place and stays"), "{pulled}");
     assert_eq!(fs::read_to_string(own).unwrap(), "mine");
 }
 
@@ -437,12 +454,12 @@ fn runs_of_one_name_on_two_hosts_stay_two() {
         fs::rename(hosts.path("machine"), hosts.path(host)).unwrap();
     }
     assert_eq!(records(&hosts.pull_records().expect_code(0))["taken"], 2);
-    let verified = hosts.ledger(&["verify", "machine/runs", "--records", "--json"]).expect_code(0);
+    let verified = hosts.ledger(&["verify", "machine/runs", "--with-records", "--json"]).expect_code(0);
     let expected = serde_json::json!({"as_they_were": 2, "gone": 0, "changed": []});
     assert_eq!(records(&verified), expected);
     // Also where this machine has a third one at that path.
     write(&run.join("windows/0.json"), "{\"of\": 3}".to_owned());
-    let verified = hosts.ledger(&["verify", "machine/runs", "--records", "--json"]).expect_code(0);
+    let verified = hosts.ledger(&["verify", "machine/runs", "--with-records", "--json"]).expect_code(0);
     assert_eq!(records(&verified), expected);
 }
 
@@ -469,7 +486,7 @@ fn a_push_takes_no_other_hosts_run_for_its_own() {
     write(&hosts.runs().join("b-001/design.json"), "{}".to_owned());
     write(&hosts.runs().join("b-001/comparison.json"), "{}".to_owned());
     hosts.enter(&hosts.runs().join("b-001"), "two", &files[..1]);
-    let verified = hosts.ledger(&["verify", "machine/runs", "--records", "--json"]).expect_code(0);
+    let verified = hosts.ledger(&["verify", "machine/runs", "--with-records", "--json"]).expect_code(0);
     let expected = serde_json::json!({"as_they_were": 3, "gone": 2, "changed": []});
     assert_eq!(records(&verified), expected, "the other host's files are gone, and not changed");
     hosts.push_records("two").expect_code(0);
@@ -529,7 +546,7 @@ fn a_result_that_can_not_be_read_keeps_nothing_else_back() {
     let left_out = records(&ran)["left_out"].clone();
     assert_eq!(left_out.as_array().unwrap().len(), 1, "{left_out}");
     assert!(left_out[0][0].as_str().unwrap().ends_with("pgo-001/optimization.json"), "{left_out}");
-    assert!(left_out[0][1].as_str().unwrap().contains("the page of its run rests on it"), "{left_out}");
+    assert!(left_out[0][1].as_str().unwrap().contains("the page of its run needs it"), "{left_out}");
     assert_eq!(ran.json()["body"]["new_entries"], sample::CHAPTERS + 2, "the ledger is there");
     assert_eq!(hosts.objects("runs").len(), 1, "with what the other run has concluded");
 }

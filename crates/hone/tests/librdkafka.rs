@@ -22,8 +22,8 @@ fn load(broker: &Broker, more: &[&str]) -> Vec<String> {
         "--quiet",
         "--warmup",
         "1000",
-        "--lateness-limit",
-        "5000",
+        "--max-lateness",
+        "5s",
     ];
     load.iter().chain(more).map(|word| (*word).to_owned()).collect()
 }
@@ -156,12 +156,12 @@ fn the_settings_in_force_are_told() {
 #[test]
 fn settings_that_the_workload_says_are_refused() {
     for (setting, expected) in [
-        ("acks=1", "`acks` is not for the client's settings: acks says it"),
-        ("bootstrap.servers=x:1", "the broker's address says it"),
-        ("compression.type=lz4", "compression says it"),
+        ("acks=1", "`acks` can't be a client setting: acks sets it"),
+        ("bootstrap.servers=x:1", "the broker's address sets it"),
+        ("compression.type=lz4", "compression sets it"),
         ("no.such.property=1", "No such configuration property"),
         ("linger.ms=soon", "Invalid value"),
-        ("linger.ms", "is no KEY=VALUE"),
+        ("linger.ms", "invalid --client-set `linger.ms`: use KEY=VALUE"),
     ] {
         let arguments = ["load", "127.0.0.1:1", "--client", "librdkafka", "--client-set", setting];
         hone(&arguments).expect_code(2).expect_error(expected);
@@ -221,17 +221,15 @@ fn it_goes_in_private_and_under_a_name() {
     let named = ["--tls-server-name", "localhost"];
     run(&load(&broker, &[&tls[..], &login, &named].concat()))
         .expect_code(2)
-        .expect_error("(--tls-server-name) is something that librdkafka can't be told")
-        .expect_error(
-            "let the brokers advertise names that stand in their certificates, or send by --client wire",
-        );
+        .expect_error("(--tls-server-name) does not work with librdkafka")
+        .expect_error("let the brokers advertise names from their certificates, or send by --client wire");
 }
 
 /// What a client does not hear of is refused, and not ignored; where it goes its own way, the help says so.
 #[test]
 fn what_the_client_decides_itself_is_not_asked_of_the_load() {
     let broker = Broker::start();
-    let setting = "write --client-set max.in.flight.requests.per.connection=N";
+    let setting = "use --client-set max.in.flight.requests.per.connection=N";
     run(&load(&broker, &["--in-flight", "4"])).expect_code(2).expect_error(setting);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("load.toml");
@@ -256,7 +254,7 @@ fn a_broker_that_is_killed_is_a_failed_window_with_what_was_measured() {
     let body = &ran.expect_code(1).json()["body"];
     let reason =
         body["outcome"]["failed"]["reason"].as_str().unwrap_or_else(|| panic!("{}", body["outcome"]));
-    assert!(reason.contains("nothing was delivered after") && reason.contains("`timeout`"), "{reason}");
+    assert!(reason.contains("no record was delivered after") && reason.contains("`timeout`"), "{reason}");
     assert!(body["facts"]["acked_requests"].as_u64().unwrap() > 200, "{}", body["facts"]);
     let events = body["events"].as_array().unwrap();
     assert!(events.iter().any(|event| event["kind"] == "connection-lost"), "{events:?}");
@@ -267,7 +265,8 @@ fn a_broker_that_is_killed_is_a_failed_window_with_what_was_measured() {
 fn a_comparison_takes_the_client_s_load() {
     let folder = tempfile::tempdir().unwrap();
     let hone = env!("CARGO_BIN_EXE_hone");
-    let broker = format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics 127.0.0.1:0 --data {{data}}");
+    let broker =
+        format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics-listen 127.0.0.1:0 --data {{data}}");
     let settings =
         ["--client", "librdkafka", "--client-set", "linger.ms=2", "--consumers", "1", "--connections", "1"];
     let size =
@@ -276,8 +275,8 @@ fn a_comparison_takes_the_client_s_load() {
         "compare",
         &broker,
         &broker,
-        "--lateness-limit",
-        "5000",
+        "--max-lateness",
+        "5s",
         "--quiet",
         "--json",
         "--primary",

@@ -66,7 +66,7 @@ fn compiled(dir: &Path) -> Option<PathBuf> {
 }
 
 fn watched(dir: &Path, pid: &str) -> Value {
-    hone_in(dir, &["diagnose", "--pid", pid, "--seconds", "2", "--json"]).expect_code(0).json()["body"]
+    hone_in(dir, &["diagnose", "--pid", pid, "--duration", "2", "--json"]).expect_code(0).json()["body"]
         .clone()
 }
 
@@ -102,10 +102,10 @@ fn the_busy_thread_is_found_by_itself() {
     );
     assert!(body["user_share"].as_f64().unwrap() > 0.8, "{body}");
     let text =
-        hone_in(dir.path(), &["diagnose", "--pid", &running.pid(), "--seconds", "1"]).expect_code(0).stdout;
+        hone_in(dir.path(), &["diagnose", "--pid", &running.pid(), "--duration", "1"]).expect_code(0).stdout;
     assert!(text.starts_with("Evidence: sampled (where time goes, not why)\nFrom process "), "{text}");
     assert!(
-        text.contains("no verdict: samples say where time goes") && text.contains("hone diagnose hone.toml"),
+        text.contains("no verdict: samples show where time goes") && text.contains("hone diagnose hone.toml"),
         "{text}"
     );
     // The samples stay, and have a map.
@@ -134,10 +134,10 @@ fn without_perf_the_kernels_own_part_is_told() {
     let Some(program) = compiled(dir.path()) else { return };
     let running = Running::start(program.to_str().unwrap(), &[]);
     let mut command = hone_command();
-    command.args(["diagnose", "--pid", &running.pid(), "--seconds", "1"]).current_dir(dir.path());
+    command.args(["diagnose", "--pid", &running.pid(), "--duration", "1"]).current_dir(dir.path());
     let ran = Ran::of(command.env("PATH", "").env_remove("HONE_PERF").output().unwrap()).expect_code(0);
     assert!(ran.stdout.contains("reactor-0 (") && ran.stdout.contains("waits for a core"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("nothing was sampled: perf not found"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("note: no samples: perf not found"), "{}", ran.stdout);
     // One that may not, in its own words.
     let no = stage::script(
         dir.path(),
@@ -145,7 +145,7 @@ fn without_perf_the_kernels_own_part_is_told() {
         "echo 'Error:' >&2; echo 'No permission to enable cpu-clock' >&2; exit 255",
     );
     let mut command = hone_command();
-    command.args(["diagnose", "--pid", &running.pid(), "--seconds", "1"]).current_dir(dir.path());
+    command.args(["diagnose", "--pid", &running.pid(), "--duration", "1"]).current_dir(dir.path());
     let ran = Ran::of(command.env("HONE_PERF", no).output().unwrap()).expect_code(0);
     assert!(
         ran.stdout.contains("No permission to enable cpu-clock; kernel.perf_event_paranoid is"),
@@ -165,10 +165,13 @@ fn a_process_that_ends_leaves_what_was_seen_of_it() {
         std::thread::sleep(Duration::from_secs(3));
         drop(running);
     });
-    let ran = hone_in(dir.path(), &["diagnose", "--pid", &pid, "--seconds", "60", "--json"]).expect_code(1);
+    let ran = hone_in(dir.path(), &["diagnose", "--pid", &pid, "--duration", "60", "--json"]).expect_code(1);
     killer.join().unwrap();
     let body = ran.json()["body"].clone();
-    assert!(body["notes"][0].as_str().unwrap().contains("of 60 s: this is what it did until then"), "{body}");
+    assert!(
+        body["notes"][0].as_str().unwrap().contains("of 60 s: the figures cover only that time"),
+        "{body}"
+    );
     assert_eq!(body["watched"]["threads"][0]["name"], "reactor-0");
     assert!(dir.path().join("runs/reactors-diagnosis-001/diagnosis.json").is_file());
 }
@@ -182,15 +185,15 @@ fn what_can_not_be_looked_at_is_told_before_anything_is_begun() {
     refused("8388608", "there is no process 8388608");
     // The kernel's own threads are children of number 2, where this container shows them.
     if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
-        refused("2", "is a thread of the kernel's");
+        refused("2", "is a kernel thread");
     }
     let mut ended = Running::start("true", &[]);
     std::thread::sleep(Duration::from_millis(300));
-    refused(&ended.pid(), "has ended, and its parent has not waited for it");
+    refused(&ended.pid(), "has ended, but its parent has not waited for it");
     ended.0.wait().unwrap();
     refused(&ended.pid(), "there is no process");
-    hone_in(dir.path(), &["diagnose", "--pid", "1", "--seconds", "0"]).expect_code(2);
-    hone_in(dir.path(), &["diagnose", "--seconds", "5"]).expect_code(2);
+    hone_in(dir.path(), &["diagnose", "--pid", "1", "--duration", "0"]).expect_code(2);
+    hone_in(dir.path(), &["diagnose", "--duration", "5"]).expect_code(2);
     assert!(!dir.path().join("runs").exists(), "nothing was begun");
 }
 
@@ -201,7 +204,7 @@ fn an_interrupt_leaves_no_perf_behind() {
     let (Some(program), Some(_)) = (compiled(dir.path()), find("perf")) else { return };
     let running = Running::start(program.to_str().unwrap(), &[]);
     let mut command = hone_command();
-    command.args(["diagnose", "--pid", &running.pid(), "--seconds", "60"]).current_dir(dir.path());
+    command.args(["diagnose", "--pid", &running.pid(), "--duration", "60"]).current_dir(dir.path());
     let mut hone = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(20);
     let data = dir.path().join("runs/reactors-diagnosis-001/perf.data");

@@ -79,18 +79,8 @@ fn a_polling_target_is_judged_by_its_true_work() {
     let folder = tempfile::tempdir().unwrap();
     let broker = polling_broker(folder.path());
     let pages = as_redpanda(broker.metrics.clone(), 50.0);
-    let load = [
-        "--rate",
-        "800",
-        "--duration",
-        "3",
-        "--warmup",
-        "200",
-        "--lateness-limit",
-        "2000",
-        "--quiet",
-        "--json",
-    ];
+    let load =
+        ["--rate", "800", "--duration", "3", "--warmup", "200", "--max-lateness", "2s", "--quiet", "--json"];
     let args = [&["load", &broker.address, "--metrics", &pages][..], &load].concat();
     let window = hone_in(folder.path(), &args).expect_code(0).json();
     let facts = &window["body"]["facts"];
@@ -112,18 +102,8 @@ fn a_comparison_of_polling_targets_finds_the_planted_effect() {
     places.iter().for_each(|place| fs::create_dir(place).unwrap());
     let [a, b] = places.each_ref().map(|place| polling_broker(place));
     let (pages_a, pages_b) = (as_redpanda(a.metrics.clone(), 40.0), as_redpanda(b.metrics.clone(), 60.0));
-    let load = [
-        "--rate",
-        "500",
-        "--duration",
-        "0.5",
-        "--warmup",
-        "50",
-        "--lateness-limit",
-        "5000",
-        "--reserve",
-        "0",
-    ];
+    let load =
+        ["--rate", "500", "--duration", "0.5", "--warmup", "50", "--max-lateness", "5s", "--reserve", "0"];
     let pairs = ["--pairs", "6", "--control-pairs", "0", "--keep-disturbed", "--quiet"];
     let which = ["--metrics", &pages_a, "--b-metrics", &pages_b];
     let args = [&["compare", &a.address, &b.address][..], &which, &load, &pairs].concat();
@@ -147,7 +127,7 @@ fn a_real_kafkas_exporter_agrees_with_the_clock_of_its_process() {
     let Some(kafka) = Kafka::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let args = ["load", &kafka.address, "--metrics", &kafka.metrics];
-    let load = ["--rate", "4000", "--duration", "8", "--warmup-limit", "15", "--lateness-limit", "2000"];
+    let load = ["--rate", "4000", "--duration", "8", "--warmup-limit", "15", "--max-lateness", "2s"];
     let ran = hone_in(folder.path(), &[&args[..], &load, &["--quiet", "--json"]].concat());
     // Whether it is warm by then is not the question here.
     let window = ran.json();
@@ -165,10 +145,11 @@ fn the_embedded_brokers_counter_is_read_where_its_port_is_chosen_by_hone() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let hone = env!("CARGO_BIN_EXE_hone");
-    let command =
-        format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics 127.0.0.1:{{port2}} --data {{data}}");
+    let command = format!(
+        "{hone} broker --listen 127.0.0.1:{{port}} --metrics-listen 127.0.0.1:{{port2}} --data {{data}}"
+    );
     let load =
-        ["--rate", "800", "--duration", "1", "--warmup", "100", "--lateness-limit", "2000", "--reserve", "0"];
+        ["--rate", "800", "--duration", "1", "--warmup", "100", "--max-lateness", "2s", "--reserve", "0"];
     let pairs = ["--pairs", "5", "--control-pairs", "0", "--keep-disturbed", "--quiet", "--json"];
     let args =
         [&["compare", &command, &command, "--metrics", "127.0.0.1:{port2}"][..], &load, &pairs].concat();
@@ -197,9 +178,9 @@ fn counters_that_can_not_be_read_are_told_before_anything_is_loaded() {
     let metrics = broker.metrics.clone();
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for (more, told) in [
-        (vec!["--metrics", nobody.as_str()], "can't be reached"),
+        (vec!["--metrics", nobody.as_str()], "can't reach "),
         (vec!["--metrics", &metrics, "--busy-metric", "no_such_ms"], "the page has no metric `no_such_ms`"),
-        (vec!["--metrics", &metrics, "--busy-metric", "redpanda_cpu_busy"], "write redpanda_cpu_busy:s"),
+        (vec!["--metrics", &metrics, "--busy-metric", "redpanda_cpu_busy"], "use redpanda_cpu_busy:s"),
         (vec!["--metrics", "127.0.0.1:{port3}"], "unknown placeholder {port3}"),
     ] {
         for verb in ["load", "compare"] {

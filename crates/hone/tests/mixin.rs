@@ -141,7 +141,7 @@ fn the_dashboard_is_whole() {
         .filter(|panel| panel["type"] == "row")
         .map(|row| row["title"].as_str().unwrap())
         .collect();
-    assert_eq!(rows, ["Which topic", "Is it hurting", "Did the change work"]);
+    assert_eq!(rows, ["Topics", "Impact", "Effect of a change"]);
     let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
     assert_eq!(ids.len(), panels.len(), "ids are not unique");
     let rules: BTreeSet<String> = RENDERED
@@ -211,28 +211,28 @@ fn files_are_written_once_and_never_over_others() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("monitoring");
     let to = out.to_str().unwrap();
-    let ran = hone(&["batch", "dashboards", "--out", to]).expect_code(0);
+    let ran = hone(&["batch", "dashboards", "--output", to]).expect_code(0);
     assert_eq!(ran.stdout.lines().count(), RENDERED.len(), "{}", ran.stdout);
     for path in RENDERED {
         assert_eq!(fs::read_to_string(out.join(path)).unwrap(), rendered(path), "{path}");
     }
     // The same once more is no harm.
-    hone(&["batch", "dashboards", "--out", to]).expect_code(0);
+    hone(&["batch", "dashboards", "--output", to]).expect_code(0);
     let own = out.join("alerts/hone-batches.yaml");
     fs::write(&own, "my own\n").unwrap();
     fs::remove_file(out.join("rules/kafka-jmx.yaml")).unwrap();
-    hone(&["batch", "dashboards", "--out", to]).expect_code(2).expect_error("nothing was written");
+    hone(&["batch", "dashboards", "--output", to]).expect_code(2).expect_error("Hone wrote nothing");
     assert_eq!(fs::read_to_string(&own).unwrap(), "my own\n");
     assert!(!out.join("rules/kafka-jmx.yaml").exists());
-    hone(&["batch", "dashboards", "--out", to, "--force"]).expect_code(0);
+    hone(&["batch", "dashboards", "--output", to, "--force"]).expect_code(0);
     assert_eq!(fs::read_to_string(&own).unwrap(), rendered("alerts/hone-batches.yaml"));
     let other = folder.path().join("kafka");
-    let ran = hone(&["batch", "dashboards", "--out", other.to_str().unwrap(), "--source", "kafka-jmx"])
+    let ran = hone(&["batch", "dashboards", "--output", other.to_str().unwrap(), "--source", "kafka-jmx"])
         .expect_code(0);
     assert_eq!(ran.stdout.lines().count(), 3, "{}", ran.stdout);
     let ours = folder.path().join("ours");
     let wiki = "https://wiki.example.org/hone/watch";
-    hone(&["batch", "dashboards", "--out", ours.to_str().unwrap(), "--runbook-url", wiki]).expect_code(0);
+    hone(&["batch", "dashboards", "--output", ours.to_str().unwrap(), "--runbook-url", wiki]).expect_code(0);
     let alerts = fs::read_to_string(ours.join("alerts/hone-batches.yaml")).unwrap();
     let lead_to_ours = alerts.matches(&format!("runbook_url: \"{wiki}#")).count();
     assert_eq!(lead_to_ours, alerts.matches("runbook_url:").count(), "{alerts}");

@@ -15,7 +15,7 @@ name = "small"
 manifest = "MANIFEST"
 package = "hone-broker"
 bin = "hone-broker"
-args = ["--listen", "127.0.0.1:{port}", "--metrics", "off", "--data", "{data}"]
+args = ["--listen", "127.0.0.1:{port}", "--metrics-listen", "off", "--data", "{data}"]
 storage = "page-cache"
 [optimize]
 train = "train"
@@ -90,7 +90,7 @@ fn a_run_is_interrupted_resumed_and_judged() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
         said.contains(
-            "interrupted; finished steps are kept. To go on: hone optimize small.toml --output . --resume"
+            "interrupted; Hone keeps the finished steps\n  next: hone optimize small.toml --output . --resume"
         ),
         "{said}"
     );
@@ -104,7 +104,7 @@ fn a_run_is_interrupted_resumed_and_judged() {
 
     let ran = hone_at(&home, &["optimize", "small.toml", "-o", ".", "--resume"]);
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
-    assert!(ran.stderr.contains("build-baseline      done before"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("build-baseline      already done"), "{}", ran.stderr);
     check_record(&run);
     let ledger = fs::read_to_string(home.join("ledger.jsonl")).unwrap();
     assert_eq!(ledger.lines().count(), 1, "{ledger}");

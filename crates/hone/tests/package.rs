@@ -50,11 +50,11 @@ fn is_whole(hone: &Path, share: &Path, receipt: &Path) {
     // It carries a load: broker, librdkafka and codecs are inside.
     let data = tempfile::tempdir().unwrap();
     let broker =
-        format!("{} broker --listen 127.0.0.1:{{port}} --data {{data}} --metrics off", hone.display());
+        format!("{} broker --listen 127.0.0.1:{{port}} --data {{data}} --metrics-listen off", hone.display());
     let short =
         ["--rate", "200", "--duration", "1", "--warmup", "50", "--pairs", "5", "--control-pairs", "0"];
     let load =
-        ["--client", "librdkafka", "--compression", "zstd", "--lateness-limit", "5000", "--quiet", "--json"];
+        ["--client", "librdkafka", "--compression", "zstd", "--max-lateness", "5s", "--quiet", "--json"];
     let words = [&["compare", &broker, &broker][..], &short, &load].concat();
     let told = Ran::of(Command::new(hone).args(words).current_dir(data.path()).output().unwrap());
     assert!([0, 3].contains(&told.code), "{}", told.stderr);
@@ -115,6 +115,6 @@ fn what_cargo_installs_runs() {
     let hone = installed.path().join("bin/hone");
     let version = ran(installed.path(), &hone, &["--version"]).stdout;
     assert_eq!(version.trim(), format!("hone {}", env!("CARGO_PKG_VERSION")));
-    ran(installed.path(), &hone, &["man", "--out", "man/man1"]);
+    ran(installed.path(), &hone, &["man", "--output", "man/man1"]);
     assert!(installed.path().join("man/man1/hone-batch-xray.1").is_file());
 }

@@ -90,7 +90,7 @@ fn a_shell_that_is_not_known_is_refused() {
 #[test]
 fn every_verb_has_a_manual_page_that_mandoc_accepts() {
     let folder = tempfile::tempdir().unwrap();
-    let told = hone(&["man", "--json", "--out", folder.path().to_str().unwrap()]).expect_code(0).json();
+    let told = hone(&["man", "--json", "--output", folder.path().to_str().unwrap()]).expect_code(0).json();
     let pages = told["body"]["pages"].as_array().unwrap();
     let pages: Vec<PathBuf> = pages.iter().map(|name| folder.path().join(name.as_str().unwrap())).collect();
     assert!(pages.len() > 40, "{pages:?}");
@@ -115,7 +115,7 @@ fn pages_that_can_not_be_written_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
-    hone(&["man", "--out", file.to_str().unwrap()]).expect_code(1).expect_error("can't be made");
+    hone(&["man", "--output", file.to_str().unwrap()]).expect_code(1).expect_error("can't create");
 }
 
 /// Held against the file itself and the compiler of this machine, which made it.

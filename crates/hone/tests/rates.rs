@@ -48,7 +48,7 @@ fn the_knee_is_found_where_it_was_put() {
     assert_eq!(read(&run.join("capacity.json"))["body"], body);
     let window = read(&run.join(points[0]["window"].as_str().unwrap()));
     assert_eq!(window["body"]["requirements"].as_array().unwrap().len(), 2);
-    assert!(std::fs::read_to_string(run.join("report.html")).unwrap().contains("Where the promise breaks"));
+    assert!(std::fs::read_to_string(run.join("report.html")).unwrap().contains("Where the SLO breaks"));
     std::fs::remove_file(run.join("report.html")).unwrap();
     hone_in(&run, &["report", "."]).expect_code(0);
     assert!(run.join("report.html").exists());
@@ -60,7 +60,7 @@ fn a_promise_that_nothing_keeps_is_worse() {
         let folder = tempfile::tempdir().unwrap();
         let load =
             ["load", &broker.address, "--find-capacity", "--slo", promise, "--rate", "200", "-d", "500ms"];
-        let more = ["--warmup", "0", "--confirmations", "2", "-q", "--lateness-limit", "60000"];
+        let more = ["--warmup", "0", "--confirmations", "2", "-q", "--max-lateness", "60s"];
         hone_in(folder.path(), &[&load[..], &more].concat())
     };
     let slow = Broker::start_as(hone_command().args(["broker", "--fault", "write-delay,ms=60"]));
@@ -70,7 +70,7 @@ fn a_promise_that_nothing_keeps_is_worse() {
     // No generator is as punctual as that, so that nothing follows of the broker.
     found(&Broker::start(), "p50=1us")
         .expect_code(1)
-        .expect_error("the generator itself was later than that");
+        .expect_error("the generator itself fell behind by more than that");
 }
 
 /// A search ends where it was told to: after so many windows, and below so high a rate.
@@ -81,7 +81,7 @@ fn a_search_keeps_to_its_bounds() {
     let search = |bounds: &[&str]| {
         let load =
             ["load", &broker.address, "--find-capacity", "--slo", "throughput<100000", "--rate", "100"];
-        let short = ["-d", "500ms", "--warmup", "0", "-q", "--json", "--lateness-limit", "60000"];
+        let short = ["-d", "500ms", "--warmup", "0", "-q", "--json", "--max-lateness", "60s"];
         hone_in(folder.path(), &[&load[..], &short, bounds].concat())
     };
     let short = search(&["--max-windows", "3"]).expect_code(1).json()["body"].take();
@@ -93,7 +93,7 @@ fn a_search_keeps_to_its_bounds() {
     assert!(rates.iter().all(|rate| *rate <= 300.0) && rates.contains(&300.0), "{rates:?}");
     search(&["--max-rate", "50"])
         .expect_code(2)
-        .expect_error("--max-rate must lie between --rate and 1e7, got 50");
+        .expect_error("invalid --max-rate 50: use a rate between --rate and 1e7");
 }
 
 #[test]
@@ -111,8 +111,8 @@ fn a_sweep_keeps_the_records_and_varies_the_batches() {
         "500ms",
         "--warmup",
         "0",
-        "--lateness-limit",
-        "60000",
+        "--max-lateness",
+        "60s",
     ];
     let sweep = ["--sweep-records", "1,10,100", "--repeats", "2", "-q", "--json"];
     let ran = hone_in(folder.path(), &[&load[..], &sweep].concat()).expect_code(0);
@@ -138,7 +138,7 @@ fn an_interrupted_search_keeps_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = hone_command()
         .args(["load", &broker.address, "--find-capacity", "--slo", "throughput<100000", "--rate", "100"])
-        .args(["-d", "1", "--warmup", "0", "-q", "--json", "--lateness-limit", "60000"])
+        .args(["-d", "1", "--warmup", "0", "-q", "--json", "--max-lateness", "60s"])
         .current_dir(folder.path())
         .stdout(Stdio::piped())
         .spawn()
@@ -171,8 +171,8 @@ fn a_sweep_that_breaks_off_keeps_what_was_measured() {
             "100,200",
             "--repeats",
             "500",
-            "--lateness-limit",
-            "60000",
+            "--max-lateness",
+            "60s",
         ])
         .args(["-d", "500ms", "--warmup", "0", "--timeout", "2s", "-q", "--json"])
         .current_dir(folder.path())
@@ -205,13 +205,16 @@ fn searches_that_make_no_sense_are_refused_before_the_first_window() {
     };
     refused(&["--find-capacity"], "--slo");
     refused(&["--slo", "p99=1ms"], "--find-capacity");
-    refused(&["--find-capacity", "--slo", "p99"], "write a limit behind it, as in p99=10ms");
-    refused(&["--find-capacity", "--slo", "p99.99=1ms", "-r", "1000"], "needs 100000 requests a window");
-    refused(&["--find-capacity", "--slo", "p50=1ms", "--precision", "0.5"], "--precision must lie between");
-    refused(&["--find-capacity", "--slo", "p50=1ms", "--topic", "x"], "cannot be used with");
-    refused(&["--sweep-records", "1,0"], "0 is not in 1..=1000000");
-    refused(&["--sweep-rate", "100,-3"], "must be above 0");
-    let unsteady = "this load's schedule has rates of its own";
+    refused(&["--find-capacity", "--slo", "p99"], "has no limit; write for example p99=10ms");
+    refused(&["--find-capacity", "--slo", "p99.99=1ms", "-r", "1000"], "needs 100000 requests per window");
+    refused(&["--find-capacity", "--slo", "p50=1ms", "--precision", "0.5"], "invalid --precision 0.5");
+    refused(
+        &["--find-capacity", "--slo", "p50=1ms", "--topic", "x"],
+        "--find-capacity does not go with --topic",
+    );
+    refused(&["--sweep-records", "1,0"], "--sweep-records `0`: use a whole number from 1 to 1000000");
+    refused(&["--sweep-rate", "100,-3"], "--sweep-rate `-3`: use a number above zero");
+    let unsteady = "this load's schedule has its own rates";
     refused(&["--find-capacity", "--slo", "p50=1ms", "--schedule", "steps:100,200"], unsteady);
     refused(&["--sweep-rate", "100,200", "--schedule", "ramp:500"], unsteady);
     refused(&["--sweep-records", "1,2", "--schedule", "steps:100,200"], unsteady);

@@ -54,7 +54,7 @@ impl Told {
 #[test]
 fn a_ledger_is_told_with_the_figures_of_its_windows() {
     let told = Told::new();
-    hone_in(told.path(), &["ledger", "verify", "--records"]).expect_code(0);
+    hone_in(told.path(), &["ledger", "verify", "--with-records"]).expect_code(0);
     let story = told.story(&["runs"]);
     let sample = sample::story();
     assert_eq!(story.chapters.len(), sample::CHAPTERS);
@@ -75,19 +75,19 @@ fn a_ledger_is_told_with_the_figures_of_its_windows() {
     assert_eq!(page.trim(), "runs/story.html");
 
     let markdown = hone_in(told.path(), &["report", "runs", "--markdown"]).expect_code(0).stdout;
-    assert!(markdown.contains("| p99.999 |") && markdown.contains("Predicted, and found"), "{markdown}");
-    let comment = hone_in(told.path(), &["report", "runs", "--comment"]).expect_code(0).stdout;
+    assert!(markdown.contains("| p99.999 |") && markdown.contains("Predicted and measured"), "{markdown}");
+    let comment = hone_in(told.path(), &["report", "runs", "--pr-comment"]).expect_code(0).stdout;
     assert!(comment.lines().count() < 30 && comment.contains("3 of 6 changes kept"), "{comment}");
-    hone_in(told.path(), &["report", "runs", "--comment", "-o", "comment.md"]).expect_code(0);
+    hone_in(told.path(), &["report", "runs", "--pr-comment", "-o", "comment.md"]).expect_code(0);
     assert_eq!(fs::read_to_string(told.path().join("comment.md")).unwrap(), comment);
-    for form in ["--comment", "--markdown"] {
+    for form in ["--pr-comment", "--markdown"] {
         let both = hone_in(told.path(), &["report", "runs", form, "--json"]).expect_code(2);
-        both.expect_error(&format!("{form} and --json are two forms"));
+        both.expect_error(&format!("{form} and --json exclude each other"));
     }
     let window = "runs/broker-000/windows/000-a.json";
-    hone_in(told.path(), &["report", window, "--comment"])
+    hone_in(told.path(), &["report", window, "--pr-comment"])
         .expect_code(2)
-        .expect_error("is no run that tried something");
+        .expect_error("has no run summary");
     hone_in(told.path(), &["report", window]).expect_code(0);
 }
 
@@ -103,8 +103,7 @@ fn windows_that_are_gone_or_changed_are_told_and_not_counted() {
     assert_eq!((story.chapters[3].before.windows, story.chapters[3].after.windows), (3, 1));
     let said = story.limits.join(" ");
     assert!(
-        said.contains("1 of 5 windows are not there any more")
-            && said.contains("1 of 5 windows have changed"),
+        said.contains("1 of 5 windows no longer exist") && said.contains("1 of 5 windows were changed since"),
         "{said}"
     );
     // Runs that were moved with their ledger are found beside it.
@@ -118,7 +117,7 @@ fn windows_that_are_gone_or_changed_are_told_and_not_counted() {
         told.story(&["kept"])
             .limits
             .iter()
-            .any(|limit| limit.starts_with("Line 1 of the ledger is not as it was written"))
+            .any(|limit| limit.starts_with("Line 1 of the ledger was changed after it was written"))
     );
 }
 
@@ -147,7 +146,8 @@ fn a_colleagues_run_of_the_same_name_is_neither_shown_nor_called_changed() {
         record.sha256 = "ab".repeat(32);
     }
     ledger.append(&entry).unwrap();
-    let verified = hone_in(told.path(), &["ledger", "verify", "--records", "--json"]).expect_code(0).json();
+    let verified =
+        hone_in(told.path(), &["ledger", "verify", "--with-records", "--json"]).expect_code(0).json();
     let records = &verified["body"]["records"];
     assert_eq!(records["changed"], serde_json::json!([]));
     assert_eq!(records["gone"].as_u64().unwrap(), entry.records.len() as u64);
@@ -170,7 +170,7 @@ fn the_page_of_a_run_carries_its_story() {
     hone_in(dir.path(), &["report", "runs/broker-001"]).expect_code(0);
     let page = fs::read_to_string(run.join("report.html")).unwrap();
     assert!(page.contains("Percentiles, step by step") && page.contains("download=\"windows.csv\""));
-    let comment = hone_in(dir.path(), &["report", "runs/broker-001", "--comment"]).expect_code(0).stdout;
+    let comment = hone_in(dir.path(), &["report", "runs/broker-001", "--pr-comment"]).expect_code(0).stdout;
     assert!(comment.contains("binary: pgo (validate)"), "{comment}");
 }
 
@@ -291,7 +291,9 @@ fn what_is_named_behind_a_run_is_told_once_or_refused() {
     let told = report(&["runs/orders-001", "curve.json", "curve.json", "--json"]).expect_code(0).json();
     let count = |what: &str| told["body"][what].as_array().unwrap().len();
     assert_eq!(["heatmaps", "capacities", "curves"].map(count), [1, 1, 1], "each once");
-    report(&["curve.json", "--comment"]).expect_code(2).expect_error("cannot be used with '--comment'");
+    report(&["curve.json", "--pr-comment"])
+        .expect_code(2)
+        .expect_error("RECORD does not go with --pr-comment");
     fs::create_dir(dir.path().join("empty")).unwrap();
     report(&["empty"]).expect_code(2).expect_error("empty holds no heatmap, capacity or curve");
     fs::create_dir(dir.path().join("half")).unwrap();
@@ -302,7 +304,7 @@ fn what_is_named_behind_a_run_is_told_once_or_refused() {
     // Cut off where it was written, and a note beside it that is no record.
     fs::write(dir.path().join("half/capacity.json"), &broken[..30]).unwrap();
     fs::write(dir.path().join("half/note.json"), "[1]").unwrap();
-    report(&["half"]).expect_code(1).expect_error("half/capacity.json is not whole");
+    report(&["half"]).expect_code(1).expect_error("half/capacity.json is incomplete");
     fs::remove_file(dir.path().join("half/capacity.json")).unwrap();
     report(&["half", "--json"]).expect_code(0);
 }
@@ -318,13 +320,13 @@ fn a_tuning_is_told_whole_in_every_form() {
         "| the product of these | – | – | 0.580 | – |",
         "| all kept changes, compared with the first state |",
         "A build can change at most",
-        "Predicted, and found",
+        "Predicted and measured",
         "hone-broker",
-        "Not shown again with the other changes in place: build pgo",
+        "Not reconfirmed with the other changes in place: build pgo",
     ] {
         assert!(markdown.contains(wanted), "{wanted}: {markdown}");
     }
-    let comment = report(&["--comment"]).expect_code(0).stdout;
+    let comment = report(&["--pr-comment"]).expect_code(0).stdout;
     assert!(comment.contains("2 of 5 changes kept") && comment.contains("Saved at this load: "), "{comment}");
     let body = report(&["--json"]).expect_code(0).json()["body"].clone();
     let saving = &body["tuned"]["saving"];
@@ -337,7 +339,7 @@ fn a_tuning_is_told_whole_in_every_form() {
     report(&["runs/orders-001/tuning.json"]).expect_code(2).expect_error("is no heatmap, capacity or curve");
     hone_in(dir.path(), &["report", "curve.json", "curve.json"])
         .expect_code(2)
-        .expect_error("nothing can stand beside it");
+        .expect_error("no record can be added to it");
     let page = report(&["curve.json"]).expect_code(0).stdout;
     assert_eq!(page.trim(), "runs/orders-001/report.html", "of the run, and not of the capacity beside it");
     let page = fs::read_to_string(dir.path().join("runs/orders-001/report.html")).unwrap();

@@ -112,11 +112,11 @@ impl Scene {
             "mine.toml",
             "--bootstrap",
             &self.broker.address,
-            "--baseline",
+            "--baseline-duration",
             "3s",
-            "--every-ms",
-            "200",
-            "--wait",
+            "--poll-interval",
+            "200ms",
+            "--health-timeout",
             "60s",
             "--lease",
             "60s",
@@ -193,7 +193,7 @@ fn planned_brought_kept_told_and_taken_back() {
     let scene = Scene::new(&["k1"]);
     let dry = scene.run(&scene.with(&["--dry-run", "--soak", "3s"])).expect_code(0);
     assert!(dry.stdout.contains("  1. k1, broker 1\n       ~ vm.dirty_ratio: 20 -> 11"), "{}", dry.stdout);
-    assert!(dry.stdout.contains("Nothing was changed. It would take about"), "{}", dry.stdout);
+    assert!(dry.stdout.contains("Nothing was changed. The roll-out would take about"), "{}", dry.stdout);
     assert_eq!(scene.values("k1"), ["20", "60"]);
 
     let done =
@@ -203,8 +203,8 @@ fn planned_brought_kept_told_and_taken_back() {
     assert_eq!(host["fate"]["is"], "confirmed", "{host}");
     let findings = host["findings"].to_string();
     // A busy machine has time for too few rounds in so short a soak, and says so.
-    let is_judged = findings.contains("the changed broker 1 against itself before");
-    assert!(findings.contains("well 3 times in a row") && is_judged, "{findings}");
+    let is_judged = findings.contains("the changed broker 1 relative to itself before");
+    assert!(findings.contains("passed 3 consecutive health checks") && is_judged, "{findings}");
     assert_eq!(scene.values("k1"), ["11", "1"]);
     assert!(scene.path().join("k1/etc/sysctl.d/99-zz-hone.conf").exists());
     assert_eq!(scene.canaries(), Vec::<String>::new());
@@ -214,19 +214,19 @@ fn planned_brought_kept_told_and_taken_back() {
     scene.run(&["--resume", "runs/rollout-001"]).expect_code(2).expect_error("is finished");
     // Once more: nothing is left to change, and nothing is waited for.
     let again = scene.run(&scene.with(&["--soak", "10m"])).expect_code(0);
-    assert!(again.stdout.contains("k1, broker 1: nothing to change"), "{}", again.stdout);
+    assert!(again.stdout.contains("k1, broker 1: no change needed"), "{}", again.stdout);
     // One that can't be reached is not forgotten: whoever asks once more takes it back.
     fs::write(scene.path().join("k1.unreachable"), "").unwrap();
-    let undone = scene.run(&["--undo", "runs/rollout-001"]).expect_code(1);
+    let undone = scene.run(&["--rollback", "runs/rollout-001"]).expect_code(1);
     assert!(undone.stdout.contains("! k1: "), "{}", undone.stdout);
     fs::remove_file(scene.path().join("k1.unreachable")).unwrap();
     assert_eq!(scene.values("k1"), ["11", "1"]);
-    let undone = scene.run(&["--undo", "runs/rollout-001"]).expect_code(0);
-    assert!(undone.stdout.contains("= k1: every value is as it was"), "{}", undone.stdout);
+    let undone = scene.run(&["--rollback", "runs/rollout-001"]).expect_code(0);
+    assert!(undone.stdout.contains("= k1: all values are restored"), "{}", undone.stdout);
     assert_eq!(scene.values("k1"), ["20", "60"]);
     assert!(!scene.path().join("k1/etc/sysctl.d/99-zz-hone.conf").exists());
     assert!(
-        scene.run(&["--undo", "runs/rollout-001"]).expect_code(0).stdout.contains("nothing to take back")
+        scene.run(&["--rollback", "runs/rollout-001"]).expect_code(0).stdout.contains("nothing to roll back")
     );
 }
 
@@ -242,7 +242,7 @@ fn harm_is_halted_and_taken_back() {
     drop(curse);
     assert!(ran.stdout.contains("Halted: k1: worse"), "{}", ran.stdout);
     assert!(ran.stdout.contains("0 hosts keep their change"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("hone host rollout --undo"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("hone host rollout --rollback"), "{}", ran.stdout);
     assert_eq!(scene.values("k1"), ["20", "60"]);
     assert!(scene.journal().contains("\"halted\""));
     assert_eq!(scene.canaries(), Vec::<String>::new());
@@ -284,9 +284,9 @@ fn a_dead_controller_means_that_the_host_goes_back_by_itself() {
     let told = scene.run(&["--inspect", "runs/rollout-001"]).expect_code(0);
     assert!(told.stdout.contains("k1, broker 1: open 00001"), "{}", told.stdout);
     assert_eq!(scene.canaries().len(), 1);
-    let undone = scene.run(&["--undo", "runs/rollout-001"]).expect_code(0);
+    let undone = scene.run(&["--rollback", "runs/rollout-001"]).expect_code(0);
     assert_eq!(scene.canaries(), Vec::<String>::new());
-    assert!(undone.stdout.contains("k1: nothing was left to take back"), "{}", undone.stdout);
+    assert!(undone.stdout.contains("k1: there was nothing to roll back"), "{}", undone.stdout);
 }
 
 #[test]
@@ -311,10 +311,10 @@ fn a_host_that_is_cut_off_goes_back_by_itself() {
     // SAFETY: the child has not been waited for.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
     let ran = Ran::of(child.wait_with_output().unwrap()).expect_code(1);
-    assert!(ran.stderr.contains("its own guard does so within 60 s"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("its own watchdog does so within 60 s"), "{}", ran.stderr);
     assert!(ran.stdout.contains("k1, broker 1: unknown"), "{}", ran.stdout);
     fs::remove_file(scene.path().join("k1.unreachable")).unwrap();
-    scene.run(&["--undo", "runs/rollout-001"]).expect_code(0);
+    scene.run(&["--rollback", "runs/rollout-001"]).expect_code(0);
 }
 
 /// The confirmation took effect and its answer is lost: nobody may promise that the guard takes it back.
@@ -324,12 +324,12 @@ fn a_lost_answer_to_a_confirmation_promises_nothing() {
     fs::write(scene.path().join("k1.deaf"), "").unwrap();
     let ran = scene.run(&[&scene.with(&["--soak", "2s"])[..], &TOLERANT].concat()).expect_code(1);
     assert_eq!(scene.values("k1"), ["11", "1"]);
-    assert!(!ran.stderr.contains("its own guard does so"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("its own watchdog does so"), "{}", ran.stderr);
     assert!(ran.stderr.contains("it may have confirmed its change"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("--undo"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--rollback"), "{}", ran.stderr);
     fs::remove_file(scene.path().join("k1.deaf")).unwrap();
     fs::remove_file(scene.path().join("k1.unreachable")).unwrap();
-    scene.run(&["--undo", "runs/rollout-001"]).expect_code(0);
+    scene.run(&["--rollback", "runs/rollout-001"]).expect_code(0);
     assert_eq!(scene.values("k1"), ["20", "60"]);
 }
 
@@ -338,7 +338,7 @@ fn a_lost_answer_to_a_confirmation_promises_nothing() {
 fn an_interrupt_at_the_gate_behind_the_soak_is_not_worse() {
     let scene = Scene::new(&["k1"]);
     let mut command =
-        scene.command(&[&scene.with(&["--soak", "2s", "--healthy", "30"])[..], &TOLERANT].concat());
+        scene.command(&[&scene.with(&["--soak", "2s", "--healthy-checks", "30"])[..], &TOLERANT].concat());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     waits_for("the change", || scene.journal().contains("\"applied\""));
     // The soak and its second of settling are over by then, and the looks, 200 ms apart, are not. Earlier it ends alike.
@@ -355,7 +355,7 @@ fn a_host_that_is_not_well_is_not_touched() {
     let scene = Scene::new(&["k1"]);
     fs::write(scene.path().join("k1.unreachable"), "").unwrap();
     let ran = scene.run(&scene.with(&["--soak", "2s"])).expect_code(1);
-    assert!(ran.stdout.contains("k1 was not touched"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("k1 was not changed"), "{}", ran.stdout);
     fs::remove_file(scene.path().join("k1.unreachable")).unwrap();
     // A stranger's program in its place.
     let other = script(scene.path(), "other", "echo hone 0.0.1");
@@ -363,7 +363,7 @@ fn a_host_that_is_not_well_is_not_touched() {
     let mut arguments = scene.with(&["--soak", "2s"]);
     *arguments.iter_mut().find(|word| **word == env!("CARGO_BIN_EXE_hone")).unwrap() = other;
     let ran = scene.run(&arguments).expect_code(1);
-    assert!(ran.stdout.contains("is no hone"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("is not hone"), "{}", ran.stdout);
     // Nobody is at the cluster.
     let ran = scene.run(&[
         "hosts.toml",
@@ -401,7 +401,7 @@ fn a_host_that_has_changed_since_its_plan_is_refused() {
     fs::write(root.join(DIRTY), "33\n").unwrap();
     host(&["apply", "mine.toml", "--if-plan", &fingerprint])
         .expect_code(1)
-        .expect_error("not as it was when it was planned");
+        .expect_error("this host has changed since the plan");
     fs::write(root.join(DIRTY), "20\n").unwrap();
     host(&["apply", "mine.toml", "--if-plan", &fingerprint, "--confirm-within", "5m"]).expect_code(0);
     // A guard that is renewed has more time, never less.
@@ -411,18 +411,18 @@ fn a_host_that_has_changed_since_its_plan_is_refused() {
         host(&["renew", "10s", "--json"]).expect_code(0).json()["body"]["seconds_left"].as_u64().unwrap()
             > 500
     );
-    host(&["revert"]).expect_code(0);
-    host(&["renew", "10s"]).expect_code(1).expect_error("no change of this host to give more time");
+    host(&["rollback"]).expect_code(0);
+    host(&["renew", "10s"]).expect_code(1).expect_error("this host has no change to renew");
 }
 
 #[test]
 fn the_gates_alone_before_and_after() {
     let scene = Scene::new(&["k1"]);
     let gate = |more: &[&str]| {
-        let own = ["--gate-only", "--bootstrap", &scene.broker.address, "--every-ms", "200"];
+        let own = ["--gate-only", "--bootstrap", &scene.broker.address, "--poll-interval", "200ms"];
         scene.run(&[&own[..], more].concat())
     };
-    let before = gate(&["--baseline", "4s", "--keep", "before.json"]).expect_code(0);
+    let before = gate(&["--baseline-duration", "4s", "--save-baseline", "before.json"]).expect_code(0);
     assert!(
         before.stdout.contains("broker 1 at 127.0.0.1:") && before.stdout.contains("The gate is open"),
         "{}",
@@ -440,13 +440,23 @@ fn the_gates_alone_before_and_after() {
     let file = scene.path().join("cursed");
     fs::write(&file, "1").unwrap();
     let curse = Curse::on(scene.broker.child.id(), file, "1");
-    let after =
-        gate(&["--baseline", "20s", "--against", "before.json", "--changed", "1", "--tolerance", "8"])
-            .expect_code(3);
+    let after = gate(&[
+        "--baseline-duration",
+        "20s",
+        "--baseline-file",
+        "before.json",
+        "--changed",
+        "1",
+        "--tolerance",
+        "8",
+    ])
+    .expect_code(3);
     drop(curse);
     assert!(after.stdout.contains("The gate is closed"), "{}", after.stdout);
     fs::write(scene.path().join("before.json"), "{}").unwrap();
-    gate(&["--against", "before.json"]).expect_code(1).expect_error("is not what --gate-only --keep writes");
+    gate(&["--baseline-file", "before.json"])
+        .expect_code(1)
+        .expect_error("is not a file of --gate-only --save-baseline");
 }
 
 #[test]
@@ -456,10 +466,10 @@ fn bad_usage_says_what_is_missing() {
         (&["--hosts", "a"][..], "--bootstrap is missing"),
         (&["--bootstrap", "x:1", "--hosts", "a"], "--profile is missing"),
         (&["--bootstrap", "x:1", "--profile", "latency"], "no hosts"),
-        (&["--bootstrap", "x:1", "--profile", "latency", "--hosts=-oX"], "no name of a host"),
-        (&["--bootstrap", "x:1", "--profile", "latency", "--hosts", "a,b,a"], "the host a stands twice"),
-        (&["--profile", "latency", "--print", "daemonset", "--soak", "24h"], "shorten --soak"),
-        (&["--profile", "latency", "--print", "ansible", "--soak", "24h"], "shorten --soak"),
+        (&["--bootstrap", "x:1", "--profile", "latency", "--hosts=-oX"], "not a valid host name"),
+        (&["--bootstrap", "x:1", "--profile", "latency", "--hosts", "a,b,a"], "the host a occurs twice"),
+        (&["--profile", "latency", "--emit", "daemonset", "--soak", "24h"], "shorten --soak"),
+        (&["--profile", "latency", "--emit", "ansible", "--soak", "24h"], "shorten --soak"),
         (
             &["--bootstrap", "x:1", "--profile", "latency", "--hosts", "a", "--tolerance", "0.5"],
             "factor of 1 or more",
@@ -467,7 +477,7 @@ fn bad_usage_says_what_is_missing() {
         (&["--bootstrap", "x:1", "--profile", "latency", "--hosts", "a", "--lease", "2s"], "at least 6 s"),
         (
             &["--bootstrap", "x:1", "--profile", "latency", "--hosts", "a", "--remote-hone", "hone"],
-            "from the root on",
+            "absolute path",
         ),
         (
             &[
@@ -514,7 +524,7 @@ fn the_lag_of_a_group_is_what_it_has_not_read() {
     let mut onlooker = hone_load::health::Onlooker::new(&address, &hone_load::Security::default()).unwrap();
     let lag = onlooker.lag("g").unwrap();
     assert_eq!((lag.lag, lag.partitions), (40, 2));
-    assert!(onlooker.lag("nobody").unwrap_err().to_string().contains("it has committed none"));
+    assert!(onlooker.lag("nobody").unwrap_err().to_string().contains("the group has committed no offset"));
 }
 
 /// The program that checks YAML and manifests in the tests' own Python.
@@ -533,7 +543,7 @@ const PRINTED: [&str; 8] =
 #[test]
 fn the_daemonset_is_one_and_its_script_is_a_shells() {
     let scene = Scene::new(&["k1"]);
-    let text = scene.run(&[&PRINTED[..], &["--print", "daemonset"]].concat()).expect_code(0).stdout;
+    let text = scene.run(&[&PRINTED[..], &["--emit", "daemonset"]].concat()).expect_code(0).stdout;
     let file = scene.path().join("daemonset.yaml");
     fs::write(&file, &text).unwrap();
     let script: Vec<&str> = text.lines().skip_while(|line| *line != "            - |").skip(1).collect();
@@ -596,7 +606,7 @@ fn daemonset(scene: &Scene, soak_s: &str) -> Group {
         Command::new("sh")
             .args(["-c", &text, "hone", "-", "600", soak_s, "--all", "--"])
             .args(["--bootstrap", &scene.broker.address])
-            .args(["--baseline", "3s", "--every-ms", "200", "--tolerance", "8"])
+            .args(["--baseline-duration", "3s", "--poll-interval", "200ms", "--tolerance", "8"])
             .env("PATH", path)
             .current_dir(scene.path())
             .stdin(Stdio::null())
@@ -656,7 +666,7 @@ fn what_is_printed_talks_to_brokers_as_it_was_told() {
     let scene = Scene::new(&["k1"]);
     let secure = ["--tls-ca", "ca.pem", "--sasl-mechanism", "PLAIN", "--sasl-user", "hone"];
     let with =
-        |tool: &str, more: &[&str]| scene.run(&[&PRINTED[..], &["--print", tool], &secure, more].concat());
+        |tool: &str, more: &[&str]| scene.run(&[&PRINTED[..], &["--emit", tool], &secure, more].concat());
     let play = with("ansible", &["--sasl-password-file", "secret"]).expect_code(0).stdout;
     let here = scene.path().canonicalize().unwrap();
     for words in [
@@ -675,7 +685,7 @@ fn what_is_printed_talks_to_brokers_as_it_was_told() {
     ] {
         assert!(manifest.contains(words), "{words}: {manifest}");
     }
-    with("ansible", &[]).expect_code(2).expect_error("what is printed holds no password");
+    with("ansible", &[]).expect_code(2).expect_error("the printed files must not contain the password");
     let file = scene.path().join("daemonset.yaml");
     fs::write(&file, &manifest).unwrap();
     let Some(validate) = in_venv("kubernetes-validate") else { return };
@@ -686,7 +696,7 @@ fn what_is_printed_talks_to_brokers_as_it_was_told() {
 #[test]
 fn the_play_is_yaml_with_the_words_as_they_were() {
     let scene = Scene::new(&["k1"]);
-    let text = scene.run(&[&PRINTED[..], &["--print", "ansible"]].concat()).expect_code(0).stdout;
+    let text = scene.run(&[&PRINTED[..], &["--emit", "ansible"]].concat()).expect_code(0).stdout;
     let file = scene.path().join("play.yaml");
     fs::write(&file, &text).unwrap();
     assert!(find("python3").is_some());
@@ -709,7 +719,7 @@ print(json.dumps(yaml.load(open(sys.argv[1]), Loader)))"#;
         play["tasks"].as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
     assert_eq!(names.last().unwrap(), &"Change, soak, gate, confirm");
     let rescue = play["tasks"].as_array().unwrap().last().unwrap()["rescue"].to_string();
-    assert!(rescue.contains("revert"), "{rescue}");
+    assert!(rescue.contains("rollback"), "{rescue}");
 }
 
 /// Carried out by Ansible itself, with a stand-in for hone whose gate closes behind the first host: the second one is not touched.
@@ -719,22 +729,23 @@ fn the_play_takes_the_first_host_back_and_halts() {
     let scene = Scene::new(&["k1"]);
     let calls = scene.path().join("calls");
     let answers = "*'host apply'*) echo '{\"body\": {\"applied\": {\"id\": \"00001\"}}}' ;;\n\
-                   *--against*) echo slower; exit 3 ;;";
+                   *--baseline-file*) echo slower; exit 3 ;;";
     let ran = played(&scene, &ansible, &calls, answers);
     assert!(
-        ran.stdout.contains("k1 was taken back: slower") || ran.stderr.contains("k1 was taken back: slower"),
+        ran.stdout.contains("k1 was rolled back: slower")
+            || ran.stderr.contains("k1 was rolled back: slower"),
         "{}",
         ran.stdout
     );
     let calls = fs::read_to_string(calls).unwrap();
     let told: Vec<&str> = calls.lines().collect();
     assert_eq!(told.len(), 4, "{calls}");
-    assert!(told[0].contains("|--gate-only|--keep|"), "{calls}");
+    assert!(told[0].contains("|--gate-only|--save-baseline|"), "{calls}");
     assert!(told[1].starts_with("host|apply|") && told[1].contains("|--data|/var/lib/it's|"), "{calls}");
-    assert!(told[2].contains("|--against|"), "{calls}");
-    assert_eq!(told[3], "host|revert|--change|00001|");
+    assert!(told[2].contains("|--baseline-file|"), "{calls}");
+    assert_eq!(told[3], "host|rollback|--change-id|00001|");
     assert_eq!(fs::read_to_string(scene.path().join("etc/profile.toml")).unwrap(), PROFILE);
-    let before = told[0].split('|').skip_while(|word| *word != "--keep").nth(1).unwrap();
+    let before = told[0].split('|').skip_while(|word| *word != "--save-baseline").nth(1).unwrap();
     assert!(!Path::new(before).parent().unwrap().exists(), "{before} is cleared away");
 }
 
@@ -752,13 +763,13 @@ fn a_change_of_somebody_else_is_left_alone() {
     Ran::of(apply.output().unwrap()).expect_code(0);
     assert_eq!(scene.values("k1"), ["33", "5"]);
     let ran = scene.run(&[&scene.with(&["--soak", "3s"])[..], &TOLERANT].concat()).expect_code(1);
-    assert!(ran.stdout.contains("00001 of this host is neither confirmed nor taken back"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("00001 of this host is neither confirmed nor rolled back"), "{}", ran.stdout);
     assert!(ran.stderr.contains("nothing was changed"), "{}", ran.stderr);
     assert_eq!(scene.values("k1"), ["33", "5"]);
-    scene.run(&["--undo", "runs/rollout-001"]).expect_code(0);
+    scene.run(&["--rollback", "runs/rollout-001"]).expect_code(0);
     assert_eq!(scene.values("k1"), ["33", "5"]);
     let mut revert = hone_command();
-    revert.args(["host", "revert", "--change", "00001", "--root"]).arg(&root).current_dir(scene.path());
+    revert.args(["host", "rollback", "--change-id", "00001", "--root"]).arg(&root).current_dir(scene.path());
     Ran::of(revert.output().unwrap()).expect_code(0);
     assert_eq!(scene.values("k1"), ["20", "60"]);
 }
@@ -774,12 +785,12 @@ fn the_play_takes_back_what_it_has_made_and_nothing_else() {
     assert!(ran.stdout.contains("k1 was not changed"), "{}", ran.stdout);
     let calls = fs::read_to_string(calls).unwrap();
     assert_eq!(calls.lines().count(), 2, "{calls}");
-    assert!(!calls.contains("revert"), "{calls}");
+    assert!(!calls.contains("rollback"), "{calls}");
 }
 
 /// The play, carried out with a stand-in for hone that answers by these branches of a `case`.
 fn played(scene: &Scene, ansible: &Path, calls: &Path, answers: &str) -> Ran {
-    let text = scene.run(&[&PRINTED[..], &["--print", "ansible"]].concat()).expect_code(0).stdout;
+    let text = scene.run(&[&PRINTED[..], &["--emit", "ansible"]].concat()).expect_code(0).stdout;
     // The profile's place is the test's, and nobody becomes root.
     let text = text.replace("/etc/hone", &format!("{}/etc", scene.path().display()));
     fs::write(scene.path().join("play.yaml"), text.replace("become: true", "become: false")).unwrap();
@@ -818,7 +829,7 @@ fn the_daemonsets_script_takes_back_what_it_has_made_and_nothing_else() {
     let hone = format!(
         "echo \"$*\" >> {log}\ncase \"$*\" in *'host apply'*) touch {waits}; echo '{applied}' ;; \
          *'recover --json'*) [ ! -e {waits} ] || echo '{{\"found\": \"waiting\", \"id\": \"00007\"}}' ;; \
-         *--against*) exit 3 ;; esac"
+         *--baseline-file*) exit 3 ;; esac"
     );
     script(folder.path(), "hone", &hone);
     script(folder.path(), "nsenter", "while [ \"$1\" != -- ]; do shift; done\nshift 2\nexec hone \"$@\"");
@@ -851,7 +862,7 @@ fn the_daemonsets_script_takes_back_what_it_has_made_and_nothing_else() {
         "host recover --json",
         "host apply latency --confirm-within 60s --json --all",
         "host recover --json",
-        "host revert --change 00007",
+        "host rollback --change-id 00007",
     ];
     assert_eq!(told, expected);
 }

@@ -227,9 +227,9 @@ impl Lab {
                 "--bootstrap",
                 &self.bootstrap(),
                 "--no-canary",
-                "--baseline",
+                "--baseline-duration",
                 "2s",
-                "--wait",
+                "--health-timeout",
                 "20s",
             ]);
             if ran.code == 0 && ran.stdout.matches("broker ").count() >= HOSTS {
@@ -276,10 +276,10 @@ impl Lab {
         command.args([
             "--soak",
             soak,
-            "--baseline",
+            "--baseline-duration",
             "10s",
-            "--every-ms",
-            "500",
+            "--poll-interval",
+            "500ms",
             "--lease",
             "20s",
             "--tolerance",
@@ -408,7 +408,7 @@ fn three_hosts_of_a_real_cluster() {
     let dry = Ran::of(lab.roll("good.toml", "12s").arg("--dry-run").output().unwrap()).expect_code(0);
     assert_eq!(lab.values(), before);
     let gates = lab
-        .hone(&["--gate-only", "--bootstrap", &lab.bootstrap(), "--no-canary", "--baseline", "2s"])
+        .hone(&["--gate-only", "--bootstrap", &lab.bootstrap(), "--no-canary", "--baseline-duration", "2s"])
         .expect_code(0);
     let controller = gates.stdout.lines().find(|line| line.contains(", controller")).unwrap();
     let controller: usize = controller.split_whitespace().nth(1).unwrap().parse().unwrap();
@@ -434,7 +434,7 @@ fn three_hosts_of_a_real_cluster() {
     let ran = Ran::of(lab.roll("evil.toml", "30s").output().unwrap()).expect_code(3);
     drop(curse);
     lab.thaw();
-    assert!(ran.stdout.contains("worse") && ran.stdout.contains("taken back"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("worse") && ran.stdout.contains("rolled back"), "{}", ran.stdout);
     assert!(ran.stdout.contains("0 hosts keep their change"), "{}", ran.stdout);
     assert_eq!(lab.values(), before);
 
@@ -452,8 +452,8 @@ fn three_hosts_of_a_real_cluster() {
     assert_eq!(lab.values(), vec!["2048 1500"; HOSTS]);
     assert!(lab.root(0).join("etc/sysctl.d/99-zz-hone.conf").exists());
     let run = lab.path().join("runs/rollout-003");
-    let undone = lab.hone(&["--undo", run.to_str().unwrap()]).expect_code(0);
-    assert_eq!(undone.stdout.matches("every value is as it was").count(), HOSTS, "{}", undone.stdout);
+    let undone = lab.hone(&["--rollback", run.to_str().unwrap()]).expect_code(0);
+    assert_eq!(undone.stdout.matches("all values are restored").count(), HOSTS, "{}", undone.stdout);
     assert_eq!(lab.values(), before);
     assert!(!lab.root(0).join("etc/sysctl.d/99-zz-hone.conf").exists());
     let copies = fs::read_dir(lab.path().join("var0/hone/bin")).unwrap().count();

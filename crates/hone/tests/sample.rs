@@ -87,7 +87,7 @@ impl Bucket {
 
     fn merged(&self) -> serde_json::Value {
         let args =
-            ["profile", "merge", "--from", PLACE, "--build-id", "d242e3dd", "-o", "all.pprof", "--json"];
+            ["profile", "merge", "--store", PLACE, "--build-id", "d242e3dd", "-o", "all.pprof", "--json"];
         self.run(&args).expect_code(0).json()["body"].clone()
     }
 }
@@ -113,8 +113,19 @@ fn one_window_is_pushed_with_its_build_and_host() {
     let (port, _) = service(0);
     let url = format!("http://127.0.0.1:{port}");
     let sample = |host: &str| {
-        let args =
-            ["profile", "sample", &url, "--to", PLACE, "--seconds", "1", "--once", "--host", host, "--json"];
+        let args = [
+            "profile",
+            "sample",
+            &url,
+            "--store",
+            PLACE,
+            "--duration",
+            "1",
+            "--once",
+            "--host",
+            host,
+            "--json",
+        ];
         bucket.run(&args).expect_code(0).json()["body"][0].clone()
     };
     let pushed = sample("node-1");
@@ -125,18 +136,18 @@ fn one_window_is_pushed_with_its_build_and_host() {
     assert_eq!(merged["inputs"].as_array().unwrap().len(), 2);
     let shown = bucket.run(&["profile", "show", "all.pprof"]).expect_code(0).stdout;
     for host in ["node-1", "node-2"] {
-        assert!(shown.contains(&format!("1 s of its CPU, as it was on {host}")), "{shown}");
+        assert!(shown.contains(&format!("1 s of its CPU under the production load of {host}")), "{shown}");
     }
     assert!(merged["profile"]["total_count"].as_u64().unwrap().is_multiple_of(2 * SAMPLES), "{merged}");
 
     let (broken, _) = service(u32::MAX);
     let url = format!("http://127.0.0.1:{broken}");
-    let args = ["profile", "sample", &url, "--to", PLACE, "--seconds", "1", "--once"];
+    let args = ["profile", "sample", &url, "--store", PLACE, "--duration", "1", "--once"];
     bucket.run(&args).expect_code(1).expect_error("answered 500: profiling is in use");
     let other = format!("http://127.0.0.1:{port}");
     let args =
-        ["profile", "sample", &other, "--to", PLACE, "--seconds", "1", "--once", "--build-id", "dead00"];
-    bucket.run(&args).expect_code(1).expect_error("and not of dead00");
+        ["profile", "sample", &other, "--store", PLACE, "--duration", "1", "--once", "--build-id", "dead00"];
+    bucket.run(&args).expect_code(1).expect_error("not to dead00");
 }
 
 #[test]
@@ -148,9 +159,9 @@ fn a_window_that_fails_is_told_and_the_next_one_is_taken() {
         "profile",
         "sample",
         &url,
-        "--to",
+        "--store",
         PLACE,
-        "--seconds",
+        "--duration",
         "1",
         "--every",
         "1s",
@@ -179,7 +190,7 @@ fn what_the_manifest_runs_on_three_nodes_meets_in_the_bucket() {
     let bucket = Bucket::new();
     let (port, _) = service(0);
     let url = format!("http://NODE_IP:{port}");
-    let args = ["profile", "sample", &url, "--to", PLACE, "--seconds", "1", "--every", "1s"];
+    let args = ["profile", "sample", &url, "--store", PLACE, "--duration", "1", "--every", "1s"];
     let emit = ["--emit", "kubernetes", "--image", "registry.example/hone:0.1"];
     let manifest = bucket.run(&[&args[..], &emit].concat()).expect_code(0).stdout;
     let nodes: Vec<Child> = ["node-a", "node-b", "node-c"]
@@ -215,7 +226,7 @@ fn the_manifests_are_what_kubernetes_takes() {
             "profile",
             "sample",
             url,
-            "--to",
+            "--store",
             to,
             "--emit",
             "kubernetes",
@@ -225,21 +236,21 @@ fn the_manifests_are_what_kubernetes_takes() {
         bucket.run(&args)
     };
     for (url, words) in
-        [("http://10.0.0.7:6060", "the same for all nodes"), ("node", "is no address for a DaemonSet")]
+        [("http://10.0.0.7:6060", "the same for all nodes"), ("node", "is not usable in a DaemonSet")]
     {
         emit(url, PLACE).expect_code(2).expect_error(words);
     }
     for args in [&["--once"][..], &[], &["--emit", "kubernetes", "--image", "i"]] {
         let url = "http://ada:secret@127.0.0.1:6060";
-        let refused = bucket.run(&[&["profile", "sample", url, "--to", PLACE][..], args].concat());
-        let refused = refused.expect_code(2).expect_error("it has a name or a password");
+        let refused = bucket.run(&[&["profile", "sample", url, "--store", PLACE][..], args].concat());
+        let refused = refused.expect_code(2).expect_error("it has a user name or a password");
         assert!(!refused.stderr.contains("secret"), "{}", refused.stderr);
     }
     let in_small = emit("http://node_ip:6060", PLACE).expect_code(0).stdout;
     assert!(in_small.contains("\"http://$(NODE_IP):6060\""), "{in_small}");
     emit("http://NODE_IP:6060", "/tmp/x").expect_code(2).expect_error("pods do not share a folder");
     let refused = emit("http://NODE_IP:6060", "s3://key:hidden@fleet/x").expect_code(1);
-    let refused = refused.expect_error("and never from an address");
+    let refused = refused.expect_error("not from an address");
     assert!(!refused.stderr.contains("hidden") && refused.stdout.is_empty(), "{}", refused.stderr);
     let of_port = emit("http://NODE_IP:6060", PLACE).expect_code(0).stdout;
     let of_loopback = emit("http://127.0.0.1:6060", PLACE).expect_code(0).stdout;

@@ -58,7 +58,7 @@ fn a_refused_certificate_says_which_way_to_go() {
     load(&broker.address, &["--tls-ca", &strangers.text("ca.pem")])
         .expect_code(1)
         .expect_error("invalid peer certificate")
-        .expect_error("name the authority that signed the broker's certificate (--tls-ca FILE)");
+        .expect_error("pass the CA that signed the broker's certificate (--tls-ca FILE)");
     load(&broker.address, &["--tls-ca", &papers.text("ca.pem"), "--tls-server-name", "broker.example"])
         .expect_code(1)
         .expect_error("no TLS with")
@@ -84,12 +84,12 @@ fn a_broker_that_wants_a_certificate_gets_one_or_says_so() {
     expect_whole(load(&broker.address, &["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key]));
     load(&broker.address, &["--tls-ca", &ca])
         .expect_code(1)
-        .expect_error("wants a certificate of its clients")
+        .expect_error("requires a client certificate")
         .expect_error("--tls-cert FILE --tls-key FILE");
     let [cert, key] = own(&strangers);
     load(&broker.address, &["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key])
         .expect_code(1)
-        .expect_error("does not take this client's certificate");
+        .expect_error("rejects this client's certificate");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_mechanism_that_the_broker_does_not_offer_is_told_with_those_that_it_does() 
         )
     };
     expect_whole(login("SCRAM-SHA-256"));
-    login("PLAIN").expect_code(1).expect_error("does not know PLAIN").expect_error("SCRAM-SHA-256");
+    login("PLAIN").expect_code(1).expect_error("does not support PLAIN").expect_error("SCRAM-SHA-256");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn compare_takes_the_same_options() {
         (papers.text("broker.pem"), papers.text("broker.key"), papers.text("ca.pem"));
     let runs = papers.text("runs");
     let command = format!(
-        "{} broker --memory --listen 127.0.0.1:{{port}} --metrics off --tls-cert {certificate} --tls-key {key}",
+        "{} broker --memory --listen 127.0.0.1:{{port}} --metrics-listen off --tls-cert {certificate} --tls-key {key}",
         env!("CARGO_BIN_EXE_hone")
     );
     let ran = hone(&[
@@ -206,7 +206,7 @@ fn compare_takes_the_same_options() {
         "5",
         "--control-pairs",
         "0",
-        "--free",
+        "--no-pinning",
         "--output",
         &runs,
         "--quiet",

@@ -314,7 +314,7 @@ fn an_address_is_never_a_path() {
     assert!(windows > 0);
     keep(dir.path().join("runs/foreign-001/comparison.json"), comparison);
     let page = desk.page(&format!("/record/{}", desk.id("foreign-001/comparison.json")));
-    assert!(page.contains("names a window outside of its folder") && !page.contains("xyzzy"), "{page}");
+    assert!(page.contains("names a window outside its folder") && !page.contains("xyzzy"), "{page}");
     assert!(!page.contains(&dir.path().display().to_string()), "nor is told where the folders lie");
 }
 
@@ -358,17 +358,17 @@ fn links_are_not_followed_and_pipes_keep_nobody_waiting() {
     let page = |desk: &Desk, run: &str| {
         desk.page(&format!("/record/{}", desk.id(&format!("{run}/comparison.json"))))
     };
-    assert!(!page(&desk, "whole-001").contains("There is no report of it"));
+    assert!(!page(&desk, "whole-001").contains("There is no report for it"));
     // More often than pages are made at a time.
     for run in ["linked-001", "folder-001", "pipe-001", "zero-001", "pipe-001", "pipe-001"] {
         let page = page(&desk, run);
-        assert!(page.contains("There is no report of it") && page.contains("be read"), "{run}: {page}");
+        assert!(page.contains("There is no report for it") && page.contains("read it"), "{run}: {page}");
     }
     assert_eq!(desk.get("/").status, 200, "and it goes on");
     // One that is named itself is shown with what lies beside it.
     let desk = Desk::over(dir.path(), &["runs/whole-001/comparison.json"]);
     let page = desk.page(&format!("/record/{}", desk.id("comparison.json")));
-    assert!(!page.contains("There is no report of it"), "{page}");
+    assert!(!page.contains("There is no report for it"), "{page}");
 }
 
 /// A ledger may name any place.
@@ -396,7 +396,7 @@ fn a_story_rests_on_what_is_shown() {
         desk.records("");
         let id = desk.json("/?json")["body"]["ledgers"][0]["id"].as_str().unwrap().to_owned();
         let story = desk.page(&format!("/ledger/{id}/story"));
-        assert_eq!(!story.contains("are not there any more"), is_read, "{places:?}");
+        assert_eq!(!story.contains("no longer exist"), is_read, "{places:?}");
     }
 }
 
@@ -412,7 +412,7 @@ fn others_than_this_machine_need_a_token() {
     fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).unwrap();
     hone_in(dir.path(), &["serve", "runs", "--token-file", "token"]).expect_code(2).expect_error("chmod 600");
     fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
-    hone_in(dir.path(), &["serve", "none"]).expect_code(1).expect_error("none can't be shown");
+    hone_in(dir.path(), &["serve", "none"]).expect_code(1).expect_error("can't serve none");
     let desk = Desk::over(dir.path(), &["runs", "--token-file", "token"]);
     let answer = desk.get("/");
     assert_eq!(answer.status, 401);
@@ -445,20 +445,20 @@ fn runs_and_records_are_listed_chosen_and_told() {
     let page = desk.page("/records?kind=broken");
     assert!(
         page.contains("nightly/broken.json")
-            && page.contains("it is not whole JSON")
+            && page.contains("it is not complete JSON")
             && !page.contains("optimization.json")
     );
     assert_eq!(desk.records("verdict=better&q=compare-001")["matching"], 1);
     assert_eq!(desk.records("verdict=worse")["matching"], 0);
     assert_eq!(desk.records("kind=window&page=9999")["page"], desk.records("kind=window")["pages"]);
     assert_eq!(desk.json("/?state=unfinished&json")["body"]["runs"]["matching"], 1);
-    assert!(desk.page("/records?q=%3Cscript%3E").contains("Nothing is as asked for"));
+    assert!(desk.page("/records?q=%3Cscript%3E").contains("Nothing matches the filter"));
     // An address may have been passed on by somebody whose record is gone since.
     let run = of("runs/compare-001")["id"].as_str().unwrap().to_owned();
     for path in ["/records?a=0123456789abcdef&kind=comparison".to_owned(), format!("/run/{run}?a=x")] {
         let page = desk.page(&path);
-        assert!(page.contains("There is no A: a side of a comparison is not known here; choose"), "{page}");
-        assert!(page.contains(">forget it</a>") && page.contains("take as A"), "{page}");
+        assert!(page.contains("There is no A: one side of the comparison is unknown here; choose"), "{page}");
+        assert!(page.contains(">clear the choice</a>") && page.contains("choose as A"), "{page}");
         assert!(!page.contains("compare with A"), "{page}");
     }
 
@@ -474,10 +474,7 @@ fn runs_and_records_are_listed_chosen_and_told() {
     let file = fs::read_to_string(dir.path().join("runs/broker-001/optimization.json")).unwrap();
     assert_eq!(desk.page(&format!("/record/{id}.json")), file);
     let broken = desk.page(&format!("/record/{}", desk.id("nightly/broken.json")));
-    assert!(
-        broken.contains("This is no record that can be read") && broken.contains("hone_record"),
-        "{broken}"
-    );
+    assert!(broken.contains("This is no readable record") && broken.contains("hone_record"), "{broken}");
 
     // A run that goes on: what another process adds is there at the next look.
     let run = of("runs/compare-003")["id"].as_str().unwrap().to_owned();
@@ -518,14 +515,14 @@ fn two_sides_are_compared_as_hone_compare_does() {
     let ratio = both["estimates"][0]["ratio"].as_f64().unwrap();
     assert!((0.8..0.98).contains(&ratio), "{ratio}");
     let page = desk.page(&format!("/compare?a={run}~baseline&b={run}~pgo"));
-    assert!(page.contains("What windows measured at other times can’t show") && page.contains("Welch"));
+    assert!(page.contains("Limits of windows measured at different times") && page.contains("Welch"));
     // Records that are no windows stand beside each other.
     let [a, b] = ["compare-001/comparison.json", "compare-002/comparison.json"].map(|path| desk.id(path));
     let told = desk.json(&format!("/compare.json?a={a}&b={b}"))["body"].clone();
     assert_eq!(told["differences"], json!([{"field": "a", "a": "baseline", "b": "<b>other</b>"}]));
     let page = desk.page(&format!("/compare?a={a}&b={b}"));
     assert!(page.contains("&lt;b&gt;other&lt;/b&gt;") && !page.contains("<b>other"), "escaped");
-    assert!(page.contains("What each has found"));
+    assert!(page.contains("Results of each record"));
     for query in [format!("a={a}&b={a}"), format!("a={run}&b={a}"), format!("a={run}~none&b={a}")] {
         assert_eq!(desk.get(&format!("/compare?{query}")).status, 400, "{query}");
     }
@@ -550,7 +547,7 @@ fn a_slower_commit_is_a_change_point_and_its_place_is_told() {
     assert_eq!(found["points"][SLOWER_FROM as usize]["label"], short);
     let page = desk.page(&format!("/history/{id}?metric=latency-p50"));
     assert!(
-        page.contains(&format!("The level changes at {short}")) && page.contains("in the bad direction"),
+        page.contains(&format!("The level changes at {short}")) && page.contains(", a regression"),
         "{page}"
     );
     // What did not change is silent.
@@ -613,7 +610,7 @@ fn what_is_told_first_is_what_was_asked_for() {
     desk.records("");
     let id = desk.json("/?json")["body"]["runs"]["items"][0]["id"].as_str().unwrap().to_owned();
     let page = |primary: &str| desk.page(&format!("/compare?a={id}~A&b={id}~B{primary}"));
-    assert!(page("").contains("nothing can be said: not both sides have it"), "{}", page(""));
+    assert!(page("").contains("no comparison, because one side lacks this metric"), "{}", page(""));
     assert!(page("&primary=latency-p50").contains("B is "), "{}", page("&primary=latency-p50"));
     assert!(!page("").contains("value=\"throughput\""), "it is refused, so it can't be chosen");
 }
@@ -629,13 +626,13 @@ fn a_ledger_shows_the_state_of_its_chain() {
     assert!(page.contains("its run"), "an entry leads to its run");
     let told = desk.json(&format!("/ledger/{id}.json?verdict=better"))["body"].clone();
     assert!(told["entries"].as_array().unwrap().len() < told["entries_in_all"].as_u64().unwrap() as usize);
-    assert!(desk.page(&format!("/ledger/{id}/story")).contains("What was tried at each altitude"));
+    assert!(desk.page(&format!("/ledger/{id}/story")).contains("What was tried in each layer"));
     let path = dir.path().join("runs/ledger.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("\"keep\"", "\"drop\"", 1)).unwrap();
     let page = desk.page(&format!("/ledger/{id}"));
     assert!(
-        page.contains("It is not what was written") && page.contains("Line 1: this line was changed"),
+        page.contains("The ledger was changed") && page.contains("Line 1: this line was changed"),
         "{page}"
     );
 }
@@ -718,7 +715,7 @@ fn a_real_run_is_seen_while_it_goes_on() {
             "--reserve",
             "0",
         ])
-        .args(["--rate", "800", "--duration", "0.5", "--warmup", "100", "--lateness-limit", "5000"])
+        .args(["--rate", "800", "--duration", "0.5", "--warmup", "100", "--max-lateness", "5s"])
         .current_dir(dir.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -942,13 +939,13 @@ fn by_the_keyboard_alone_from_the_list_to_a_comparison() {
     browser.until_loaded(|browser| browser.press("Enter"));
     assert_eq!(browser.value("location.pathname.split('/')[1]"), json!("run"));
     // Compared.
-    browser.tab_to("e.textContent === 'take as A : baseline'");
+    browser.tab_to("e.textContent === 'choose as A : baseline'");
     browser.until_loaded(|browser| browser.press("Enter"));
     browser.tab_to("e.textContent === 'compare with A : pgo'");
     browser.until_loaded(|browser| browser.press("Enter"));
     assert_eq!(browser.value("location.pathname"), json!("/compare"));
     let sentence = browser.value("document.querySelector('.sentence').textContent");
-    assert!(sentence.as_str().unwrap().contains("By CPU per record, B is 0."), "{sentence}");
+    assert!(sentence.as_str().unwrap().contains("CPU per record: B is 0."), "{sentence}");
     browser.picture("compare");
     kept_to_itself(&browser, &desk);
 }
@@ -1056,10 +1053,10 @@ fn a_run_that_goes_on_is_followed_until_it_ends() {
     browser.wait_for(&done(2));
     assert_eq!(browser.value("window.same"), json!(true), "without a new page");
     browser.picture("run-live");
-    // It stands still when told to, and goes on when told to.
+    // Pause stops the updates, and Resume continues them.
     browser.tab_to("e.id === 'pause'");
     browser.press("Enter");
-    browser.wait_for("document.getElementById('said').textContent.includes('stands still')");
+    browser.wait_for("document.getElementById('said').textContent.includes('is paused')");
     let asked = browser.asked.len();
     fs::write(half.join("pairs/002.json"), "{}").unwrap();
     std::thread::sleep(Duration::from_secs(6));

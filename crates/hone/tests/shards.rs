@@ -106,7 +106,7 @@ fn shards_of_a_client_have_the_bytes_of_all() {
             let mut command = hone_command();
             command.args(["load", &broker.address, "--json", "--quiet", "--store", &place]).args(LOAD);
             command.args(["--client", "librdkafka", "--consumers", "1", "--bytes", "500"]);
-            command.args(["--lateness-limit", "5000", "--shard", &format!("{index}/2")]);
+            command.args(["--max-lateness", "5s", "--shard", &format!("{index}/2")]);
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         })
         .collect();
@@ -136,10 +136,10 @@ fn latency_count(histogram: &serde_json::Value) -> u64 {
 fn what_is_no_shard_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (args, expected) in [
-        (&["load", "127.0.0.1:1", "--shard", "3/3", "--store", "x"][..], "counts from 0"),
+        (&["load", "127.0.0.1:1", "--shard", "3/3", "--store", "x"][..], "I starts at 0"),
         (&["load", "127.0.0.1:1", "--shard", "one", "--store", "x"], "I/N"),
         (&["load", "127.0.0.1:1", "--shard", "0/2"], "--store"),
-        (&["merge"], "required"),
+        (&["merge"], "`hone merge` needs RECORD"),
         (
             &["load", "h:1", "--shard", "0/2", "--store", "x", "--require", "p99<3ms"],
             "give --require to `hone merge`",
@@ -147,7 +147,7 @@ fn what_is_no_shard_is_refused() {
         (&["load", "127.0.0.1:1", "--emit", "kubernetes", "--shards", "2", "--store", "s3://b/p"], "--image"),
         (
             &["load", "h:1", "--emit", "kubernetes", "--shards", "2", "--store", "/tmp/x", "--image", "i"],
-            "pods do not share",
+            "pods share no folder",
         ),
         (
             &[
@@ -172,8 +172,8 @@ fn what_is_no_shard_is_refused() {
     std::fs::write(folder.path().join("lines"), "a\nb\n").unwrap();
     std::fs::write(folder.path().join("times"), "0.1\n0.2\n").unwrap();
     for (more, expected) in [
-        (["--payload", "file:lines"], "they have no file of --payload"),
-        (["--schedule", "replay:times"], "they have no file of --schedule"),
+        (["--payload", "file:lines"], "the pods do not have the file of --payload"),
+        (["--schedule", "replay:times"], "the pods do not have the file of --schedule"),
         (["--pid", "1"], "--pid is a process of this machine"),
     ] {
         let emit = ["--emit", "kubernetes", "--shards", "2", "--store", "s3://b/p", "--image", "i"];
@@ -187,12 +187,12 @@ fn what_is_no_shard_is_refused() {
 fn a_job_has_the_name_that_it_was_given() {
     let emit =
         ["load", "h:1", "--emit", "kubernetes", "--shards", "2", "--store", "s3://b/p", "--image", "i"];
-    let manifest = |name: &str| hone(&[&emit[..], &["--tls-ca", "ca.pem", "--job-name", name]].concat());
+    let manifest = |name: &str| hone(&[&emit[..], &["--tls-ca", "ca.pem", "--manifest-name", name]].concat());
     let told = manifest("tuesday").expect_code(0).stdout;
     for named in ["  name: tuesday\n", "secretName: tuesday-security"] {
         assert!(told.contains(named), "{named} is missing:\n{told}");
     }
-    assert!(!told.contains("job-name") && !told.contains("hone-load"), "{told}");
+    assert!(!told.contains("manifest-name") && !told.contains("hone-load"), "{told}");
     manifest("Tuesday").expect_code(2).expect_error("Tuesday");
 }
 

@@ -99,7 +99,7 @@ fn a_start_that_was_agreed_and_missed_is_told() {
     let slip_ms = window.facts.start_slip_ms;
     assert!((290.0..10_000.0).contains(&slip_ms), "{slip_ms} ms");
     let [told] = slips(&window)[..] else { panic!("{:?}", window.events) };
-    assert!(told.starts_with(&format!("the window opened {slip_ms:.0} ms after the start")), "{told}");
+    assert!(told.starts_with(&format!("the window opened {slip_ms:.0} ms after the agreed start")), "{told}");
     // The schedule begins with the window, so nothing of the slip is a latency.
     assert_eq!(window.facts.acked_requests, window.facts.requests);
     assert_eq!(window.end_to_end.as_ref().map(|seen| seen.missing), Some(0));

@@ -133,9 +133,9 @@ fn a_run_that_is_killed_at_every_phase_goes_on_and_leaves_nobody_behind() {
     for place in PLACES {
         let (step, ran) = bench.killed_at(place);
         if let Some((before, stayed)) = &before {
-            let told = format!("this run was broken off in the step {before}: Hone was killed there");
+            let told = format!("this run was interrupted during the step {before}: Hone was killed");
             let ran = ran.expect_error(&told);
-            let ended = ran.stderr.contains("ended what it had left running, of load-");
+            let ended = ran.stderr.contains("ended a process that it left running, step load-");
             assert!(ended || *stayed == 0, "after {before}: {}", ran.stderr);
         }
         // The load's own child has no tie to Hone.
@@ -145,8 +145,8 @@ fn a_run_that_is_killed_at_every_phase_goes_on_and_leaves_nobody_behind() {
     let folder = bench.dir.path();
     let ran = hone_in(folder, &["optimize", "hone.toml", "-o", "runs", "--resume"]);
     assert!([0, 3].contains(&ran.code), "{}\n{}", ran.stdout, ran.stderr);
-    let ran = ran.expect_error("this run was broken off in the step judge-judge");
-    assert!(ran.stderr.contains("ended what it had left running, of load-"), "{}", ran.stderr);
+    let ran = ran.expect_error("this run was interrupted during the step judge-judge");
+    assert!(ran.stderr.contains("ended a process that it left running, step load-"), "{}", ran.stderr);
     assert_eq!(bench.left(), 0, "{:?}", processes_with(&folder.display().to_string()));
     assert_eq!(fs::read_dir(bench.run().join("scratch")).unwrap().count(), 0, "no data is left");
     assert_eq!(fs::read_dir(bench.run().join("running")).unwrap().count(), 0, "no note is left");
@@ -164,11 +164,12 @@ fn a_run_that_is_killed_at_every_phase_goes_on_and_leaves_nobody_behind() {
     fs::write(stuck.join("running"), "").unwrap();
     let second = hone_in(folder, &["optimize", "hone.toml", "-o", "runs"]);
     assert!([0, 3].contains(&second.code) && !second.stderr.contains("this run was"), "{}", second.stderr);
-    let killed = "other-001 was broken off in the step train: the machine was started anew since (process 7); to go on with it: --resume";
+    let killed = "other-001 was interrupted during the step train: the machine has restarted since (process 7); continue it with --resume";
     let second = second.expect_error(killed).expect_error("removed 1 folders with data");
-    let second = second.expect_error("stuck-001 was broken off, and can't be cleaned up: what still runs of");
+    let second =
+        second.expect_error("stuck-001 was interrupted, and Hone can't clean it up: the processes of");
     assert!(stuck.join("attempt.json").is_file());
-    assert!(second.stderr.contains("nothing has changed since it was built"), "{}", second.stderr);
+    assert!(second.stderr.contains("unchanged since the build that took"), "{}", second.stderr);
     assert!(!beside.join("attempt.json").exists() && !beside.join("scratch/data-0").exists());
     let (one, two) = (read(&bench.run()), read(&folder.join("runs/server-002")));
     assert_eq!(told(&one), told(&two));

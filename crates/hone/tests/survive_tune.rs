@@ -242,7 +242,7 @@ impl Bench {
         // A run that has ended by itself in between was not interrupted.
         let told = ran.code == 0 || (ran.stderr.contains("interrupted") && ran.stderr.contains("--resume"));
         let blamed =
-            ran.stderr.contains("failed in its window") || ran.stderr.contains("does not stand the load");
+            ran.stderr.contains("failed in its window") || ran.stderr.contains("does not sustain the load");
         assert!(
             told && !blamed && [0, 1].contains(&ran.code),
             "{name}, {by:?}: {}\n{}",
@@ -256,7 +256,7 @@ impl Bench {
 
     fn ledger_holds(&self) {
         if self.dir.path().join("runs/ledger.jsonl").is_file() {
-            hone_in(self.dir.path(), &["ledger", "verify", "--records"]).expect_code(0);
+            hone_in(self.dir.path(), &["ledger", "verify", "--with-records"]).expect_code(0);
         }
     }
 
@@ -269,12 +269,12 @@ impl Bench {
         match next {
             Next::Undo if self.has("undo.json") => {
                 let run = self.run().display().to_string();
-                hone_in(self.dir.path(), &["compare", "--undo", &run]).expect_code(0);
+                hone_in(self.dir.path(), &["compare", "--rollback", &run]).expect_code(0);
             }
             Next::AnotherRun => {
                 let root = self.machine.root.path().display().to_string();
                 let words = ["tune", "other.toml", "--yes", "--host-root", &root];
-                hone_in(self.dir.path(), &words).expect_code(1).expect_error("there is no such setting");
+                hone_in(self.dir.path(), &words).expect_code(1).expect_error("the setting does not exist");
                 assert_eq!(self.topics(), Vec::<String>::new(), "{name}");
                 assert_eq!(self.left(), Vec::<u32>::new(), "{name}");
             }
@@ -471,7 +471,7 @@ source = "tree"
 build = ["make server"]
 program = "server"
 compiler = "clang-22"
-args = ["broker", "--listen", "127.0.0.1:{port}", "--metrics", "off", "--data", "{data}"]
+args = ["broker", "--listen", "127.0.0.1:{port}", "--metrics-listen", "off", "--data", "{data}"]
 [optimize]
 diagnose = false
 train = "train"
@@ -493,7 +493,7 @@ duration_s = 0.3
 const BUILT: &str = r#"
 name = "built"
 [tune]
-target = "{program} broker --listen 127.0.0.1:{port} --metrics off --data {data}"
+target = "{program} broker --listen 127.0.0.1:{port} --metrics-listen off --data {data}"
 build = "build.toml"
 mode = "duet"
 pairs = 5
@@ -578,12 +578,12 @@ fn a_run_with_builds_goes_on_and_leaves_no_broker_behind() {
     let ledger = folder.join("runs/ledger.jsonl");
     fs::create_dir(&ledger).unwrap();
     let other = hone_in(folder, &["tune", "other.toml"]).expect_code(1).expect_error("ledger.jsonl");
-    other.expect_error("ended what it had left running, of start-now");
+    other.expect_error("ended a process that it left running, step start-now");
     fs::remove_dir(&ledger).unwrap();
     assert_eq!(left(), Vec::<u32>::new());
     end("a step", By::Kill, &|| has("steps/01/pairs/001.json") && serves());
     let ran = end("the next step", By::Interrupt, &|| has("steps/02/pairs/001.json"));
-    let ran = ran.expect_error("ended what it had left running, of start-");
+    let ran = ran.expect_error("ended a process that it left running, step start-");
     assert!(ran.stderr.contains("interrupted"), "{}", ran.stderr);
 
     let ran = hone_in(folder, &["tune", "--resume", run.to_str().unwrap(), "--json"]).expect_code(0);
@@ -597,5 +597,5 @@ fn a_run_with_builds_goes_on_and_leaves_no_broker_behind() {
     assert_eq!(fs::read_to_string(run.join("built.json")).unwrap(), built, "built once");
     assert_eq!(left(), Vec::<u32>::new());
     assert_eq!(fs::read_dir(run.join("scratch")).unwrap().count(), 0, "no data is left");
-    hone_in(folder, &["ledger", "verify", "--records"]).expect_code(0);
+    hone_in(folder, &["ledger", "verify", "--with-records"]).expect_code(0);
 }

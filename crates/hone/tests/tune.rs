@@ -80,7 +80,7 @@ fn what_is_planted_is_sorted_and_what_helps_is_found() {
     assert!(of("env.HONE_OF_NO_USE=1").is_some() && of("topic.retention.ms=600000").is_some(), "{found:?}");
     // The most hopeful one first, and why.
     assert!(found[0].0.starts_with("linger="), "{found:?}");
-    assert!(body["steps"][0]["hope"]["why"].as_str().unwrap().contains("records a request"), "{body:#}");
+    assert!(body["steps"][0]["hope"]["why"].as_str().unwrap().contains("records per request"), "{body:#}");
     // What they are worth beside each other, multiplied, and not the steps one after the other, which are all together by construction.
     let together = &body["together"];
     let all = &together["all"]["comparison"]["judgements"][0]["estimate"]["ratio"];
@@ -118,7 +118,8 @@ fn what_is_planted_is_sorted_and_what_helps_is_found() {
         let words: Vec<&str> = command.split(' ').collect();
         hone_in(folder.path(), &words).expect_code(0);
     }
-    let comment = hone_in(folder.path(), &["report", "runs/orders-001", "--comment"]).expect_code(0).stdout;
+    let comment =
+        hone_in(folder.path(), &["report", "runs/orders-001", "--pr-comment"]).expect_code(0).stdout;
     assert!(comment.contains("client: codec=gzip") && comment.contains("cores of"), "{comment}");
     let story = hone_in(folder.path(), &["report", "runs", "--json"]).expect_code(0).json();
     assert_eq!(story["body"]["machines"].as_array().unwrap().len(), 1, "the run says where it was");
@@ -134,7 +135,7 @@ fn what_is_planted_is_sorted_and_what_helps_is_found() {
 const LATE: &str = r#"
 name = "late"
 [tune]
-target = "HONE broker --listen 127.0.0.1:{port} --metrics off --data {data} --fault write-delay,ms=4"
+target = "HONE broker --listen 127.0.0.1:{port} --metrics-listen off --data {data} --fault write-delay,ms=4"
 objective = "latency-p50"
 guards = []
 mode = "duet"
@@ -287,7 +288,7 @@ fn what_a_broker_does_not_take_is_rejected_and_the_run_goes_on() {
         assert_eq!(found[0], ("broker.message.max.bytes=none".to_owned(), "rejected".to_owned()));
         assert_eq!(found[1].0, "linger=30ms", "{found:?}");
         let why = body["steps"][0]["step"]["why"].as_str().unwrap();
-        assert!(why.contains("it can't be had: ") && why.contains("INVALID_CONFIG"), "{why}");
+        assert!(why.contains("it can't be applied: ") && why.contains("INVALID_CONFIG"), "{why}");
     }
 }
 
@@ -307,7 +308,7 @@ fn what_a_client_does_not_take_is_rejected_and_the_run_goes_on() {
     let found = decisions(&body);
     assert_eq!(found[0], ("linger=20ms".to_owned(), "rejected".to_owned()));
     let why = body["steps"][0]["step"]["why"].as_str().unwrap();
-    assert!(why.contains("it can't be had: ") && why.contains("is none of linger_ms"), "{why}");
+    assert!(why.contains("it can't be applied: ") && why.contains("is none of linger_ms"), "{why}");
     assert_eq!(found[1].0, "codec=gzip", "which is the load's own: {found:?}");
 }
 
@@ -334,8 +335,8 @@ fn what_can_not_be_tuned_is_told_before_anything_starts() {
         assert!(!folder.path().join("runs").exists(), "{expected}");
     };
     refused("[[tune.candidate]]\nset = \"acks=1\"\n", 2, "durability = true");
-    refused("[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n", 2, "`allow` does not name");
-    refused("allow = [\"host\"]\n[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n", 2, "say --yes");
+    refused("[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n", 2, "`allow` does not have");
+    refused("allow = [\"host\"]\n[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n", 2, "add --yes");
     refused("bugdet = \"1m\"\n", 2, "did you mean `budget`");
     refused("forbid = [\"lingr\"]\n", 2, "did you mean `linger`");
     refused("forbid = [\"linger.*\"]\n", 2, "did you mean `linger`");
@@ -344,18 +345,18 @@ fn what_can_not_be_tuned_is_told_before_anything_starts() {
     refused(absent, 2, "did you mean `host.vm.swappiness`");
     tune(folder.path(), &["hone.toml", "--dry-run"]).expect_code(2).expect_error("host.vm.swapiness=1");
     let forbidden = "forbid = [\"client.batch.*\"]\n";
-    refused(&format!("{forbidden}{PLANTED}"), 2, "forbidden by `forbid`, which names `client.batch.*`");
-    refused("[[tune.candidate]]\nset = \"env.X=1,2\"\n", 2, "sets both sides");
+    refused(&format!("{forbidden}{PLANTED}"), 2, "is forbidden: `forbid` has `client.batch.*`");
+    refused("[[tune.candidate]]\nset = \"env.X=1,2\"\n", 2, "has two values");
     // As long as builds may take, nothing is built for what can't be measured.
     fs::write(folder.path().join("build.toml"), "name = \"x\"\n").unwrap();
     let build = "target = \"{program} --port {port}\"\nbuild = \"build.toml\"\n";
     refused(&format!("{build}guards = [\"latency-p999\"]\n"), 2, "requests in every window");
     refused(build, 2, "build.toml");
-    refused("ready_timeout_s = -1\n", 2, "must lie between 0 and 3600");
+    refused("ready_timeout_s = -1\n", 2, "use a number from 0 to 3600");
     file(folder.path(), PLANTED);
     let plan = tune(folder.path(), &["hone.toml", "--dry-run"]).expect_code(0);
     for told in
-        ["env.HONE_OF_NO_USE=1", "Hone looks at the service first", "as long as there is something to try"]
+        ["env.HONE_OF_NO_USE=1", "Hone first measures the service", "as long as there is something to try"]
     {
         assert!(plan.stdout.contains(told), "{}", plan.stdout);
     }
@@ -415,7 +416,7 @@ fn a_dry_run_says_how_long_all_of_it_takes() {
     assert_eq!(plan["body"]["name"], "orders");
     let plan = tune(folder.path(), &["hone.toml", "--dry-run"]).expect_code(0).stdout;
     for told in
-        ["all of it", "3 candidates of the file", "The budget of 1 min reaches for", "Forbidden: partitions."]
+        ["total", "3 candidates from the file", "The budget of 1 min is enough for", "Forbidden: partitions."]
     {
         assert!(plan.contains(told), "{told}\n{plan}");
     }

@@ -144,6 +144,6 @@ fn a_tuning_that_was_killed_is_refused_with_the_reason() {
     let run = folder.path().join("tune-cut/orders-001");
     adopt(folder.path(), &run);
     let before = fs::read(run.join("found.json")).unwrap();
-    hone_in(folder.path(), &["tune", "--resume", "tune-cut/orders-001"]).expect_error("can't go on");
+    hone_in(folder.path(), &["tune", "--resume", "tune-cut/orders-001"]).expect_error("can't resume");
     assert_eq!(fs::read(run.join("found.json")).unwrap(), before);
 }

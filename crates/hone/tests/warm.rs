@@ -65,7 +65,7 @@ fn cpu_us_per_record(window: &serde_json::Value) -> f64 {
 fn a_cold_jvm_is_warmed_up_until_it_is_steady_and_a_cold_window_is_not_called_so() {
     let folder = tempfile::tempdir().unwrap();
     let Some(()) = compiled(folder.path()) else { return };
-    let load = ["--rate", "400", "--duration", "4", "--lateness-limit", "2000", "--quiet", "--json"];
+    let load = ["--rate", "400", "--duration", "4", "--max-lateness", "2s", "--quiet", "--json"];
 
     let front = cold(folder.path());
     let not_warmed = ["load", &front.address, "--warmup", "100", "--warmup-limit", "0"];

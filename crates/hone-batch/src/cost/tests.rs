@@ -1,4 +1,4 @@
-//! Costs that were planted must be found, and those that can't be found must be told.
+//! The model must find planted costs, and report costs that it can't find.
 
 use hone_record::Figure;
 
@@ -135,7 +135,7 @@ fn one_mix_is_one_cost() {
     let then: f64 = (0..COLUMNS).map(|at| TRUTH[at] * model.means[at] * factors[at]).sum();
     assert!(covers(told.cores_then, then), "{told:?}, truth {then}");
     assert!(told.cores_then.high - told.cores_then.low > 0.5 * truth, "{told:?}");
-    assert!(told.notes[0].contains("never saw"), "{told:?}");
+    assert!(told.notes[0].contains("always changed together"), "{told:?}");
     // More of the same was seen.
     let same = Change { requests: 1.5, batches: 1.5, records: 1.5, bytes: Some(1.5) };
     let told = model.forecast(same, "");
@@ -169,7 +169,7 @@ fn bytes_of_fixed_records_are_in_records_and_batches() {
     let factors = model.factors(change);
     let then: f64 = (0..COLUMNS).map(|at| TRUTH[at] * model.means[at] * factors[at]).sum();
     assert!((told.cores_then.value / then - 1.0).abs() < 1e-3, "{told:?}, truth {then}");
-    assert!(!told.notes.iter().any(|note| note.contains("never saw")), "{told:?}");
+    assert!(!told.notes.iter().any(|note| note.contains("always changed together")), "{told:?}");
 }
 
 #[test]
@@ -190,15 +190,15 @@ fn a_forecast_says_where_the_history_ends() {
     let model = fit(&history(7, &TRUTH, 0.02, 720), 1).unwrap();
     let beyond = |change: Change| {
         let notes = model.forecast(change, "").notes;
-        notes.into_iter().find(|note| note.starts_with("beyond what the history has seen"))
+        notes.into_iter().find(|note| note.starts_with("extrapolated beyond the history"))
     };
     assert_eq!(beyond(Change { batches: 0.9, requests: 0.9, ..Change::default() }), None);
     // The wave goes from about a sixth to twice the mean: three times as many records were never seen.
     let told = beyond(Change { records: 3.0, ..Change::default() }).unwrap();
-    assert!(told.contains("records/s, seen were") && !told.contains("batches/s"), "{told}");
+    assert!(told.contains("records/s, the history has") && !told.contains("batches/s"), "{told}");
 }
 
-/// Everything moved but the batches: the refusal must not say that nothing did.
+/// Everything changed except the batches: the refusal must not say that nothing did.
 #[test]
 fn steady_batches_are_refused_as_such() {
     let mut noise = Noise(ChaCha8Rng::seed_from_u64(3));
@@ -253,7 +253,8 @@ fn topics_are_ranked_by_what_they_cost() {
     assert!(costs[0].cores_of_batches.unwrap() > 0.8 * costs[0].cores.value, "{costs:?}");
 }
 
-/// Everything moved together, so nobody knows whether batches or records cost; whichever it is, the truth of each topic is in its interval.
+/// Everything changed together, so it is unknown whether batches or records cost; in either case, the truth of each topic is in its
+/// interval.
 #[test]
 fn a_topic_of_another_mix_is_bounded_where_kinds_of_work_moved_together() {
     let wave = |at: usize| 1.2 + (at as f64 / 30.0).sin();

@@ -1,7 +1,8 @@
-//! How long a target was busy, by its own counters: where its process is out of reach, or its process clock says nothing since it polls.
+//! The busy time of a target, by its own counters: for targets whose process is out of reach, or whose CPU clock is useless because they
+//! poll.
 //!
-//! Seastar's reactors, Redpanda's among them, look for work again and again before they sleep, so that their CPU clock runs while nothing
-//! is done; the reactor counts the time of its tasks apart from that. A JVM exports its process' CPU time.
+//! Seastar's reactors, Redpanda's among them, poll for work before they sleep, so their CPU clock runs while they are idle. The reactor
+//! counts the time of its tasks separately. A JVM exports its process's CPU time.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +18,16 @@ pub struct Selector {
     unit_s: f64,
 }
 
-/// A name that is no counter of time.
+/// A name that is not a counter of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// No name, or no label.
-    #[error("`{0}` names no metric: write NAME, or NAME{{label=\"value\"}}")]
+    #[error("`{0}` is not a metric: use NAME, or NAME{{label=\"value\"}}")]
     Form(String),
-    /// Nobody knows what it counts in.
+    /// The unit is unknown.
     #[error(
-        "`{0}` does not say what it counts in: its name ends neither with _seconds_total nor with _ms; write {0}:s, {0}:ms, {0}:us or {0}:ns"
+        "the unit of `{0}` is unknown, because its name ends neither with _seconds_total nor with _ms: use \
+         {0}:s, {0}:ms, {0}:us or {0}:ns"
     )]
     Unit(String),
 }
@@ -46,14 +48,14 @@ const UNITS: [(&str, f64); 12] = [
     ("_processcputime", 1e-9),
 ];
 
-/// What is written behind a colon.
+/// The units after a colon.
 const SHORT_UNITS: [(&str, f64); 4] = [("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)];
 
 impl Selector {
-    /// `NAME`, `NAME{label="value",...}`, each with `:s`, `:ms`, `:us` or `:ns` behind it where the name does not tell the unit.
+    /// `NAME`, `NAME{label="value",...}`, each with `:s`, `:ms`, `:us` or `:ns` after it if the name does not show the unit.
     ///
     /// # Errors
-    /// When it is no name, or the unit is unknown.
+    /// Fails when it is not a name, or when the unit is unknown.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let text = text.trim();
         let short = text.rsplit_once(':').and_then(|(rest, unit)| {
@@ -61,7 +63,7 @@ impl Selector {
             Some((rest, unit_s))
         });
         let (series, unit_s) = short.map_or((text, None), |(rest, unit_s)| (rest, Some(unit_s)));
-        // It is read as a page's line would be.
+        // Parsed like a line of a page.
         let line = format!("{series} 0");
         let form = || SelectorError::Form(text.to_owned());
         let Some(Ok(exposition::Line::Sample(sample))) = exposition::read(&line).next() else {
@@ -91,8 +93,8 @@ fn unit_of(name: &str) -> Option<f64> {
     UNITS.into_iter().find_map(|(ending, unit_s)| name.ends_with(ending).then_some(unit_s))
 }
 
-/// Counters that are known, the most telling first: of reactors their tasks, of anything else the CPU time of its process. Redpanda's and
-/// Seastar's metrics; the Java client's, a JMX exporter's without rules, Micrometer's and OpenTelemetry's.
+/// Known counters, the best first: the tasks of reactors, otherwise the CPU time of the process. Redpanda's and Seastar's metrics; the Java
+/// client's, a JMX exporter's without rules, Micrometer's and OpenTelemetry's.
 const KNOWN: [&str; 8] = [
     "redpanda_cpu_busy_seconds_total",
     "vectorized_reactor_cpu_busy_ms",
@@ -104,12 +106,12 @@ const KNOWN: [&str; 8] = [
     "jvm_cpu_time_seconds_total",
 ];
 
-/// How long Kafka's request handlers were idle, in nanoseconds, summed over them and divided by their number
-/// (`kafka.server:type=KafkaRequestHandlerPool`, `KafkaRequestHandler.scala`). Of two, that of all handlers comes first.
+/// Idle time of Kafka's request handlers, in nanoseconds, summed over them and divided by their number
+/// (`kafka.server:type=KafkaRequestHandlerPool`, `KafkaRequestHandler.scala`). If there are two, that of all handlers comes first.
 const HANDLERS_IDLE: [&str; 2] =
     ["_requesthandleravgidlepercent_count", "_brokerrequesthandleravgidlepercent_count"];
 
-/// Seconds of each series, by its labels as they are written.
+/// Seconds of each series, by its labels as written.
 type Series = BTreeMap<String, f64>;
 
 /// The counters of one page.
@@ -117,13 +119,13 @@ type Series = BTreeMap<String, f64>;
 pub struct Reading {
     /// The counter's name.
     pub counter: String,
-    /// Seconds of each series (a shard), by its labels as they are written.
+    /// Seconds of each series (a shard), by its labels as written.
     busy_s: Series,
-    /// Seconds that Kafka's request handlers were idle on average, where the page tells.
+    /// Seconds that Kafka's request handlers were idle on average, if the page shows it.
     handlers_idle_s: Option<f64>,
 }
 
-/// A page that tells no busy time.
+/// A page without a busy time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BusyError {
     /// None of the counters.
@@ -131,24 +133,24 @@ pub enum BusyError {
         "the page has none of the counters that Hone knows ({})\n  next: name the counter of this target with --busy-metric NAME", KNOWN.join(", ")
     )]
     None,
-    /// Not the one that was named.
+    /// The named counter is missing.
     #[error("the page has no metric `{name}` with these labels{}", near.as_ref().map_or(String::new(), |near| format!("; there is `{near}`")))]
     NotThere {
-        /// What was named.
+        /// The requested name.
         name: String,
-        /// The first name of the page that resembles it.
+        /// The first similar name on the page.
         near: Option<String>,
     },
-    /// It is a number that no counter has.
-    #[error("`{name}` is {value}, which is no count of time")]
+    /// A value that no counter can have.
+    #[error("`{name}` is {value}, which is not a count of time")]
     Value {
         /// The counter.
         name: String,
-        /// As it is written.
+        /// The value as written.
         value: String,
     },
-    /// It ran backwards, or a shard came or went: the target has started again in between.
-    #[error("`{name}` ran backwards or has other series: the target has started again in between")]
+    /// It decreased, or a shard was added or removed: the target has restarted in between.
+    #[error("`{name}` decreased or has other series: the target has restarted in between")]
     StartedAgain {
         /// The counter.
         name: String,
@@ -158,7 +160,7 @@ pub enum BusyError {
 /// Reads the named counter of a page, or the first known one.
 ///
 /// # Errors
-/// When the page has none, or no count of time in it.
+/// Fails when the page has none, or no count of time in it.
 pub fn read(page: &str, wanted: Option<&Selector>) -> Result<Reading, BusyError> {
     let (name, busy_s) = match wanted {
         Some(selector) => {
@@ -200,7 +202,7 @@ fn series(
     unit_s: f64,
 ) -> Result<Series, BusyError> {
     let mut found = BTreeMap::new();
-    // A line that can't be read is none of these.
+    // An unreadable line is no such counter.
     for sample in exposition::read_only(page, wants).flatten().filter(takes) {
         if !sample.value.is_finite() || sample.value < 0.0 {
             return Err(BusyError::Value { name: sample.name.to_owned(), value: sample.value.to_string() });
@@ -210,14 +212,14 @@ fn series(
     Ok(found)
 }
 
-/// The metric whose name begins most like the one that was asked for.
+/// The metric whose name begins most like the requested one.
 fn near(page: &str, name: &str) -> Option<String> {
     let alike = |own: &str| own.bytes().zip(name.bytes()).take_while(|(own, asked)| own == asked).count();
     let best = exposition::names(page).max_by_key(|own| alike(own))?;
     (alike(best) >= ALIKE_CHARACTERS).then(|| best.to_owned())
 }
 
-/// Names that share fewer characters at their beginning have nothing to do with each other.
+/// Names with a shorter common beginning are unrelated.
 const ALIKE_CHARACTERS: usize = 6;
 
 /// Busy time between two readings.
@@ -225,16 +227,16 @@ const ALIKE_CHARACTERS: usize = 6;
 pub struct Busy {
     /// Over all series, in seconds.
     pub busy_s: f64,
-    /// How many series there are.
+    /// Number of series.
     pub series: u32,
-    /// How long Kafka's request handlers were idle on average, in seconds.
+    /// Mean idle time of Kafka's request handlers, in seconds.
     pub handlers_idle_s: Option<f64>,
 }
 
-/// What was counted between two readings of one page.
+/// The difference between two readings of one page.
 ///
 /// # Errors
-/// When the target has started again in between.
+/// Fails when the target has restarted in between.
 pub fn between(before: &Reading, after: &Reading) -> Result<Busy, BusyError> {
     let again = || BusyError::StartedAgain { name: after.counter.clone() };
     if before.counter != after.counter || !before.busy_s.keys().eq(after.busy_s.keys()) {

@@ -1,4 +1,4 @@
-//! Batches by client, out of what Redpanda's Admin API (25.3 and newer) lists of its connections.
+//! Batches by client, from the connections that Redpanda's Admin API (25.3 and newer) lists.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ pub const LIST_CONNECTIONS: &str = "redpanda.core.admin.v2.ClusterService/ListKa
 
 /// Connections on a page of the answer.
 const PAGE_SIZE: usize = 1_000;
-/// Connections that are read at most: those with most bytes come first, and what is behind so many is told and left out.
+/// Limit of the connections: those with the most bytes come first, and a note names the number of further ones.
 const MOST_CONNECTIONS: usize = 100_000;
 
-/// What is asked of it: connections that produced something lately, those with most bytes first.
+/// The request: connections that produced recently, those with the most bytes first.
 pub fn first_request() -> String {
     request(None)
 }
 
-/// As the first, from a page on (`page_token` of Google's AIP-158, which this method follows).
+/// The same request from a page on (`page_token` of Google's AIP-158, which this method follows).
 fn request(page_token: Option<&str>) -> String {
     let mut request = serde_json::json!({
         "filter": "recent_request_statistics.produce_bytes > 0",
@@ -41,7 +41,7 @@ struct Listed {
     total_size: u64,
 }
 
-/// Fields of a protobuf message as JSON: what is 0 or empty may be left out.
+/// Fields of a protobuf message as JSON: 0 or empty values may be missing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Connection {
@@ -52,7 +52,7 @@ struct Connection {
     recent_request_statistics: Statistics,
 }
 
-/// Of the last minute.
+/// For the last minute.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Statistics {
@@ -75,7 +75,7 @@ fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     match Number::deserialize(from)? {
         Number::Plain(number) => Ok(number),
         Number::Text(text) => {
-            text.parse().map_err(|_| D::Error::custom(format!("`{text}` is no whole number")))
+            text.parse().map_err(|_| D::Error::custom(format!("`{text}` is not a whole number")))
         }
     }
 }
@@ -89,10 +89,10 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Adds a page; answers what asks for the next one, where there is one.
+    /// Adds a page; returns the request for the next one, if there is one.
     ///
     /// # Errors
-    /// When it is no such answer.
+    /// Fails when it is no such answer.
     pub fn add(&mut self, answer: &str) -> Result<Option<String>, serde_json::Error> {
         let listed: Listed = serde_json::from_str(answer)?;
         let was_empty = listed.connections.is_empty();
@@ -120,14 +120,15 @@ impl Listing {
         client.requests = client.requests.saturating_add(recent.request_count);
     }
 
-    /// The clients, connections of one client together, those with most batches first; and what is to be known of them.
+    /// The clients, with all connections of a client combined, those with the most batches first; and notes about them.
     pub fn finish(self) -> (Vec<WatchedClient>, Option<String>) {
         let mut clients: Vec<WatchedClient> = self.clients.into_values().map(with_ratios).collect();
         clients
             .sort_by(|one, other| other.batches.cmp(&one.batches).then(one.client_id.cmp(&other.client_id)));
         let read = self.connections as u64;
-        let note = (self.total > read)
-            .then(|| format!("clients are those of {read} of {} connections, by most bytes", self.total));
+        let note = (self.total > read).then(|| {
+            format!("the clients cover {read} of {} connections, those with the most bytes", self.total)
+        });
         (clients, note)
     }
 }

@@ -1,4 +1,4 @@
-//! Rates out of two pages, as Prometheus would have them.
+//! Rates from two pages, as Prometheus computes them.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use super::quantity::{By, Dimension, Exported, Quantity, Rates, Row};
 use super::snapshot::{Snapshot, place};
 use super::source::Counting;
 
-/// Why two pages make no rate.
+/// Why two pages give no rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoRates {
-    /// They are of two brokers.
-    #[error("these are pages of {0} and of {1}")]
+    /// They belong to two brokers.
+    #[error("the pages belong to two brokers, {0} and {1}")]
     Others(String, String),
-    /// No time lies between them.
-    #[error("no time lies between the two pages of {0}")]
+    /// They have the same time.
+    #[error("the two pages of {0} have the same time")]
     NoTime(String),
 }
 
 /// Rates between two pages of one broker.
 ///
-/// A counter that fell was reset by a restart, and what it says since then is counted, as Prometheus' `rate` does. A series that the first
-/// page did not have is left out: what it counted before is not known.
+/// A counter that fell was reset by a restart, and its value since then counts, as in Prometheus's `rate`. A series that the first page did
+/// not have is left out, because its earlier counts are unknown.
 ///
 /// # Errors
-/// When the pages don't belong together, or no time lies between them.
+/// Fails when the pages do not belong together, or have the same time.
 pub fn rates(before: &Snapshot, after: &Snapshot, by: By) -> Result<Rates, NoRates> {
     if before.instance != after.instance || before.source != after.source {
         return Err(NoRates::Others(before.instance.clone(), after.instance.clone()));
@@ -44,7 +44,7 @@ pub fn rates(before: &Snapshot, after: &Snapshot, by: By) -> Result<Rates, NoRat
             (Counting::Level | Counting::Rate, _) => *value,
             (Counting::Sum, Some(earlier)) => {
                 told.resets += u64::from(value < earlier);
-                // What was counted since the restart, where there was one.
+                // The count since the restart, if there was one.
                 let grown = if value < earlier { *value } else { value - earlier };
                 grown / window_s
             }
@@ -75,7 +75,7 @@ pub fn rates(before: &Snapshot, after: &Snapshot, by: By) -> Result<Rates, NoRat
     })
 }
 
-/// Rates of several brokers as one.
+/// Rates of several brokers, combined.
 pub fn together(all: Vec<Rates>) -> Rates {
     let mut out = Rates::default();
     for rates in all {
@@ -87,7 +87,7 @@ pub fn together(all: Vec<Rates>) -> Rates {
     out
 }
 
-/// What a written quantity stands for when only leaders' partitions are summed up (the R3b join).
+/// The meaning of a written quantity when only leaders' partitions count (the R3b join).
 fn led(quantity: Quantity) -> Option<Quantity> {
     match quantity {
         Quantity::WrittenBytes => Some(Quantity::ProducedBytes),
@@ -98,7 +98,7 @@ fn led(quantity: Quantity) -> Option<Quantity> {
 
 type Partition = (String, String);
 
-/// Partitions that the broker leads; `None` where the page does not tell partitions apart.
+/// Partitions that the broker leads; `None` if the page does not distinguish partitions.
 fn leaders(page: &Snapshot) -> Option<FxHashSet<Partition>> {
     let of = |quantity: Quantity| page.values.iter().filter(move |(key, _)| key.quantity == quantity);
     let split = of(Quantity::WrittenBatches).all(|(key, _)| partition_of(&key.labels).is_some());
@@ -126,25 +126,28 @@ impl Told {
         let restarted = before.started_s.zip(after.started_s).is_some_and(|(one, other)| other > one + 1.0);
         if self.resets > 0 || restarted {
             notes.push(format!(
-                "{instance} restarted, or counters of it began anew ({}): what they counted before that is missing from this stretch",
+                "{instance} restarted, or some of its counters were reset ({}): this window lacks their \
+                 earlier counts",
                 self.resets
             ));
         }
         if self.new > 0 {
-            notes.push(format!(
-                "{} series of {instance} are new and count from the next stretch on",
-                self.new
-            ));
+            notes
+                .push(format!("{} series of {instance} are new and count from the next window on", self.new));
         }
         if after.left_out > 0 {
             notes.push(format!(
-                "{} series of {instance} were left out: the page is larger than {} series; Redpanda's aggregate_metrics makes it smaller",
+                "{} series of {instance} were left out: the page has more than {} series; Redpanda's \
+                 aggregate_metrics makes it smaller",
                 after.left_out,
                 super::snapshot::MOST_SERIES
             ));
         }
         if let Some(fault) = &after.first_fault {
-            notes.push(format!("{} lines of {instance} could not be used; the first: {fault}", after.faults));
+            notes.push(format!(
+                "Hone could not read {} lines of {instance}; the first: {fault}",
+                after.faults
+            ));
         }
         notes
     }
@@ -177,7 +180,7 @@ impl Sums<'_> {
     }
 }
 
-/// Whether a page of two tells a series at all: for tests of what is left out.
+/// Whether a page of two has a series at all: for tests of missing metrics.
 #[cfg(test)]
 fn has(page: &Snapshot, quantity: Quantity, labels: &str) -> bool {
     page.values.contains_key(&super::snapshot::SeriesKey { quantity, labels: labels.into() })
@@ -224,7 +227,7 @@ mod tests {
         let after = snapshot(10.0, &page([50, 260, 300], [1, 2, 3]));
         let rates = rates(&before, &after, By::Topic).unwrap();
         assert_eq!(rates.sum(Quantity::ProducedBatches, |row| row.topic == "t0"), Some(11.0));
-        assert!(rates.notes[0].contains("counters of it began anew (1)"), "{:?}", rates.notes);
+        assert!(rates.notes[0].contains("some of its counters were reset (1)"), "{:?}", rates.notes);
     }
 
     #[test]
@@ -310,7 +313,7 @@ mod tests {
         assert!(has(&after, Quantity::Leader, "namespace=\"kafka\",topic=\"t\",partition=\"0\",shard=\"1\""));
     }
 
-    /// With aggregate_metrics the partitions are summed up before they are exported, and leaders can't be told.
+    /// With aggregate_metrics the broker exports the sum over the partitions, and leaders can't be derived.
     #[test]
     fn without_partitions_leaders_are_not_told_apart() {
         let page = |batches: u64| {
@@ -362,9 +365,9 @@ mod tests {
     #[test]
     fn pages_that_do_not_belong_together_are_refused() {
         let one = snapshot(1.0, &page([1, 2, 3], [1, 2, 3]));
-        assert!(rates(&one, &one, By::Topic).unwrap_err().to_string().contains("no time lies between"));
+        assert!(rates(&one, &one, By::Topic).unwrap_err().to_string().contains("have the same time"));
         let other = Snapshot { instance: "c".to_owned(), at_s: 2.0, ..one.clone() };
-        assert!(rates(&one, &other, By::Topic).unwrap_err().to_string().contains("pages of b and of c"));
+        assert!(rates(&one, &other, By::Topic).unwrap_err().to_string().contains("two brokers, b and c"));
     }
 
     #[test]
@@ -373,6 +376,6 @@ mod tests {
         let (before, after) = (snapshot(0.0, bad), snapshot(1.0, bad));
         let rates = rates(&before, &after, By::Topic).unwrap();
         assert_eq!(rates.sum(Quantity::Fsyncs, |_| true), None, "what is no number is no 0");
-        assert!(rates.notes[0].contains("2 lines of b could not be used"), "{:?}", rates.notes);
+        assert!(rates.notes[0].contains("could not read 2 lines of b"), "{:?}", rates.notes);
     }
 }

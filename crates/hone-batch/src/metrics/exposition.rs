@@ -1,23 +1,23 @@
-//! Prometheus' text format, as brokers serve it, read line by line.
+//! Prometheus's text format, as brokers serve it, read line by line.
 //!
-//! Own code, since no crate in the house reads it, and since a page of a large cluster has hundreds of thousands of lines of which a
-//! handful of families matter: nothing is copied, and labels are looked at only where somebody asks. A line that can't be read is told
-//! and stepped over; the others of the page still count. OpenMetrics, which is nearly the same, is taken, too: `# EOF`, `# UNIT`, exemplars.
+//! This is own code, because no crate of this workspace reads it, and because a page of a large cluster has hundreds of thousands of lines
+//! of which a handful of families matter. The parser copies nothing, and reads labels only on demand. It reports an unreadable line and
+//! skips it; the others of the page still count. It also accepts OpenMetrics, which is nearly the same: `# EOF`, `# UNIT`, exemplars.
 
 use std::borrow::Cow;
 
 use memchr::memchr2;
 
-/// Quoted of a faulty line in its report.
+/// Length of a faulty line in a message.
 const QUOTED_CHARACTERS: usize = 60;
 
-/// What a line says.
+/// The contents of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Line<'a> {
     /// A value.
     Sample(Sample<'a>),
-    /// What a family counts: `counter`, `gauge`, `histogram` ... in the page's own word. Only informative: brokers declare counters as
-    /// gauges and the other way round.
+    /// The type of a family: `counter`, `gauge`, `histogram` ... in the page's own word. Only informative: brokers declare counters as
+    /// gauges and vice versa.
     Kind {
         /// The family.
         name: &'a str,
@@ -35,21 +35,21 @@ pub struct Sample<'a> {
     pub labels: Labels<'a>,
     /// The value; may be NaN or infinite.
     pub value: f64,
-    /// The time of the value as it is written: milliseconds since 1970 in Prometheus' format, seconds in OpenMetrics.
+    /// The time of the value as written: milliseconds since 1970 in Prometheus's format, seconds in OpenMetrics.
     pub written_at: Option<f64>,
 }
 
-/// Labels of a sample, as they stand between the braces.
+/// Labels of a sample, as written between the braces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Labels<'a>(&'a str);
 
 impl<'a> Labels<'a> {
-    /// The text between the braces, which tells series of a metric apart as long as the page writes labels in one order.
+    /// The text between the braces, which distinguishes series of a metric as long as the page writes labels in one order.
     pub fn text(self) -> &'a str {
         self.0
     }
 
-    /// Of a text that [`Labels::text`] gave.
+    /// From a text of [`Labels::text`].
     pub(super) fn of_text(text: &'a str) -> Self {
         Self(text)
     }
@@ -72,13 +72,13 @@ impl<'a> Labels<'a> {
 
 /// A line that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} is no sample: {reason}: {text}")]
+#[error("line {line} is not a sample: {reason}: {text}")]
 pub struct Fault {
     /// Its number; the first line is 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// The fault.
     pub reason: &'static str,
-    /// How it begins.
+    /// Its beginning.
     pub text: String,
 }
 
@@ -95,7 +95,7 @@ pub fn read(page: &str) -> impl Iterator<Item = Result<Line<'_>, Fault>> {
     })
 }
 
-/// As [`read`], but only samples of metrics that `wants` names; no other line is looked at behind its name.
+/// Like [`read`], but only samples of metrics that `wants` names; the rest of other lines is not parsed.
 pub fn read_only(
     page: &str,
     mut wants: impl FnMut(&str) -> bool,
@@ -110,7 +110,7 @@ pub fn read_only(
     })
 }
 
-/// The names of a page's metrics, as samples have them; one that stands in several places is named again.
+/// The names of a page's metrics, as samples have them; a name in several places appears again.
 pub fn names(page: &str) -> impl Iterator<Item = &str> {
     let mut last = "";
     page.split('\n').filter_map(move |text| {
@@ -141,7 +141,7 @@ fn sample(text: &str) -> Result<Sample<'_>, &'static str> {
     let (labels, rest) = match rest.strip_prefix('{') {
         Some(inner) => labels(inner)?,
         None if rest.len() + end < text.len() => (Labels(""), rest),
-        None => return Err("no blank stands behind the name"),
+        None => return Err("no blank follows the name"),
     };
     let (value, written_at) = numbers(rest)?;
     Ok(Sample { name, labels, value, written_at })
@@ -149,7 +149,7 @@ fn sample(text: &str) -> Result<Sample<'_>, &'static str> {
 
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// Where a name ends; those of metrics may have colons.
+/// The end of a name; names of metrics may contain colons.
 fn name_end(text: &str, is_metric: bool) -> usize {
     let belongs = |(at, byte): (usize, u8)| {
         byte.is_ascii_alphabetic()
@@ -164,14 +164,14 @@ fn name_end(text: &str, is_metric: bool) -> usize {
 fn numbers(rest: &str) -> Result<(f64, Option<f64>), &'static str> {
     let mut words = rest.split(BLANKS).filter(|word| !word.is_empty());
     let value = words.next().ok_or("it has no value")?;
-    let value = value.parse().map_err(|_| "its value is no number")?;
+    let value = value.parse().map_err(|_| "its value is not a number")?;
     let written_at = match words.next() {
         None | Some("#") => return Ok((value, None)),
-        Some(word) => word.parse().map_err(|_| "its time is no number")?,
+        Some(word) => word.parse().map_err(|_| "its time is not a number")?,
     };
     match words.next() {
         None | Some("#") => Ok((value, Some(written_at))),
-        Some(_) => Err("something stands behind its time"),
+        Some(_) => Err("more text follows its time"),
     }
 }
 
@@ -181,7 +181,7 @@ struct Label<'a> {
     value: &'a str,
 }
 
-/// Up to the closing brace, and what is behind it.
+/// Up to the closing brace, and the rest.
 fn labels(inner: &str) -> Result<(Labels<'_>, &str), &'static str> {
     let mut rest = inner;
     while let Some((_, behind)) = next_label(rest)? {
@@ -193,7 +193,7 @@ fn labels(inner: &str) -> Result<(Labels<'_>, &str), &'static str> {
     Ok((Labels(text), behind))
 }
 
-/// The first label and what is behind it; `None` at the end, or before the brace.
+/// The first label and the rest; `None` at the end, or before the brace.
 fn next_label(text: &str) -> Result<Option<(Label<'_>, &str)>, &'static str> {
     let text = text.trim_start_matches(BLANKS);
     if text.is_empty() || text.starts_with('}') {
@@ -211,12 +211,12 @@ fn next_label(text: &str) -> Result<Option<(Label<'_>, &str)>, &'static str> {
     let behind = match rest.strip_prefix(',') {
         Some(behind) => behind,
         None if rest.is_empty() || rest.starts_with('}') => rest,
-        None => return Err("no comma stands behind a label"),
+        None => return Err("no comma follows a label"),
     };
     Ok(Some((Label { name, value }, behind)))
 }
 
-/// Where the closing quote of a value is.
+/// The position of a value's closing quote.
 fn value_end(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -225,7 +225,7 @@ fn value_end(text: &str) -> Option<usize> {
         if bytes.get(at) == Some(&b'"') {
             return Some(at);
         }
-        // A backslash, and what it escapes.
+        // A backslash, and the escaped character.
         at += 2;
     }
 }
@@ -241,7 +241,7 @@ fn unescaped(value: &str) -> Cow<'_, str> {
             (_, true) => match characters.next() {
                 Some('n') => out.push('\n'),
                 Some(escaped @ ('\\' | '"')) => out.push(escaped),
-                // Prometheus keeps what it does not know as it is.
+                // Prometheus keeps unknown escapes unchanged.
                 Some(other) => out.extend(['\\', other]),
                 None => out.push('\\'),
             },
@@ -306,9 +306,9 @@ mod tests {
             ("a{x=1} 2", "no quotes"),
             ("a{x} 2", "a label has no value"),
             ("a{=\"1\"} 2", "a label has no name"),
-            ("a two", "value is no number"),
-            ("a 2 now", "time is no number"),
-            ("a 2 3 4", "something stands behind"),
+            ("a two", "value is not a number"),
+            ("a 2 now", "time is not a number"),
+            ("a 2 3 4", "more text follows"),
             ("a{é=\"1\"} 2", "a label has no name"),
         ] {
             let page = format!("ok 1\n{line}\nok 2\n");

@@ -1,4 +1,4 @@
-//! From rates to the figures that are shown.
+//! From rates to the figures of a report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +13,15 @@ use super::{lag, latency};
 /// The class of Redpanda's I/O that writes logs.
 const LOG_CLASS: &str = "raft";
 
-/// All figures of a stretch of time, with the topics also by broker or by partition where `by` says so. Endpoints, time and clients are the
-/// caller's to fill in.
+/// All figures of a window, with the topics also by broker or by partition if `by` requests it. The caller adds endpoints, time and
+/// clients.
 pub fn watch(source: Source, rates: &Rates, by: By) -> BatchWatch {
     let basis = Basis::of(rates);
     let mut notes = rates.notes.clone();
     if let Basis::Written = basis {
         notes.push(
-            "batches and bytes are those of every replica, leaders' and followers': their ratio is right, the rates are too high by the \
-             replication factor"
+            "batches and bytes include every replica, leaders and followers: their ratio is right, but the \
+             rates are too high by the replication factor"
                 .to_owned(),
         );
     }
@@ -36,7 +36,7 @@ pub fn watch(source: Source, rates: &Rates, by: By) -> BatchWatch {
     }
     if by == By::Partition && parts.is_empty() && !topics.is_empty() {
         let why = source.remedy_of_partitions().to_owned();
-        not_exported.push(NotExported { what: "bytes a batch by partition".to_owned(), why });
+        not_exported.push(NotExported { what: "bytes per batch by partition".to_owned(), why });
     }
     let total = match (basis, total) {
         // The bytes of a request are at least those of its batch.
@@ -62,7 +62,7 @@ pub fn watch(source: Source, rates: &Rates, by: By) -> BatchWatch {
     }
 }
 
-/// What stands for "the batches of a topic".
+/// The source of "the batches of a topic".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Basis {
     /// Counted once, by leaders.
@@ -101,10 +101,10 @@ impl Basis {
     }
 }
 
-/// Broker, topic and partition; those that are not told apart are empty.
+/// Broker, topic and partition; dimensions without distinction are empty.
 type Place<'a> = [&'a str; 3];
 
-/// The topics by broker or by partition. Those that wrote nothing are left out: followers have series of 0, and partitions are many.
+/// The topics by broker or by partition, without those that wrote nothing: followers have series of 0, and partitions are many.
 fn parts(rates: &Rates, basis: Basis, by: By) -> Vec<WatchedTopic> {
     let mut parts = match by {
         By::Topic => return Vec::new(),
@@ -117,7 +117,7 @@ fn parts(rates: &Rates, basis: Basis, by: By) -> Vec<WatchedTopic> {
     parts
 }
 
-/// Batches by place, those with most of them first, and all of them together.
+/// Batches by place, those with the most first, and the sum of all.
 fn grouped<'a>(
     rates: &'a Rates,
     basis: Basis,
@@ -136,7 +136,7 @@ fn grouped<'a>(
     let places: BTreeSet<Place<'a>> =
         [&batches, &bytes, &records].into_iter().flatten().flat_map(|sums| sums.keys().copied()).collect();
     let of = |sums: &Option<BTreeMap<Place<'a>, f64>>, place: &Place<'a>| -> Figure {
-        // A topic without a series of its own is not known to be quiet.
+        // A topic without its own series may be quiet or not.
         sums.as_ref().and_then(|sums| sums.get(place).copied()).into()
     };
     let all = |sums: &Option<BTreeMap<Place<'a>, f64>>| -> Figure {
@@ -171,7 +171,7 @@ fn topic(
     records: Figure,
     every: Figure,
 ) -> WatchedTopic {
-    // Leaders' records over every replica's batches would be no ratio of anything.
+    // Leaders' records over every replica's batches would be a meaningless ratio.
     let is_one_basis = basis != Basis::Written;
     let comparable = |figure| if is_one_basis { figure } else { Figure::NotExported };
     WatchedTopic {
@@ -210,7 +210,7 @@ fn instance(name: &str, source: Source, rates: &Rates, basis: Basis) -> WatchedI
         (count > 0).then_some(count as f64)
     };
     let cores: Figure = shards(Quantity::ShardUtilization).or_else(|| shards(Quantity::ShardCpu)).into();
-    // Kafka counts what is produced, and nothing else is appended in its counters.
+    // Kafka counts what is produced, and its counters include nothing else.
     let appended = |exact, produced| match sum(exact) {
         Figure::NotExported if source == Source::KafkaJmx => sum(produced),
         figure => figure,
@@ -236,7 +236,7 @@ fn instance(name: &str, source: Source, rates: &Rates, basis: Basis) -> WatchedI
     }
 }
 
-/// Of the class that writes logs, where classes are told apart and it is among them.
+/// Only the class that writes logs, if classes are distinguished and it is among them.
 fn disk_bytes(rates: &Rates, instance: &str) -> Figure {
     let own = |row: &Row| row.instance == instance;
     let has_log_class = rates
@@ -286,18 +286,18 @@ fn backlog(rates: &Rates) -> Vec<WatchedQueue> {
 
 fn not_exported(source: Source, rates: &Rates, basis: Basis) -> Vec<NotExported> {
     use Quantity as Q;
-    // A figure, and the quantities any of which would do.
+    // A figure, and the quantities any of which is enough.
     let wanted: [(&str, &[Quantity]); 12] = [
-        ("bytes a batch by topic", &[Q::ProducedBatches, Q::WrittenBatches]),
-        ("records a batch", &[Q::ProducedRecords]),
+        ("bytes per batch by topic", &[Q::ProducedBatches, Q::WrittenBatches]),
+        ("records per batch", &[Q::ProducedRecords]),
         ("batches of leaders only", &[Q::ProducedBatches]),
-        ("batches a request", &[Q::ProduceRequests]),
+        ("batches per request", &[Q::ProduceRequests]),
         ("CPU by shard", &[Q::ShardCpu, Q::ShardUtilization]),
         ("CPU of the broker", &[Q::ShardCpu, Q::ProcessCpu, Q::ShardUtilization]),
         ("backlog", &[Q::Waiting]),
         ("network", &[Q::ReceivedBytes]),
         ("write amplification", &[Q::DiskBytes]),
-        ("fsyncs a batch", &[Q::Fsyncs]),
+        ("fsyncs per batch", &[Q::Fsyncs]),
         ("spread of batch sizes", &[Q::BatchSizes]),
         ("produce time-outs", &[Q::ProduceTimeouts]),
     ];
@@ -307,18 +307,18 @@ fn not_exported(source: Source, rates: &Rates, basis: Basis) -> Vec<NotExported>
         .filter_map(|(what, any)| Some(missing(source, what, *any.first()?)))
         .collect();
     if basis == Basis::Written && rates.exported.has(Q::ProducedRecords) {
-        found.push(missing(source, "records a batch", Q::ProducedBatches));
+        found.push(missing(source, "records per batch", Q::ProducedBatches));
     }
     found.extend(not_exported_by_all(&wanted, rates));
     found
 }
 
-/// A figure that the source lacks for want of a quantity.
+/// A figure that the source lacks because a quantity is missing.
 pub(super) fn missing(source: Source, what: &str, quantity: Quantity) -> NotExported {
     NotExported { what: what.to_owned(), why: source.remedy(quantity).to_owned() }
 }
 
-/// Figures that some brokers have and others lack. What is counted by topic is left out: a broker without the topic has none of it.
+/// Figures that some brokers have and others lack, without counts by topic: a broker without the topic has none of it.
 fn not_exported_by_all(wanted: &[(&str, &[Quantity])], rates: &Rates) -> Vec<NotExported> {
     let brokers: BTreeSet<&str> =
         rates.rows.iter().map(|row| row.instance.as_str()).filter(|name| !name.is_empty()).collect();
@@ -337,7 +337,7 @@ fn not_exported_by_all(wanted: &[(&str, &[Quantity])], rates: &Rates) -> Vec<Not
         .filter(|(_, lacking)| !lacking.is_empty())
         .map(|(what, lacking)| NotExported {
             what: format!("{what} of {}", lacking.join(", ")),
-            why: "other brokers have it and these don't: sums are of the others alone".to_owned(),
+            why: "these brokers lack it, others have it: sums cover only the others".to_owned(),
         })
         .collect()
 }
@@ -442,7 +442,7 @@ mod tests {
         {
             let watch = watch(source, &all, By::Partition);
             assert!(watch.parts.is_empty(), "{watch:#?}");
-            let missing = watch.not_exported.iter().find(|one| one.what == "bytes a batch by partition");
+            let missing = watch.not_exported.iter().find(|one| one.what == "bytes per batch by partition");
             assert!(missing.is_some_and(|one| one.why.contains(way_out)), "{:#?}", watch.not_exported);
         }
     }
@@ -479,7 +479,7 @@ mod tests {
             assert_eq!(figure, Figure::NotExported);
         }
         let told: Vec<&str> = watch.not_exported.iter().map(|missing| missing.what.as_str()).collect();
-        assert!(told.contains(&"bytes a batch by topic") && told.contains(&"fsyncs a batch"), "{told:?}");
+        assert!(told.contains(&"bytes per batch by topic") && told.contains(&"fsyncs per batch"), "{told:?}");
         assert!(watch.not_exported[0].why.contains("xray"), "{:?}", watch.not_exported[0]);
     }
 
@@ -499,7 +499,7 @@ mod tests {
         let fsyncs: Vec<Figure> = watch.instances.iter().map(|broker| broker.fsyncs_per_batch).collect();
         assert_eq!(fsyncs, [Figure::Known(0.5), Figure::NotExported]);
         assert!(
-            watch.not_exported.iter().any(|missing| missing.what == "fsyncs a batch of old"),
+            watch.not_exported.iter().any(|missing| missing.what == "fsyncs per batch of old"),
             "{watch:#?}"
         );
     }

@@ -1,4 +1,4 @@
-//! How far consumer groups are behind: as somebody exports it, or by the offsets that they committed.
+//! How far consumer groups are behind: by an exporter, or by their committed offsets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use hone_record::WatchedGroup;
 
 use super::quantity::{Quantity, Rates, Row};
 
-/// The groups, those that are furthest behind first. A partition that a group has committed nothing of is in no sum.
+/// The groups, those that are furthest behind first. A partition without a committed offset of a group is in no sum.
 pub(super) fn groups(rates: &Rates) -> Vec<WatchedGroup> {
     let of = |quantity| highest(rates, quantity, |row| row.group.as_str());
     let (sums, mosts) = (of(Quantity::GroupLagSum), of(Quantity::GroupLagMax));
@@ -30,7 +30,7 @@ pub(super) fn groups(rates: &Rates) -> Vec<WatchedGroup> {
 /// A group, a topic and a partition.
 type Part<'a> = (&'a str, &'a str, &'a str);
 
-/// The lag of each partition: an exporter's, or from the committed offset to the partition's end. Both offsets were read a moment apart,
+/// The lag of each partition: an exporter's, or from the committed offset to the partition's end. Hone reads both offsets a moment apart,
 /// so the difference can be below 0.
 fn partitions(rates: &Rates) -> BTreeMap<Part<'_>, f64> {
     fn part(row: &Row) -> Part<'_> {
@@ -43,12 +43,12 @@ fn partitions(rates: &Rates) -> BTreeMap<Part<'_>, f64> {
             lags.entry((group, topic, partition)).or_insert(end - committed);
         }
     }
-    // kafka_exporter has -1 where nothing was committed.
+    // kafka_exporter has -1 if nothing was committed.
     lags.values_mut().for_each(|lag| *lag = lag.max(0.0));
     lags
 }
 
-/// The highest value of each place: brokers that tell of the same one say the same thing.
+/// The highest value of each place: brokers that export the same place export the same value.
 fn highest<'a, K: Ord>(
     rates: &'a Rates,
     quantity: Quantity,
@@ -99,7 +99,7 @@ mod tests {
             row(CommittedOffset, ["near", "t", "1"], 51.0),
             row(CommittedOffset, ["far", "t", "0"], 40.0),
             row(CommittedOffset, ["far", "t", "1"], 20.0),
-            // Nobody knows the end of this one.
+            // The end of this one is unknown.
             row(CommittedOffset, ["lost", "deleted", "0"], 5.0),
         ];
         assert_eq!(told(rows), [known("far", 90.0, 60.0), known("near", 1.0, 1.0)]);

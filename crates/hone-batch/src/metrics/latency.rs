@@ -1,4 +1,4 @@
-//! How long Produce requests took, as the broker measures it, and quantiles out of a histogram's buckets.
+//! The duration of Produce requests, as the broker measures it, and quantiles from a histogram's buckets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use super::figures::missing;
 use super::quantity::{Quantity, Rates, Row};
 use super::source::Source;
 
-/// The percentiles that are wanted of every source, in thousandths: 99,999 is p99.999.
+/// The percentiles of every source, in thousandths: 99,999 is p99.999.
 const WANTED: [u32; 5] = [50_000, 85_000, 95_000, 99_000, 99_999];
 
-/// Percentiles over all brokers, and broker by broker where there are several. None where the source exports nothing of the kind.
+/// Percentiles over all brokers, and by broker if there are several. None if the source exports nothing of the kind.
 pub(super) fn produce(rates: &Rates) -> Vec<WatchedLatency> {
     let of: fn(&Rates, Keeps<'_>) -> Vec<WatchedPercentile> = if rates.exported.has(Quantity::ProduceLatency)
     {
@@ -33,7 +33,7 @@ pub(super) fn produce(rates: &Rates) -> Vec<WatchedLatency> {
     std::iter::once("").chain(several).map(latency).collect()
 }
 
-/// What a source lacks of the latency.
+/// The part of the latency that a source lacks.
 pub(super) fn not_exported(source: Source, rates: &Rates) -> Option<NotExported> {
     let levels = levels(rates);
     if rates.exported.has(Quantity::ProduceLatency) {
@@ -49,7 +49,7 @@ pub(super) fn not_exported(source: Source, rates: &Rates) -> Option<NotExported>
     (!lacking.is_empty()).then(|| NotExported {
         what: format!("produce latency at {}", lacking.join(" and ")),
         why: format!(
-            "the broker works its percentiles out itself ({}), over about the last five minutes whatever the window is",
+            "the broker computes its own percentiles ({}), always over about the last five minutes",
             exported.join(", ")
         ),
     })
@@ -66,7 +66,7 @@ fn by_buckets(rates: &Rates, keeps: Keeps<'_>) -> Vec<WatchedPercentile> {
     WANTED.into_iter().map(percentile).collect()
 }
 
-/// Percentiles of several brokers have no mean that would be a percentile: the slowest broker's stands for all.
+/// The mean of percentiles of several brokers is not a percentile: the slowest broker's stands for all.
 fn by_levels(rates: &Rates, keeps: Keeps<'_>) -> Vec<WatchedPercentile> {
     let mut found: BTreeMap<u32, Figure> = WANTED.map(|wanted| (wanted, Figure::NotExported)).into();
     for row in rates.rows.iter().filter(|row| keeps(row)) {
@@ -88,12 +88,12 @@ fn levels(rates: &Rates) -> BTreeSet<u32> {
     rates.rows.iter().filter_map(level).collect()
 }
 
-/// Of a percentile in tenths, as [`Quantity::ProduceLatencyAt`] has it.
+/// A percentile in tenths, as [`Quantity::ProduceLatencyAt`] has it.
 fn thousandths(tenths: u16) -> u32 {
     100 * u32::from(tenths)
 }
 
-/// A quantile of all rows of a histogram, as Prometheus' `histogram_quantile` gives it.
+/// A quantile of all rows of a histogram, as Prometheus's `histogram_quantile` computes it.
 pub(super) fn quantile(rates: &Rates, quantity: Quantity, quantile: f64) -> Figure {
     if !rates.exported.has(quantity) {
         return Figure::NotExported;
@@ -102,12 +102,12 @@ pub(super) fn quantile(rates: &Rates, quantity: Quantity, quantile: f64) -> Figu
     place.map_or(Figure::Nothing, |place| Figure::Known(place.inside))
 }
 
-/// Upper bounds, and what is counted each second up to them.
+/// Upper bounds, and the count per second up to them.
 struct Buckets(Vec<(f64, f64)>);
 
-/// Where a quantile lies.
+/// The position of a quantile.
 struct Place {
-    /// Linear within its bucket; the last finite bound for what is beyond it.
+    /// Linear within its bucket; the last finite bound for a value beyond it.
     inside: f64,
     /// The upper bound of its bucket.
     high: f64,
@@ -141,13 +141,12 @@ impl Buckets {
         None
     }
 
-    /// Everything that is counted each second; `None` where that is nothing.
+    /// The total count per second; `None` if it is zero.
     fn all(&self) -> Option<f64> {
         self.0.last().map(|(_, all)| *all).filter(|all| *all > 0.0)
     }
 
-    /// As [`Self::place`]; where less than one request lies beyond the quantile, no more is known than that all were faster than the upper
-    /// bound of the slowest one's bucket.
+    /// Like [`Self::place`]. If less than one request is beyond the quantile, only the upper bound of the slowest one's bucket is known.
     fn bounded(&self, quantile: f64, window_s: f64) -> Figure {
         let Some((place, all)) = self.place(quantile).zip(self.all()) else { return Figure::Nothing };
         let beyond = all * window_s * (1.0 - quantile);
@@ -193,7 +192,7 @@ mod tests {
         assert_eq!(quantile(&Rates::default(), Quantity::BatchSizes, 0.5), Figure::NotExported);
     }
 
-    /// 1,000 requests in 10 s: a hundredth of them tells p99, and none of them tells p99.999.
+    /// 1,000 requests in 10 s: 1 % of them are enough for p99; too few for p99.999.
     #[test]
     fn a_percentile_that_the_requests_do_not_reach_is_a_bound() {
         let rows = buckets(
@@ -208,7 +207,7 @@ mod tests {
         assert!((p95.1.known().unwrap() - (2.0 + 2.0 * 5.0 / 9.9)).abs() < 1e-9, "{p95:?}");
         assert!((p99.1.known().unwrap() - (2.0 + 2.0 * 9.0 / 9.9)).abs() < 1e-9, "{p99:?}");
         assert_eq!(p99999, (99.999, Figure::AtMost(8.0)));
-        // A hundred times the time is a hundred thousand requests, which do tell it.
+        // A hundred times the duration is 100,000 requests, which are enough.
         let long = produce(&rates(rows, 1_001.0));
         let p99999 = long[0].percentiles[4].ms.known().unwrap();
         assert!((p99999 - (4.0 + 4.0 * 0.099 / 0.1)).abs() < 1e-6, "{p99999}");

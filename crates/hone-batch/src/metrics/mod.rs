@@ -1,9 +1,9 @@
-//! Batches by a cluster's own counters, where nobody reads a topic: by name and label of what each kind of broker exports.
+//! Batches by a cluster's own counters, for topics that Hone does not read: by the names and labels that each kind of broker exports.
 //!
 //! A page of a broker ([`exposition`]) or answers of a Prometheus server ([`prometheus`]) become rates of a few [`quantity`]s
-//! ([`snapshot`], [`mod@derive`]), whose metrics are found by the names that a source has ([`source`]); and those become the figures that are
-//! shown ([`figures`]). Both ways end in the same rates, so that they can be held against each other. [`queries`] has the same as PromQL,
-//! for dashboards and for people. What a source does not export is told as such all the way through, and never becomes a 0.
+//! ([`snapshot`], [`mod@derive`]), whose metrics are found by the names that a source has ([`source`]). Those become the figures of a
+//! report ([`figures`]). Both ways end in the same rates, so they can be compared. [`queries`] has the same as PromQL, for dashboards and
+//! for people. A quantity that a source does not export is marked as such throughout, and never becomes a 0.
 
 pub mod busy;
 pub mod clients;

@@ -1,4 +1,4 @@
-//! Answers of a Prometheus server's HTTP API, and the questions that give the same rates as two pages of a broker.
+//! Answers of a Prometheus server's HTTP API, and the queries that give the same rates as two pages of a broker.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::source::{Counting, Pick};
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
     /// No answer of this API.
-    #[error("it is no answer of Prometheus' HTTP API: {0}")]
+    #[error("it is not an answer of Prometheus's HTTP API: {0}")]
     Shape(#[from] serde_json::Error),
     /// The server refused.
     #[error("{kind}: {said}")]
@@ -22,12 +22,12 @@ pub enum AnswerError {
         /// Its words.
         said: String,
     },
-    /// A result of another kind than the question asks for.
-    #[error("it holds a {0}")]
+    /// A result of another type than the query requires.
+    #[error("its result is a {0}")]
     Other(String),
 }
 
-/// What stands around every answer.
+/// The envelope of every answer.
 #[derive(Debug, Deserialize)]
 struct Answer<T> {
     status: String,
@@ -77,16 +77,16 @@ pub struct Series {
 /// Names: the answer to `/api/v1/label/__name__/values`.
 ///
 /// # Errors
-/// When it is no such answer.
+/// Fails when it is no such answer.
 pub fn read_names(text: &str) -> Result<Vec<String>, AnswerError> {
     data(text)
 }
 
-/// Series of `/api/v1/query` (with one point each) or `/api/v1/query_range`. Points that are no finite numbers are left out, and series
-/// without a point.
+/// Series of `/api/v1/query` (with one point each) or `/api/v1/query_range`, without points that are not finite numbers, and without series
+/// that have no point.
 ///
 /// # Errors
-/// When the server refused, or it is no such answer.
+/// Fails when the server refused, or when it is no such answer.
 pub fn read_series(text: &str) -> Result<Vec<Series>, AnswerError> {
     let queried: Queried = data(text)?;
     let all: Vec<Ranged> = match queried.kind.as_str() {
@@ -108,14 +108,14 @@ fn finite(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// The question for a pick: rates over `window` (such as `1m`), told apart by the dimensions of its quantity. `more` narrows the series
-/// down, such as `job="redpanda"`.
+/// The query for a pick: rates over `window` (such as `1m`), by the dimensions of its quantity. `more` adds conditions, such as
+/// `job="redpanda"`.
 pub fn question(pick: &Pick, window: &str, more: &str, by: By) -> String {
     let sum = if pick.quantity.is_highest() { "max" } else { "sum" };
     format!("{sum} by ({}) ({})", labels(pick, by), rate(pick, &pick.selector(more), window))
 }
 
-/// As [`question`], over partitions that the broker leads only (R3b).
+/// Like [`question`], only over partitions that the broker leads (R3b).
 pub fn question_of_leaders(pick: &Pick, leader: &Pick, window: &str, more: &str, by: By) -> String {
     let rate = rate(pick, &pick.selector(more), window);
     format!(
@@ -132,7 +132,7 @@ fn rate(pick: &Pick, selector: &str, window: &str) -> String {
     }
 }
 
-/// The labels of the dimensions, as this metric calls them.
+/// The labels of the dimensions in this metric.
 fn labels(pick: &Pick, by: By) -> String {
     let begins = |prefix: &str| pick.metric.starts_with(prefix);
     let (is_redpanda, is_kminion) = (begins("redpanda_"), begins("kminion_"));
@@ -155,7 +155,7 @@ fn labels(pick: &Pick, by: By) -> String {
     pick.quantity.dimensions(by).iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// Rows out of the answer to a question for a quantity.
+/// Rows from the answer to a query for a quantity.
 pub fn rows(quantity: Quantity, factor: f64, series: &[Series]) -> Vec<Row> {
     series.iter().filter_map(|series| row(quantity, factor, series)).collect()
 }
@@ -204,9 +204,9 @@ mod tests {
         let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error at char 3"}"#;
         let told = read_series(refused).unwrap_err().to_string();
         assert_eq!(told, "bad_data: parse error at char 3");
-        assert!(read_series("<html>").unwrap_err().to_string().contains("no answer of Prometheus"));
+        assert!(read_series("<html>").unwrap_err().to_string().contains("not an answer of Prometheus"));
         let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}"#;
-        assert_eq!(read_series(scalar).unwrap_err().to_string(), "it holds a scalar");
+        assert_eq!(read_series(scalar).unwrap_err().to_string(), "its result is a scalar");
     }
 
     /// Each exporter has names of its own for a group, a topic and a partition.

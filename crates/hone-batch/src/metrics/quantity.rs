@@ -1,4 +1,4 @@
-//! What is counted, whatever a source calls it.
+//! The counted quantities, whatever a source calls them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,9 @@ pub enum Quantity {
     ProducedBatches,
     /// Records that clients produced, by topic.
     ProducedRecords,
-    /// Bytes that were appended to logs, by every replica, by topic.
+    /// Bytes appended to logs, by every replica, by topic.
     WrittenBytes,
-    /// Batches that were appended to logs, by every replica, by topic.
+    /// Batches appended to logs, by every replica, by topic.
     WrittenBatches,
     /// All bytes appended, internal topics and namespaces included.
     AppendedBytes,
@@ -21,7 +21,7 @@ pub enum Quantity {
     AppendedBatches,
     /// Partitions that the broker leads: 1 for each of them.
     Leader,
-    /// Produce requests that were answered.
+    /// Answered Produce requests.
     ProduceRequests,
     /// CPU time of a shard, seconds.
     ShardCpu,
@@ -29,7 +29,7 @@ pub enum Quantity {
     ShardUtilization,
     /// CPU time of the process, seconds.
     ProcessCpu,
-    /// Tasks that wait, by scheduling group.
+    /// Waiting tasks, by scheduling group.
     Waiting,
     /// Bytes handed to the disk, by class of I/O.
     DiskBytes,
@@ -41,28 +41,28 @@ pub enum Quantity {
     ReceivedBytes,
     /// Bytes to clients.
     SentBytes,
-    /// Produce requests by the time that they took, milliseconds: buckets of a histogram.
+    /// Produce requests by their duration, milliseconds: buckets of a histogram.
     ProduceLatency,
-    /// A percentile of that time, milliseconds, where the broker exports percentiles and no histogram. The number is the percentile in
-    /// tenths: 999 is p99.9.
+    /// A percentile of that time, milliseconds, if the broker exports percentiles and no histogram. The number is the percentile in tenths:
+    /// 999 is p99.9.
     ProduceLatencyAt(u16),
     /// Produce requests whose acknowledgement timed out.
     ProduceTimeouts,
-    /// Requests to followers that failed, those that timed out among them.
+    /// Failed requests to followers, including those that timed out.
     ReplicationErrors,
-    /// Offset behind the last record of a partition that consumers can see.
+    /// Offset after the last record of a partition that consumers can see.
     EndOffset,
-    /// Offset that a consumer group committed.
+    /// Committed offset of a consumer group.
     CommittedOffset,
     /// Records of a partition that a consumer group has still to read.
     GroupLag,
     /// The same over all partitions of the group.
     GroupLagSum,
-    /// The same of the group's partition that has most.
+    /// The same for the group's partition with the most.
     GroupLagMax,
 }
 
-/// How far batches are told apart.
+/// The level of detail of batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum By {
     /// By topic.
@@ -74,7 +74,7 @@ pub enum By {
     Partition,
 }
 
-/// By what a quantity is told apart.
+/// The dimension of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
     /// The broker.
@@ -92,7 +92,7 @@ pub enum Dimension {
 }
 
 impl Quantity {
-    /// By what its rates are told apart.
+    /// The dimensions of its rates.
     pub fn dimensions(self, by: By) -> &'static [Dimension] {
         use Dimension::{Bound, Group, Instance, Partition, Shard, Topic};
         match self {
@@ -125,13 +125,13 @@ impl Quantity {
         }
     }
 
-    /// Whether it is told at a moment, and is no sum over time.
+    /// Whether it is a momentary value and not a sum over time.
     pub fn is_level(self) -> bool {
         matches!(self, Self::Leader | Self::ShardUtilization | Self::Waiting) || self.is_highest()
     }
 
-    /// Whether several series of one place say the same thing, so that the highest of them counts and not their sum: each replica tells
-    /// the end of a partition, and a lag exporter has a series for each member.
+    /// Whether several series of one place repeat the same value, so that the highest counts and not their sum: each replica exports the
+    /// end of a partition, and a lag exporter has a series for each member.
     pub fn is_highest(self) -> bool {
         matches!(
             self,
@@ -144,7 +144,7 @@ impl Quantity {
         )
     }
 
-    /// Factors of a value and of a bucket's bound: counts of a histogram have no unit, its bounds have.
+    /// Factors of a value and of a bucket's bound: counts of a histogram have no unit, its bounds have one.
     pub(super) fn scales(self, factor: f64) -> (f64, f64) {
         match self {
             Self::BatchSizes | Self::ProduceLatency => (1.0, factor),
@@ -153,12 +153,12 @@ impl Quantity {
     }
 }
 
-/// A rate each second, or a level, of one quantity.
+/// A rate per second, or a level, of one quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// What is counted.
+    /// The quantity.
     pub quantity: Quantity,
-    /// The broker; empty where the quantity is not told by broker. So for the others.
+    /// The broker; empty if the quantity has no such dimension. The same applies to the others.
     pub instance: String,
     /// The topic.
     pub topic: String,
@@ -168,56 +168,56 @@ pub struct Row {
     pub shard: String,
     /// The scheduling group, the queue, the class of I/O, or the consumer group.
     pub group: String,
-    /// The upper bound of a bucket; NaN where there is none.
+    /// The upper bound of a bucket; NaN if there is none.
     pub bound: f64,
     /// The rate or level.
     pub value: f64,
 }
 
 impl Row {
-    /// Of a quantity, without a place yet.
+    /// A row of a quantity, without a place yet.
     pub fn of(quantity: Quantity, value: f64) -> Self {
         let [instance, topic, partition, shard, group] = [const { String::new() }; 5];
         Self { quantity, instance, topic, partition, shard, group, bound: f64::NAN, value }
     }
 }
 
-/// Rates and levels over a stretch of time.
+/// Rates and levels over a window.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rates {
-    /// Length of the stretch.
+    /// Length of the window.
     pub window_s: f64,
-    /// What is exported and by which broker, whether anything happened or not.
+    /// The exported quantities by broker, whether anything happened or not.
     pub exported: Exported,
     /// The rates.
     pub rows: Vec<Row>,
-    /// What is to be known of them.
+    /// Notes about them.
     pub notes: Vec<String>,
 }
 
-/// Who exports what: one broker may have counters that another, of an older version, lacks.
+/// The exported quantities of each broker: a broker may have counters that another one, of an older version, lacks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Exported(BTreeMap<Quantity, BTreeSet<String>>);
 
 impl Exported {
-    /// By what there are rates of. A metric's name alone says nothing: its series may have ended long ago.
+    /// By the existing rates. A metric's name alone is no evidence: its series may have ended long ago.
     pub fn of(rows: &[Row]) -> Self {
         let mut exported = Self::default();
         rows.iter().for_each(|row| exported.insert(row.quantity, &row.instance));
         exported
     }
 
-    /// Adds a quantity of a broker; an empty name where it is not told by broker.
+    /// Adds a quantity of a broker; an empty name if the quantity has no broker.
     pub fn insert(&mut self, quantity: Quantity, instance: &str) {
         self.0.entry(quantity).or_default().insert(instance.to_owned());
     }
 
-    /// Adds what others export.
+    /// Adds the quantities of others.
     pub fn extend(&mut self, others: Self) {
         others.0.into_iter().for_each(|(quantity, by)| self.0.entry(quantity).or_default().extend(by));
     }
 
-    /// Whether anybody exports it.
+    /// Whether any broker exports it.
     pub fn has(&self, quantity: Quantity) -> bool {
         self.0.contains_key(&quantity)
     }
@@ -229,17 +229,17 @@ impl Exported {
 }
 
 impl Rates {
-    /// Rows of a quantity; `None` where it is not exported.
+    /// Rows of a quantity; `None` if it is not exported.
     pub fn rows(&self, quantity: Quantity) -> Option<impl Iterator<Item = &Row>> {
         self.exported.has(quantity).then(|| self.rows.iter().filter(move |row| row.quantity == quantity))
     }
 
-    /// Sum over rows that fulfil a condition; `None` where the quantity is not exported.
+    /// Sum over rows that satisfy a condition; `None` if the quantity is not exported.
     pub fn sum(&self, quantity: Quantity, of: impl Fn(&Row) -> bool) -> Option<f64> {
         Some(self.rows(quantity)?.filter(|row| of(row)).map(|row| row.value).sum())
     }
 
-    /// Sum over a broker's rows that fulfil a condition; `None` where this broker does not export the quantity.
+    /// Sum over a broker's rows that satisfy a condition; `None` if this broker does not export the quantity.
     pub fn sum_by(&self, quantity: Quantity, instance: &str, of: impl Fn(&Row) -> bool) -> Option<f64> {
         let exports = self.exported.by(quantity, instance);
         exports.then(|| self.sum(quantity, |row| row.instance == instance && of(row)))?

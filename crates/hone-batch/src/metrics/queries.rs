@@ -1,33 +1,33 @@
 //! The same figures as PromQL: for dashboards, recording rules, and people.
 //!
-//! Three things that published forms get wrong are right here: internal logs are dropped by `namespace="kafka"` (the controller's and the
-//! key-value store's do not begin with an underscore), divisors are guarded, so that a quiet topic is no NaN, and cores are counted on the
-//! endpoint that also counts the batches, since the two endpoints of Redpanda may carry different labels.
+//! This module corrects three mistakes of published forms. It drops internal logs by `namespace="kafka"` (the controller's and the
+//! key-value store's do not begin with an underscore). It checks divisors, so that a quiet topic gives no NaN. It counts cores on the
+//! endpoint that also counts the batches, because the two endpoints of Redpanda may have different labels.
 
 use std::collections::BTreeSet;
 
 use super::quantity::Quantity;
 use super::source::{Counting, Pick, Source};
 
-/// A question in PromQL.
+/// A query in PromQL.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Query {
-    /// As docs and dashboards name it.
+    /// Its name in docs and dashboards.
     pub id: &'static str,
-    /// What it answers.
+    /// Its result.
     pub title: &'static str,
-    /// The text; `$window` is a length of time. Other words with a `$`, such as `$batches`, are Kafka's metrics, however its exporter spells
-    /// them (`PLACEHOLDERS`).
+    /// The text; `$window` is a length of time. Other words with a `$`, such as `$batches`, stand for Kafka's metrics, whatever their
+    /// exporter calls them (`PLACEHOLDERS`).
     pub promql: &'static str,
-    /// Who exports what it needs.
+    /// The sources that export its metrics.
     pub sources: &'static [Source],
-    /// The metrics that must be there.
+    /// The required metrics.
     pub metrics: &'static [&'static str],
     /// Labels that they must have.
     pub labels: &'static [&'static str],
     /// The unit of the answer.
     pub unit: &'static str,
-    /// What is to be known of it.
+    /// Remarks.
     pub note: &'static str,
 }
 
@@ -44,7 +44,7 @@ const ALL: &[Source] = &[
     Source::KafkaJmx,
 ];
 
-/// What stands for Kafka's metrics in a query.
+/// The placeholders of Kafka's metrics in a query.
 const PLACEHOLDERS: [(&str, Quantity); 10] = [
     ("$bytes_in", Quantity::ProducedBytes),
     ("$batches", Quantity::ProducedBatches),
@@ -58,7 +58,7 @@ const PLACEHOLDERS: [(&str, Quantity); 10] = [
     ("$produce_p999", Quantity::ProduceLatencyAt(999)),
 ];
 
-/// A percentile of the produce latency, out of the internal endpoint's microseconds.
+/// A percentile of the produce latency, from the internal endpoint's microseconds.
 macro_rules! internal_latency {
     ($id:literal, $quantile:literal, $named:literal) => {
         Query {
@@ -73,12 +73,12 @@ macro_rules! internal_latency {
             metrics: &["vectorized_kafka_latency_produce_latency_us_bucket"],
             labels: &["le"],
             unit: "seconds",
-            note: "as the broker measures it; between two bounds of a histogram, each twice the one before",
+            note: "as the broker measures it; within a bucket of a histogram, whose bounds double",
         }
     };
 }
 
-/// The same out of the public endpoint's seconds.
+/// The same from the public endpoint's seconds.
 macro_rules! public_latency {
     ($id:literal, $quantile:literal, $named:literal) => {
         Query {
@@ -93,12 +93,12 @@ macro_rules! public_latency {
             metrics: &["redpanda_kafka_request_latency_seconds_bucket"],
             labels: &["le", "redpanda_request"],
             unit: "seconds",
-            note: "as the broker measures it; between two bounds of a histogram, each twice the one before",
+            note: "as the broker measures it; within a bucket of a histogram, whose bounds double",
         }
     };
 }
 
-/// Kafka's own percentiles: there is no histogram to make others of.
+/// Kafka's own percentiles: there is no histogram for other ones.
 macro_rules! kafka_latency {
     ($id:literal, $placeholder:literal, $named:literal) => {
         Query {
@@ -109,7 +109,7 @@ macro_rules! kafka_latency {
             metrics: &["TotalTimeMs"],
             labels: &[],
             unit: "seconds",
-            note: "the slowest broker's; over about the last five minutes, whatever the window is",
+            note: "the slowest broker's; always over about the last five minutes",
         }
     };
 }
@@ -132,7 +132,7 @@ pub const QUERIES: [Query; 45] = [
     },
     Query {
         id: "R2",
-        title: "records a batch by topic",
+        title: "records per batch by topic",
         promql: "sum by (topic) (rate(vectorized_cluster_partition_records_produced{namespace=\"kafka\"}[$window])) / (sum by (topic) \
                  (rate(vectorized_cluster_partition_batches_produced{namespace=\"kafka\"}[$window])) > 0)",
         sources: NEW,
@@ -153,7 +153,7 @@ pub const QUERIES: [Query; 45] = [
         metrics: &["vectorized_storage_log_written_bytes", "vectorized_storage_log_batches_written"],
         labels: &["namespace", "topic"],
         unit: "bytes",
-        note: "any version; followers are in both sums",
+        note: "any version; both sums include followers",
     },
     Query {
         id: "R3b",
@@ -170,11 +170,11 @@ pub const QUERIES: [Query; 45] = [
         ],
         labels: &["instance", "namespace", "topic", "partition"],
         unit: "bytes",
-        note: "needs the label partition, which aggregate_metrics takes away",
+        note: "needs the label partition, which aggregate_metrics removes",
     },
     Query {
         id: "R4",
-        title: "batches a second for each core",
+        title: "batches per second and core",
         promql: "sum by (instance) (rate(vectorized_storage_log_batches_written{namespace=\"kafka\"}[$window])) / on (instance) count by \
                  (instance) (vectorized_reactor_utilization)",
         sources: INTERNAL,
@@ -185,13 +185,13 @@ pub const QUERIES: [Query; 45] = [
     },
     Query {
         id: "R5",
-        title: "batches a second by topic",
+        title: "batches per second by topic",
         promql: "sum by (topic) (rate(vectorized_storage_log_batches_written{namespace=\"kafka\"}[$window]))",
         sources: INTERNAL,
         metrics: &["vectorized_storage_log_batches_written"],
         labels: &["namespace", "topic"],
         unit: "batches/s",
-        note: "every replica counts: too high by the replication factor",
+        note: "counts every replica: too high by the replication factor",
     },
     Query {
         id: "R6a",
@@ -201,7 +201,7 @@ pub const QUERIES: [Query; 45] = [
         metrics: &["vectorized_scheduler_queue_length"],
         labels: &["instance", "group"],
         unit: "tasks",
-        note: "groups change with the version",
+        note: "the groups depend on the version",
     },
     Query {
         id: "R6b",
@@ -211,11 +211,11 @@ pub const QUERIES: [Query; 45] = [
         metrics: &["redpanda_cpu_busy_seconds_total"],
         labels: &["instance", "shard"],
         unit: "share",
-        note: "of Redpanda's public endpoint",
+        note: "from Redpanda's public endpoint",
     },
     Query {
         id: "R7",
-        title: "batches in a Produce request",
+        title: "batches per Produce request",
         promql: "sum(rate(vectorized_cluster_partition_batches_produced{namespace=\"kafka\"}[$window])) / \
                  (sum(rate(vectorized_kafka_handler_requests_completed_total{handler=\"produce\"}[$window])) > 0)",
         sources: NEW,
@@ -225,7 +225,7 @@ pub const QUERIES: [Query; 45] = [
         ],
         labels: &["namespace", "handler"],
         unit: "batches",
-        note: "1.0 where every request is for one partition, as librdkafka's are",
+        note: "1.0 if every request is for one partition, as with librdkafka",
     },
     Query {
         id: "R8a",
@@ -236,11 +236,11 @@ pub const QUERIES: [Query; 45] = [
         metrics: &["vectorized_io_queue_total_write_bytes", "vectorized_storage_log_written_bytes"],
         labels: &["instance", "class"],
         unit: "ratio",
-        note: "which classes of I/O there are changes with the version",
+        note: "the classes of I/O depend on the version",
     },
     Query {
         id: "R8b",
-        title: "fsyncs a batch",
+        title: "fsyncs per batch",
         promql: "sum by (instance) (rate(vectorized_reactor_fsyncs[$window])) / (sum by (instance) \
                  (rate(vectorized_storage_log_batches_written[$window])) > 0)",
         sources: INTERNAL,
@@ -257,7 +257,7 @@ pub const QUERIES: [Query; 45] = [
         metrics: &["vectorized_kafka_batch_size_bucket"],
         labels: &["le"],
         unit: "bytes",
-        note: "between two bounds of a histogram",
+        note: "within a bucket of a histogram",
     },
     Query {
         id: "R10",
@@ -287,7 +287,7 @@ pub const QUERIES: [Query; 45] = [
         ],
         labels: &["namespace", "instance", "topic", "partition"],
         unit: "bytes",
-        note: "needs the label partition, which aggregate_metrics takes away",
+        note: "needs the label partition, which aggregate_metrics removes",
     },
     internal_latency!("R12a", "0.5", "p50"),
     internal_latency!("R12b", "0.85", "p85"),
@@ -296,7 +296,7 @@ pub const QUERIES: [Query; 45] = [
     internal_latency!("R12e", "0.99999", "p99.999"),
     Query {
         id: "R13a",
-        title: "bytes a second from clients",
+        title: "bytes per second from clients",
         promql: "sum by (instance) (rate(vectorized_kafka_rpc_received_bytes[$window]))",
         sources: INTERNAL,
         metrics: &["vectorized_kafka_rpc_received_bytes"],
@@ -306,7 +306,7 @@ pub const QUERIES: [Query; 45] = [
     },
     Query {
         id: "R13b",
-        title: "bytes a second to clients",
+        title: "bytes per second to clients",
         promql: "sum by (instance) (rate(vectorized_kafka_rpc_sent_bytes[$window]))",
         sources: INTERNAL,
         metrics: &["vectorized_kafka_rpc_sent_bytes"],
@@ -322,7 +322,7 @@ pub const QUERIES: [Query; 45] = [
         metrics: &["vectorized_raft_replicate_request_errors"],
         labels: &["instance", "namespace"],
         unit: "requests/s",
-        note: "what acknowledgements to acks=all wait for; Redpanda does not count those that timed out",
+        note: "acks=all waits for these requests; Redpanda does not count acknowledgements that timed out",
     },
     Query {
         id: "R15a",
@@ -332,7 +332,7 @@ pub const QUERIES: [Query; 45] = [
         metrics: &["redpanda_kafka_consumer_group_lag_sum"],
         labels: &["redpanda_group"],
         unit: "records",
-        note: "of the public endpoint; Redpanda has it with consumer_lag in enable_consumer_group_metrics",
+        note: "public endpoint; Redpanda has it with consumer_lag in enable_consumer_group_metrics",
     },
     Query {
         id: "R15b",
@@ -343,18 +343,18 @@ pub const QUERIES: [Query; 45] = [
         metrics: &["vectorized_cluster_partition_high_watermark", "vectorized_kafka_group_offset"],
         labels: &["group", "topic", "partition"],
         unit: "records",
-        note: "partitions that the group committed an offset of; needs the label partition",
+        note: "partitions with a committed offset of the group; needs the label partition",
     },
     Query {
         id: "P1",
-        title: "bytes of a Produce request: no batch is larger in the mean",
+        title: "bytes per Produce request: an upper bound of the mean batch size",
         promql: "sum(rate(redpanda_kafka_request_bytes_total{redpanda_namespace=\"kafka\",redpanda_request=\"produce\"}[$window])) / \
                  (sum(rate(redpanda_kafka_request_latency_seconds_count{redpanda_request=\"produce\"}[$window])) > 0)",
         sources: PUBLIC,
         metrics: &["redpanda_kafka_request_bytes_total", "redpanda_kafka_request_latency_seconds_count"],
         labels: &["redpanda_namespace", "redpanda_request"],
         unit: "bytes",
-        note: "a bound; exact where every request is for one partition",
+        note: "an upper bound; exact if every request is for one partition",
     },
     public_latency!("P2a", "0.5", "p50"),
     public_latency!("P2b", "0.85", "p85"),
@@ -363,7 +363,7 @@ pub const QUERIES: [Query; 45] = [
     public_latency!("P2e", "0.99999", "p99.999"),
     Query {
         id: "P3a",
-        title: "bytes a second from clients",
+        title: "bytes per second from clients",
         promql: "sum by (instance) (rate(redpanda_rpc_received_bytes{redpanda_server=\"kafka\"}[$window]))",
         sources: PUBLIC,
         metrics: &["redpanda_rpc_received_bytes"],
@@ -373,7 +373,7 @@ pub const QUERIES: [Query; 45] = [
     },
     Query {
         id: "P3b",
-        title: "bytes a second to clients",
+        title: "bytes per second to clients",
         promql: "sum by (instance) (rate(redpanda_rpc_sent_bytes{redpanda_server=\"kafka\"}[$window]))",
         sources: PUBLIC,
         metrics: &["redpanda_rpc_sent_bytes"],
@@ -391,7 +391,7 @@ pub const QUERIES: [Query; 45] = [
         metrics: &["redpanda_kafka_max_offset", "redpanda_kafka_consumer_group_committed_offset"],
         labels: &["redpanda_group", "redpanda_topic", "redpanda_partition"],
         unit: "records",
-        note: "any version; partitions that the group committed an offset of",
+        note: "any version; partitions with a committed offset of the group",
     },
     Query {
         id: "K1",
@@ -401,12 +401,12 @@ pub const QUERIES: [Query; 45] = [
         metrics: &["BytesInPerSec", "TotalProduceRequestsPerSec"],
         labels: &["topic"],
         unit: "bytes",
-        note: "Kafka marks TotalProduceRequestsPerSec once for each partition of a request, which has one batch there; rejected batches, \
-               transaction markers and commits of offsets count, too",
+        note: "Kafka counts TotalProduceRequestsPerSec once per partition of a request, which has one batch \
+               there; rejected batches, transaction markers and offset commits count, too",
     },
     Query {
         id: "K2",
-        title: "records a batch by topic",
+        title: "records per batch by topic",
         promql: "sum by (topic) ($records_in) / (sum by (topic) ($batches) > 0)",
         sources: KAFKA,
         metrics: &["MessagesInPerSec", "TotalProduceRequestsPerSec"],
@@ -420,17 +420,17 @@ pub const QUERIES: [Query; 45] = [
     kafka_latency!("K3d", "$produce_p999", "p99.9"),
     Query {
         id: "K4a",
-        title: "bytes a second from producers",
+        title: "bytes per second from producers",
         promql: "sum by (instance) ($received)",
         sources: KAFKA,
         metrics: &["BytesInPerSec"],
         labels: &["instance"],
         unit: "bytes/s",
-        note: "batches alone: Kafka does not count the requests around them",
+        note: "batches only: Kafka does not count the requests around them",
     },
     Query {
         id: "K4b",
-        title: "bytes a second to consumers",
+        title: "bytes per second to consumers",
         promql: "sum by (instance) ($sent)",
         sources: KAFKA,
         metrics: &["BytesOutPerSec"],
@@ -446,7 +446,7 @@ pub const QUERIES: [Query; 45] = [
         metrics: &["ExpiresPerSec"],
         labels: &["instance"],
         unit: "partitions/s",
-        note: "Produce requests with acks=all whose followers were too slow, once for each partition; older \
+        note: "Produce requests with acks=all whose followers were too slow, once per partition; older \
                versions of Kafka create the counter with the first one",
     },
     Query {
@@ -487,9 +487,8 @@ impl Query {
         QUERIES.iter().find(|query| query.id == id)
     }
 
-    /// The text for a source with metrics of these names, over a window such as `5m`. `None` where it is not for this source, or one of
-    /// its metrics is not exported.
-    /// `more` narrows the series down, such as `job="redpanda"`.
+    /// The text for a source with metrics of these names, over a window such as `5m`. `None` if it is for another source, or if one of its
+    /// metrics is not exported. `more` adds conditions, such as `job="redpanda"`.
     pub fn resolve(
         &self,
         source: Source,
@@ -500,7 +499,7 @@ impl Query {
         if !self.sources.contains(&source) {
             return None;
         }
-        // Kafka's beans, which stand in no text, are found by their placeholders.
+        // The texts contain placeholders for Kafka's beans.
         let mut plain = self.metrics.iter().filter(|metric| self.promql.contains(**metric));
         if !plain.all(|metric| names.contains(*metric)) {
             return None;
@@ -516,7 +515,7 @@ impl Query {
         Some(text)
     }
 
-    /// With more conditions on each of its metrics. No metric's name is in another's, which a test looks after.
+    /// Adds more conditions to each of its metrics. A test checks that no metric's name is part of another's.
     fn narrowed(&self, more: &str) -> String {
         let metrics: BTreeSet<&str> = self.metrics.iter().copied().collect();
         metrics.into_iter().filter(|_| !more.is_empty()).fold(self.promql.to_owned(), |text, metric| {

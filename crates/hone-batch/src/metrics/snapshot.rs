@@ -1,4 +1,4 @@
-//! What one page says at one moment, of the series that matter.
+//! The relevant series of one page at one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,13 @@ use super::exposition::{self, Labels, Sample};
 use super::quantity::{By, Dimension, Quantity};
 use super::source::{Pick, Source, Unrecognised};
 
-/// Series of one page that are kept at most: a page of a broker with 100,000 partitions has less. More is no broker's.
+/// Limit of the series of one page: a page of a broker with 100,000 partitions has fewer. A broker has no more.
 pub const MOST_SERIES: usize = 2_000_000;
 
-/// Distinct names of metrics on one page at most.
+/// Limit of the distinct names of metrics on one page.
 const MOST_NAMES: usize = 100_000;
 
-/// A series that a quantity is made of, told apart by its labels as they are written.
+/// A series of a quantity, identified by its labels as written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct SeriesKey {
     pub(super) quantity: Quantity,
@@ -26,28 +26,28 @@ pub(super) struct SeriesKey {
 pub struct Snapshot {
     /// The broker, as its endpoint names it.
     pub instance: String,
-    /// When it was taken, seconds of a clock that only goes forward.
+    /// Its time, in seconds of a monotonic clock.
     pub at_s: f64,
-    /// Whose page it is.
+    /// The source of the page.
     pub source: Source,
-    /// Lines that matter and could not be read, and the first of them.
+    /// Number of relevant lines that could not be read, and the first of them.
     pub faults: u64,
     /// The first of them.
     pub first_fault: Option<String>,
-    /// Series that were over the limit.
+    /// Series beyond the limit.
     pub left_out: u64,
     pub(super) picks: Vec<Pick>,
     pub(super) values: FxHashMap<SeriesKey, f64>,
-    /// When the process was started, seconds since 1970, by its own account.
+    /// The start of the process, seconds since 1970, as the process reports it.
     pub(super) started_s: Option<f64>,
 }
 
 impl Snapshot {
-    /// Reads the pages of one broker: one, or several that belong together (Redpanda's internal and public endpoint). What several
-    /// export is taken from the first.
+    /// Reads the pages of one broker: one, or several that belong together (Redpanda's internal and public endpoint). For metrics on
+    /// several pages, the first page counts.
     ///
     /// # Errors
-    /// When none of the pages is a known broker's.
+    /// Fails when none of the pages belongs to a known broker.
     pub fn read(instance: &str, at_s: f64, pages: &[&str]) -> Result<Self, Unrecognised> {
         let mut all = BTreeSet::new();
         let names: Vec<BTreeSet<String>> = pages.iter().map(|page| names(page)).collect();
@@ -75,12 +75,12 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Quantities of which the page has the metric.
+    /// Quantities whose metric is on the page.
     fn known(&self) -> BTreeSet<Quantity> {
         self.picks.iter().map(|pick| pick.quantity).collect()
     }
 
-    /// Quantities of which it has a series, too, and one that is a number: a metric may be there for others than producers alone.
+    /// Quantities that also have a series with a number: a metric may exist for others than producers alone.
     pub fn quantities(&self) -> BTreeSet<Quantity> {
         self.values.keys().map(|key| key.quantity).collect()
     }
@@ -117,7 +117,7 @@ impl Snapshot {
             return;
         }
         let key = SeriesKey { quantity: pick.quantity, labels: sample.labels.text().into() };
-        // A series that stands twice is one that the exporter made of two: both count.
+        // An exporter may split a series in two: both count.
         *self.values.entry(key).or_default() += sample.value * pick.quantity.scales(pick.factor).0;
     }
 
@@ -144,7 +144,7 @@ fn names(page: &str) -> BTreeSet<String> {
     names
 }
 
-/// The labels of a series that tell rates of its quantity apart.
+/// The labels of a series that distinguish rates of its quantity.
 pub(super) fn place(labels: &str, quantity: Quantity, by: By) -> BTreeMap<&'static str, String> {
     let mut found = BTreeMap::new();
     for (name, value) in Labels::of_text(labels).iter() {
@@ -156,7 +156,7 @@ pub(super) fn place(labels: &str, quantity: Quantity, by: By) -> BTreeMap<&'stat
     found
 }
 
-/// What a label tells apart, and by which field of a row.
+/// The dimension of a label, as a field of a row.
 pub(super) fn dimension(label: &str) -> Option<(Dimension, &'static str)> {
     Some(match label {
         "topic" | "redpanda_topic" | "topic_name" => (Dimension::Topic, "topic"),

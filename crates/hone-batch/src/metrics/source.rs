@@ -1,4 +1,4 @@
-//! Whose metrics these are, by their names, and under which name each quantity is found there.
+//! The source of a page's metrics, by their names, and the name of each quantity there.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::exposition::Sample;
 use super::quantity::Quantity;
 
-/// Who exports.
+/// The source of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// The embedded broker's `/metrics`.
@@ -21,12 +21,13 @@ pub enum Source {
     KafkaJmx,
 }
 
-/// Names that belong to none of them.
+/// Names of an unknown source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{names} metrics, and none of Redpanda's (vectorized_..., redpanda_...), of Apache Kafka's by the JMX exporter \
-     (kafka_server_brokertopicmetrics_...) or of the embedded broker's{example}\n  next: give the broker's own endpoint \
-     (Redpanda: http://HOST:9644/metrics), and let a JMX exporter export kafka.server:type=BrokerTopicMetrics,*"
+    "{names} metrics, but none of Redpanda (vectorized_..., redpanda_...), of Apache Kafka by the JMX \
+     exporter (kafka_server_brokertopicmetrics_...) or of the embedded broker{example}\n  next: use the \
+     broker's own endpoint (Redpanda: http://HOST:9644/metrics), and let a JMX exporter export \
+     kafka.server:type=BrokerTopicMetrics,*"
 )]
 pub struct Unrecognised {
     names: usize,
@@ -34,7 +35,7 @@ pub struct Unrecognised {
 }
 
 impl Source {
-    /// As it is written on the command line and in records.
+    /// The name on the command line and in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::HoneBroker => "hone-broker",
@@ -45,10 +46,10 @@ impl Source {
         }
     }
 
-    /// Recognises who exports metrics of these names.
+    /// Recognises the source of metrics with these names.
     ///
     /// # Errors
-    /// When it is none of the sources.
+    /// Fails when it is none of the sources.
     pub fn recognise(names: &BTreeSet<String>) -> Result<Self, Unrecognised> {
         let begins = |prefix: &str| {
             names.range(prefix.to_owned()..).next().is_some_and(|name| name.starts_with(prefix))
@@ -73,7 +74,7 @@ impl Source {
         Err(Unrecognised { names: names.len(), example })
     }
 
-    /// Where each quantity is found, among these names. Several picks of one quantity are for different labels of one metric.
+    /// The metrics of each quantity, among these names. Several picks of one quantity are for different labels of one metric.
     pub fn picks(self, names: &BTreeSet<String>) -> Vec<Pick> {
         let fixed: &[&[FixedPick]] = match self {
             Self::HoneBroker => &[&PRODUCED, &WRITTEN, &REDPANDA_BROKER, &HONE_DISK, &LAG],
@@ -84,7 +85,7 @@ impl Source {
         };
         let mut picks = if self == Self::KafkaJmx { kafka_picks(names) } else { Vec::new() };
         for fixed in fixed.iter().flat_map(|picks| picks.iter()) {
-            // A quantity with several names is taken by the first that is there.
+            // If a quantity has several names, the first existing one counts.
             let is_taken = picks.iter().any(|pick| pick.quantity == fixed.quantity);
             if names.contains(fixed.metric) && !is_taken {
                 picks.push(fixed.pick());
@@ -93,25 +94,26 @@ impl Source {
         without_needless_offsets(picks)
     }
 
-    /// Whether written batches of leaders stand for produced ones: before 25.1 there is no other way.
+    /// Whether written batches of leaders replace produced ones: before 25.1 there is no other way.
     pub fn joins_leaders(self) -> bool {
         self == Self::RedpandaOlder
     }
 
-    /// What is to be done about a quantity that it does not export.
+    /// The remedy for a quantity that it does not export.
     pub fn remedy(self, quantity: Quantity) -> &'static str {
         use Quantity as Q;
         match (self, quantity) {
             (Self::RedpandaPublic, Q::ProducedBatches | Q::WrittenBatches | Q::BatchSizes) => {
-                "the public endpoint counts no batches; scrape /metrics beside /public_metrics, or read the topic with \
-                 `hone batch xray`"
+                "the public endpoint counts no batches; scrape /metrics as well as /public_metrics, or read \
+                 the topic with `hone batch xray`"
             }
             (Self::HoneBroker, Q::ProduceTimeouts) => {
-                "the embedded broker has no followers to wait for, and answers no request with REQUEST_TIMED_OUT"
+                "the embedded broker has no followers to wait for, so it never answers with REQUEST_TIMED_OUT"
             }
             (Self::HoneBroker, Q::GroupLag) => "no consumer group has committed an offset",
             (Self::Redpanda25 | Self::RedpandaOlder | Self::RedpandaPublic, Q::ProduceTimeouts) => {
-                "Redpanda does not count them; its replication errors (`/metrics`) come nearest, and producers count REQUEST_TIMED_OUT"
+                "Redpanda does not count them; its replication errors (`/metrics`) are the closest figure, \
+                 and producers count REQUEST_TIMED_OUT"
             }
             (Self::Redpanda25 | Self::RedpandaOlder | Self::RedpandaPublic, Q::GroupLag) => {
                 "no consumer group has committed an offset, or enable_consumer_group_metrics leaves it out; set it to \
@@ -119,10 +121,10 @@ impl Source {
             }
             (Self::RedpandaPublic, _) => "the public endpoint does not have it; scrape /metrics, too",
             (Self::RedpandaOlder, Q::ProducedBatches | Q::ProducedRecords) => {
-                "Redpanda counts it from 25.1 on"
+                "Redpanda has this counter from 25.1 on"
             }
             (Self::KafkaJmx, Q::ShardCpu | Q::ShardUtilization | Q::DiskBytes | Q::BatchSizes) => {
-                "Apache Kafka counts no such thing"
+                "Apache Kafka does not count it"
             }
             (Self::KafkaJmx, Q::ProduceTimeouts) => {
                 "the JMX exporter's rules leave out kafka.server:type=DelayedProduceMetrics,*; or no request has timed out since the \
@@ -140,21 +142,22 @@ impl Source {
         }
     }
 
-    /// What to do where partitions are not told apart.
+    /// The remedy if partitions are not distinguished.
     pub fn remedy_of_partitions(self) -> &'static str {
         match self {
             Self::KafkaJmx => {
-                "Apache Kafka counts batches by topic alone; `hone batch xray` reads the partitions themselves"
+                "Apache Kafka counts batches by topic only; `hone batch xray` reads the partitions themselves"
             }
             Self::RedpandaPublic => "the public endpoint counts no batches; scrape /metrics, too",
             _ => {
-                "no counter has the label `partition`; where Redpanda's aggregate_metrics is true, set it to false"
+                "no counter has the label `partition`; if Redpanda's aggregate_metrics is true, set it to \
+                 false"
             }
         }
     }
 }
 
-/// Offsets are as many series as there are partitions, and are needed only where nobody exports the lag itself.
+/// There are as many offset series as partitions, and they are necessary only if no exporter has the lag itself.
 fn without_needless_offsets(mut picks: Vec<Pick>) -> Vec<Pick> {
     let has = |quantity| picks.iter().any(|pick| pick.quantity == quantity);
     if has(Q::GroupLagSum) && has(Q::GroupLagMax) || has(Q::GroupLag) {
@@ -174,7 +177,7 @@ pub enum Counting {
     Sum,
     /// A value of the moment.
     Level,
-    /// A rate each second that the exporter has averaged already (Kafka's OneMinuteRate).
+    /// A rate per second that the exporter has already averaged (Kafka's OneMinuteRate).
     Rate,
 }
 
@@ -183,30 +186,30 @@ pub enum Counting {
 pub enum Only {
     /// It has this value.
     Is(&'static str, String),
-    /// It is not there, or empty.
+    /// It is absent, or empty.
     Absent(&'static str),
-    /// It is there and names no internal topic, which begin with two underscores: coordinators write a batch for each commit by
-    /// the way of a producer's, and no linger mends those.
+    /// It exists and names no internal topic, which begin with two underscores: coordinators write a batch for each commit like a producer,
+    /// and no linger changes those.
     OfUsers(&'static str),
 }
 
-/// Where a quantity is found.
+/// The metric of a quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pick {
-    /// What is counted.
+    /// The quantity.
     pub quantity: Quantity,
-    /// The metric, as it is spelled there.
+    /// The metric, as spelled there.
     pub metric: String,
-    /// Series that count.
+    /// The series that count.
     pub only: Vec<Only>,
     /// How it counts.
     pub counting: Counting,
-    /// To get from the metric's unit to the quantity's.
+    /// Converts the metric's unit into the quantity's.
     pub factor: f64,
 }
 
 impl Pick {
-    /// Whether a sample of the metric is meant.
+    /// Whether a sample belongs to the metric.
     pub fn takes(&self, sample: &Sample<'_>) -> bool {
         self.only.iter().all(|only| match only {
             Only::Is(label, wanted) => sample.labels.get(label).as_deref() == Some(wanted.as_str()),
@@ -217,7 +220,7 @@ impl Pick {
         })
     }
 
-    /// As a selector of PromQL, with more conditions in front, such as `job="redpanda"`.
+    /// A PromQL selector, with more conditions in front, such as `job="redpanda"`.
     pub fn selector(&self, more: &str) -> String {
         let conditions = self.only.iter().map(|only| match only {
             Only::Is(label, value) => Cow::Owned(format!("{label}=\"{value}\"")),
@@ -259,19 +262,19 @@ impl FixedPick {
     }
 }
 
-/// Drops the controller's, the key-value store's and other internal logs.
+/// Drops internal logs, such as the controller's and the key-value store's.
 const USERS: &[(&str, &str)] = &[("namespace", "kafka")];
 
 use Quantity as Q;
 
-/// Of leaders and by clients only: Redpanda's internal metrics reference, 25.1.
+/// Leaders and clients only: Redpanda's internal metrics reference, 25.1.
 const PRODUCED: [FixedPick; 3] = [
     FixedPick::new(Q::ProducedBytes, "vectorized_cluster_partition_bytes_produced_total", USERS),
     FixedPick::new(Q::ProducedBatches, "vectorized_cluster_partition_batches_produced", USERS),
     FixedPick::new(Q::ProducedRecords, "vectorized_cluster_partition_records_produced", USERS),
 ];
 
-/// Of every replica. `records_produced` is older than its batches.
+/// Every replica. `records_produced` is older than its batches.
 const WRITTEN: [FixedPick; 6] = [
     FixedPick::new(Q::WrittenBytes, "vectorized_storage_log_written_bytes", USERS),
     FixedPick::new(Q::WrittenBatches, "vectorized_storage_log_batches_written", USERS),
@@ -297,7 +300,7 @@ const REDPANDA_BROKER: [FixedPick; 14] = [
         "vectorized_kafka_handler_requests_completed_total",
         &[("handler", "produce")],
     ),
-    // Both endpoints of the embedded broker have it; of Redpanda's only the public one.
+    // Both endpoints of the embedded broker have it; with Redpanda only the public one.
     FixedPick::new(Q::ShardCpu, "redpanda_cpu_busy_seconds_total", &[]),
     FixedPick::new(Q::ShardCpu, "vectorized_reactor_cpu_busy_ms", &[]).times(1e-3),
     FixedPick::new(Q::ShardUtilization, "vectorized_reactor_utilization", &[]).times(1e-2),
@@ -348,7 +351,7 @@ const PUBLIC: [FixedPick; 10] = [
     FixedPick::new(Q::SentBytes, "redpanda_rpc_sent_bytes", &[("redpanda_server", "kafka")]),
 ];
 
-/// Redpanda's own, and those of exporters that look after the groups of any cluster: kafka-lag-exporter, kafka_exporter, kminion.
+/// Redpanda's own, and those of exporters that work with any cluster: kafka-lag-exporter, kafka_exporter, kminion.
 const LAG: [FixedPick; 5] = [
     FixedPick::new(Q::GroupLagSum, "redpanda_kafka_consumer_group_lag_sum", &[]),
     FixedPick::new(Q::GroupLagMax, "redpanda_kafka_consumer_group_lag_max", &[]),
@@ -357,10 +360,10 @@ const LAG: [FixedPick; 5] = [
     FixedPick::new(Q::GroupLag, "kminion_kafka_consumer_group_topic_partition_lag", &[]),
 ];
 
-/// What Kafka's topic metrics are called in JMX (`kafka.server:type=BrokerTopicMetrics,name=...PerSec,topic=...`).
+/// The JMX names of Kafka's topic metrics (`kafka.server:type=BrokerTopicMetrics,name=...PerSec,topic=...`).
 ///
-/// `TotalProduceRequestsPerSec` is marked once for each partition of a request (`ReplicaManager.appendToLocalLog`), and a partition has
-/// exactly one batch in a Produce request of version 3 or newer: so it counts batches.
+/// Kafka increments `TotalProduceRequestsPerSec` once for each partition of a request (`ReplicaManager.appendToLocalLog`), and a partition
+/// has exactly one batch in a Produce request of version 3 or newer, so it counts batches.
 const KAFKA_TOPIC: [(Quantity, &str); 3] = [
     (Q::ProducedBytes, "BytesIn"),
     (Q::ProducedBatches, "TotalProduceRequests"),
@@ -369,18 +372,18 @@ const KAFKA_TOPIC: [(Quantity, &str); 3] = [
 
 const KAFKA_PREFIX: &str = "kafka_server_brokertopicmetrics_";
 
-/// Of Produce requests that waited for followers (`DelayedProduce`). Each has a series of its own by partition, beside the sum.
+/// Produce requests that waited for followers (`DelayedProduce`). Each partition has its own series, in addition to the sum.
 const KAFKA_EXPIRED: &str = "kafka_server_delayedproducemetrics_";
 
-/// Percentiles of a JMX histogram in tenths, and what the exporter's attribute is called.
+/// Percentiles of a JMX histogram in tenths, and the names of the exporter's attributes.
 const KAFKA_LEVELS: [(u16, &str); 6] =
     [(500, "50"), (750, "75"), (950, "95"), (980, "98"), (990, "99"), (999, "999")];
 
-/// Endings of a sum's name, behind the bean's: by the JMX exporter's example rules (`kafka-2_0_0.yml`), by older ones of them, by the
-/// Count of every bean, and by rules that name no attribute.
+/// Endings of a sum's name, after the bean's: by the JMX exporter's example rules (`kafka-2_0_0.yml`), by older ones of them, by the Count
+/// of every bean, and by rules that name no attribute.
 const SUM_ENDINGS: [&str; 5] = ["_total", "persec_total", "persec_count", "persec_count_total", "persec"];
 
-/// Names of Kafka, whatever the exporter's rules make of upper case.
+/// Kafka's names, whatever the exporter's rules make of upper case.
 fn kafka_picks(names: &BTreeSet<String>) -> Vec<Pick> {
     let kafka: Vec<(String, &String)> = names
         .iter()
@@ -398,7 +401,7 @@ fn kafka_picks(names: &BTreeSet<String>) -> Vec<Pick> {
             Some(pick(quantity, metric, only, counting))
         })
         .collect();
-    // Those of all topics: a topic has no counter of bytes out before somebody reads it, and replication has counters of its own.
+    // The sums over all topics: a topic has no counter of bytes out before a consumer reads it, and replication has its own counters.
     for (quantity, bean) in [(Q::ReceivedBytes, "BytesIn"), (Q::SentBytes, "BytesOut")] {
         if let Some((metric, named, counting)) = kafka_metric(KAFKA_PREFIX, bean, &find) {
             picks.push(pick(
@@ -528,7 +531,7 @@ mod tests {
             assert_eq!(Source::recognise(&names(all)), Ok(expected), "{all:?}");
         }
         let error = Source::recognise(&names(&["go_gc_x", "kafka_server_x"])).unwrap_err().to_string();
-        assert!(error.starts_with("2 metrics, and none of Redpanda's"), "{error}");
+        assert!(error.starts_with("2 metrics, but none of Redpanda "), "{error}");
         assert!(error.contains("the first is go_gc_x") && error.contains("next:"), "{error}");
     }
 

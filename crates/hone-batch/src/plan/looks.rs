@@ -1,10 +1,10 @@
-//! Many looks at a cluster's counters as one, which has the means of its history.
+//! Combines many looks at a cluster's counters into one, with the means of its history.
 
 use std::collections::BTreeMap;
 
 use hone_record::{BatchWatch, Figure, WatchedInstance, WatchedTopic, median};
 
-/// The last look, with rates that are means over all and the median write amplification. `None` without a look.
+/// The last look, with mean rates over all and the median write amplification. `None` without a look.
 pub fn mean(looks: &[BatchWatch]) -> Option<BatchWatch> {
     let mut found = looks.last()?.clone();
     let mut names: BTreeMap<&str, Vec<&WatchedTopic>> = BTreeMap::new();
@@ -43,7 +43,7 @@ fn take_means(instance: &mut WatchedInstance, looks: &[BatchWatch]) {
         median(all.iter().filter_map(|own| own.write_amplification.known())).into();
 }
 
-/// Looks that lack it count as 0, since a quiet topic has no rate; not exported where none has it.
+/// A look without a value counts as 0, because a quiet topic has no rate; not exported if none has it.
 fn rate(figures: impl Iterator<Item = Figure>, looks: usize) -> Figure {
     let known: Vec<f64> = figures.filter_map(Figure::known).collect();
     if known.is_empty() {

@@ -1,4 +1,4 @@
-//! Costs and batches that were planted must come out as arithmetic says.
+//! Planted costs and batches must give the arithmetic result.
 
 use hone_record::{BatchFigures, Envelope, ForeseenBatches};
 
@@ -9,7 +9,7 @@ use crate::cost::{Point, fit};
 const TRUTH: [f64; 5] = [0.5, 12e-6, 40e-6, 0.5e-6, 0.4e-9];
 const GROW: f64 = 2.0;
 
-/// Hours of other mixes, with the CPU that the planted costs make of them, give or take `noise` cores.
+/// Hours of other mixes, with the CPU that the planted costs give, plus or minus `noise` cores.
 fn history(noise: f64) -> (Vec<Point>, [f64; 4]) {
     let points: Vec<Point> = (0..240)
         .map(|at| {
@@ -158,7 +158,7 @@ fn the_cpu_is_that_of_the_planted_costs_and_batches() {
     assert_eq!(found.next, None);
     // Twice the mean is more than the history has seen.
     assert!(
-        found.notes.iter().any(|note| note.contains("beyond what the history has seen")),
+        found.notes.iter().any(|note| note.contains("extrapolated beyond the history")),
         "{:?}",
         found.notes
     );
@@ -194,7 +194,7 @@ fn an_interval_that_spans_its_ceiling_is_inconclusive() {
     let topics = [topic("orders", 1.0, [1.0, 1.2, 2.0], 1.0)];
     let [low, high] = [1.0, 2.0].map(|batches| cores(1.0, means, [1.0, batches, 2.0, 1.0]));
     let with = |most: f64| {
-        // So many cores that the mean flow decides, and not the busiest point.
+        // A number of cores at which the mean flow decides, and not the busiest point.
         let asked = PlanSettings { cores: Some(100.0), max_cpu: most / 100.0, ..asked() };
         planned_of(&asked, &topics, Some(&model), None)
     };
@@ -203,10 +203,10 @@ fn an_interval_that_spans_its_ceiling_is_inconclusive() {
     let spans = with(f64::midpoint(low, high));
     assert_eq!(spans.answer, PlanAnswer::Inconclusive);
     assert!(spans.next.as_ref().unwrap().contains("--last 30m"), "{:?}", spans.next);
-    // What new producers make of it is said where it turns the answer.
+    // The case of new producers is noted if it changes the answer.
     let fits = with(1.001 * high);
     assert_eq!(fits.notes[0], "if new producers bring the flow, one cluster does not hold it");
-    // With costs that scatter, they are what has to be narrowed.
+    // With costs that scatter, the costs are what to narrow.
     let (points, _) = history(1.5);
     let model = fit(&points, 1).unwrap();
     let topics = [topic("orders", 1.0, [1.2, 1.2, 1.2], 1.0)];
@@ -214,7 +214,7 @@ fn an_interval_that_spans_its_ceiling_is_inconclusive() {
     let value = resource(&then(&asked()), "cpu").then.value;
     let spans = then(&PlanSettings { cores: Some(100.0), max_cpu: value / 100.0, ..asked() });
     assert_eq!(spans.answer, PlanAnswer::Inconclusive);
-    assert!(spans.next.as_ref().unwrap().contains("--for 24h"), "{:?}", spans.next);
+    assert!(spans.next.as_ref().unwrap().contains("--duration 24h"), "{:?}", spans.next);
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn without_a_history_no_cpu_is_made_up() {
     let found = planned_of(&asked(), &topics, None, None);
     assert!(found.resources.iter().all(|each| each.resource != "cpu") && found.clusters.is_none());
     assert_eq!(found.answer, PlanAnswer::Inconclusive);
-    assert!(found.next.as_ref().unwrap().contains("hone batch watch --scrape"), "{:?}", found.next);
+    assert!(found.next.as_ref().unwrap().contains("hone batch watch --metrics"), "{:?}", found.next);
     assert_eq!(found.assumptions[0].unit, "batches/s");
     assert_eq!(found.assumptions[0].ends.map(f64::round), [120.0, 200.0]);
     // 100 kB/s, 1.5 times, on three brokers: in with three replicas, out to two others and to two consumers.
@@ -280,7 +280,7 @@ fn what_is_not_replayed_counts_as_with_new_producers() {
     near(found.work[1].then.high, 120.0 + 200.0);
     near(found.work[3].then.value, 1.5e5 + 2e5);
     assert_eq!(found.topics[1].refused.as_deref(), Some("it waits"));
-    // A quarter of the cluster's batches is of topics that nobody read.
+    // A quarter of the cluster's batches is in topics that Hone did not read.
     let of = |name: &str, batches: f64, bytes: f64| WatchedTopic {
         topic: name.to_owned(),
         batches_per_s: Figure::Known(batches),

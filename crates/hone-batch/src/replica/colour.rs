@@ -1,31 +1,31 @@
-//! Producers without an id, told apart by their batches.
+//! Separates producers without an id by their batches.
 //!
 //! A producer has one batch of a partition open at a time, and opens the next one no sooner than its linger after that. So the most batches
-//! of a partition that are open at the same time, each for a linger, are as many producers at least.
+//! of a partition that are open at the same time, each for a linger, are a lower bound of the producers.
 
 use std::collections::BTreeMap;
 
 use crate::whatif::Dice;
 use crate::whatif::stream::{Producer, Stream, Who, Written};
 
-/// Colours beyond that are one.
+/// Further colours are combined.
 const MOST: usize = 1_000;
-/// Share of the linger that is believed: spans end late now and then, and a linger read off them is too long.
+/// The trusted share of the linger: spans end late now and then, so a linger that is inferred from them is too long.
 const BELIEVED: f64 = 0.8;
-/// What whole milliseconds take from the distance of two batches.
+/// The error of whole milliseconds in the distance of two batches.
 const CLOCK_US: u64 = 1_000;
-/// The same batches are told apart the same way each time.
+/// A fixed seed: the same batches give the same producers each time.
 const SEED: u64 = 1;
 
-/// A batch with its records, as places in a producer's stream.
+/// A batch with its records, as indices into a producer's stream.
 struct Lot<'a> {
     producer: &'a Producer,
     written: Written,
     places: Vec<usize>,
 }
 
-/// The producers with an id as they are, and those without one by the linger. Where there is none they stay as they were told apart: by
-/// batches that overlap.
+/// Keeps the producers with an id, and separates those without one by the linger. Without a linger they stay separated by overlapping
+/// batches.
 pub(crate) fn told_apart(producers: &[Producer], linger_us: u64) -> Vec<Producer> {
     let is_named = |producer: &&Producer| !producer.who.is_nameless();
     let wait_us = ((linger_us as f64 * BELIEVED) as u64).saturating_sub(CLOCK_US);
@@ -68,14 +68,13 @@ fn lots(producer: &Producer) -> Vec<Lot<'_>> {
 
 /// Producers of a partition.
 struct Slots {
-    /// The begin and the end of the last batch of each.
+    /// The beginning and the end of the last batch of each.
     last: Vec<(u64, u64)>,
     dice: Dice,
 }
 
 impl Slots {
-    /// One of which a batch can be. Of producers that know nothing of each other each that can is as likely as another, however long it has
-    /// waited.
+    /// A possible producer of a batch. For independent producers, each possible one is equally likely, however long it has waited.
     fn taken_by(&mut self, batch: &Written, wait_us: u64) -> usize {
         let (begin_us, end_us) = (batch.begin_us, batch.begin_us + batch.span_ms * 1_000);
         let can = |slot: &(usize, &(u64, u64))| {

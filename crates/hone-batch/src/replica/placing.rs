@@ -1,7 +1,7 @@
-//! Where a topic's records go, and how a load sends them there.
+//! The partitions of a topic's records, and how a load sends records there.
 //!
-//! A record with a key goes where its key puts it: the load's keys are chosen so that Kafka's murmur2 puts them into the same partition. A
-//! record without one goes where the client's own partitioner puts it, as long as that explains the topic.
+//! A record with a key goes to its key's partition: the load uses keys that Kafka's murmur2 puts into the same partition. A record without
+//! one goes where the client's own partitioner puts it, as long as that explains the topic.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,29 +13,29 @@ use crate::whatif::Dice;
 use crate::whatif::moves::Moves;
 use crate::whatif::stream::{NO_KEY, Producer, Who};
 
-/// Keys of a partition at most.
+/// The most keys of a partition.
 const MOST_KEYS: usize = 64;
-/// Keys of a partition where records have none and have to be put there.
+/// Keys of a partition if records have none and need one for their partition.
 const KEYS_TO_PLACE: usize = 16;
-/// Numbers that are tried, for each that is needed where partitions have equal chances.
+/// Numbers to try for each necessary key if partitions have equal chances.
 const TRIES: u64 = 20;
 
-/// Where records go.
+/// The placement of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placing {
     /// There is one partition.
     One,
-    /// Most records have keys, which put them where the topic has them.
+    /// Most records have keys, which put them into the topic's partitions.
     ByKey,
     /// The client chooses: it stays with a partition for a while.
     Sticky {
-        /// How long, in milliseconds, where that is longer than the client would by itself.
+        /// For how long, in milliseconds, if that is longer than the client's own time.
         stay_ms: Option<u64>,
     },
-    /// The client deals them out to all partitions.
+    /// The client distributes them over all partitions.
     EachInTurn,
-    /// Records without keys get some, which put them where the topic has them: its partitions differ in load, or several producers write them
-    /// at a time who can't be told apart.
+    /// Records without keys get some, which put them into the topic's partitions: its partitions differ in load, or several
+    /// indistinguishable producers write them at a time.
     Forced,
 }
 
@@ -76,7 +76,7 @@ impl Placing {
     }
 }
 
-/// A producer whose records without a key go to partitions that are drawn by chance.
+/// A producer whose records without a key go to random partitions.
 pub(super) fn drawn(producer: &Producer, partitions: u32) -> Producer {
     let mut dice = Dice::new(1);
     let mut drawn = producer.clone();
@@ -92,14 +92,14 @@ pub(super) fn drawn(producer: &Producer, partitions: u32) -> Producer {
 #[derive(Debug)]
 pub(super) struct Keys {
     by_partition: BTreeMap<u32, Vec<u64>>,
-    /// Which of its partition's keys a key of the topic is, by partition and hash.
+    /// The load's key for a key of the topic, by partition and hash.
     ranks: HashMap<(u32, u32), usize>,
     next: BTreeMap<u32, usize>,
     is_forced: bool,
 }
 
 impl Keys {
-    /// As many different keys in each partition as the topic has there, up to a bound.
+    /// As many different keys in each partition as the topic has there, up to a limit.
     pub(super) fn of(producers: &[Producer], partitions: u32, placing: Placing) -> Self {
         let mut seen: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for stream in producers.iter().map(|producer| &producer.stream) {
@@ -128,7 +128,7 @@ impl Keys {
     }
 }
 
-/// Numbers whose keys lie in these partitions, as many as are wanted in each.
+/// Numbers whose keys are in these partitions, as many as required in each.
 fn numbers(partitions: u32, wanted: &BTreeMap<u32, usize>) -> BTreeMap<u32, Vec<u64>> {
     let mut found: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     let mut left: usize = wanted.values().sum();
@@ -149,7 +149,8 @@ fn numbers(partitions: u32, wanted: &BTreeMap<u32, usize>) -> BTreeMap<u32, Vec<
     found
 }
 
-/// The key of a record: for equal keys of the topic an equal one, and for none the next one of the partition, where it has to be put there.
+/// The key of a record: equal keys for equal keys of the topic, and the next key of the partition for a record without one, if it needs
+/// one.
 pub(super) fn place(keys: &mut Keys, partition: u32, key_hash: u32) -> Option<u64> {
     let known = keys.by_partition.get(&partition).filter(|known| !known.is_empty())?;
     let place = match key_hash {

@@ -23,7 +23,7 @@ fn gap_us(dice: &mut Dice, rate: f64) -> f64 {
     -(1.0 - dice.unit()).ln() * 1e6 / rate
 }
 
-/// A producer that gives each partition a linger of its own, as librdkafka does. `partition_of` says where each record goes, and its key.
+/// A producer that gives each partition its own linger, as librdkafka does. `partition_of` says where each record goes, and its key.
 fn producer(
     dice: &mut Dice,
     rate: f64,
@@ -68,7 +68,7 @@ fn written(
     }
 }
 
-/// The topic that these producers wrote, the id of each beside its batches (-1 for none).
+/// The topic that these producers wrote, with the id of each next to its batches (-1 for none).
 fn topic(partitions: u32, producers: Vec<(i64, Vec<Made>)>) -> Gathered {
     const BEGIN_MS: f64 = 1.7e12;
     let mut all: Vec<(i64, Made)> =
@@ -302,5 +302,5 @@ fn a_difference_has_its_likely_reasons() {
     let fewer = of(TopicFigures { batches_per_s: 0.5 * today.batches_per_s, ..today });
     assert!(fewer[0].contains("there may be more"), "{fewer:?}");
     let larger = of(TopicFigures { bytes_per_s: 1.5 * today.bytes_per_s, ..today });
-    assert!(larger[0].contains("compress otherwise"), "{larger:?}");
+    assert!(larger[0].contains("compress differently"), "{larger:?}");
 }

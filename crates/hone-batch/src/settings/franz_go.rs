@@ -27,7 +27,7 @@ fn rows(change: &Change) -> Vec<Row> {
         value.map(|value| Row { about, name, default, value: Some(value) })
     };
     let no_longer_numbered = change.idempotent == Some(false) || change.takes_idempotence_away();
-    // With numbers, how many may be in flight is not for the user to say.
+    // With batch numbers, the user can't choose the requests in flight.
     let in_flight = change.in_flight.map(|in_flight| Row {
         about: "in flight",
         name: "MaxProduceRequestsInflightPerBroker",
@@ -108,11 +108,12 @@ fn traps(change: &Change) -> Vec<String> {
     let mut traps = Traps::default();
     traps.tell(
         change.linger_us.is_some(),
-        "When one partition's linger is over, all partitions of that broker go with it and their lingers begin anew.",
+        "When one partition's linger is over, the request takes all partitions of that broker, and their \
+         lingers restart.",
     );
     traps.tell(
         change.linger_us.is_some(),
-        "ProduceSync ends the linger of what it produces: there it changes nothing.",
+        "ProduceSync ends the linger of what it produces, so linger has no effect there.",
     );
     traps.tell(
         change.linger_us.is_some_and(|linger_us| linger_us > LINGER_US_MOST),
@@ -120,8 +121,9 @@ fn traps(change: &Change) -> Vec<String> {
     );
     traps.tell(
         change.batch_bytes.is_some(),
-        "ProducerBatchMaxBytes is also the largest record, counted before compression: a larger one fails. It lies far above what fills \
-         in most cases, so lowering it makes batches smaller, and raising it seldom larger.",
+        "ProducerBatchMaxBytes is also the size limit of a record before compression: a larger one fails. \
+         Most batches never reach it, so lowering it makes batches smaller, and raising it seldom makes them \
+         larger.",
     );
     traps.tell(
         change.buffer_bytes.is_some() || change.linger_us.is_some_and(|linger_us| linger_us >= 20_000),
@@ -129,12 +131,12 @@ fn traps(change: &Change) -> Vec<String> {
     );
     traps.tell(
         change.acks.is_some_and(|acks| acks != -1),
-        "NewClient refuses acks other than all unless DisableIdempotentWrite stands beside it.",
+        "NewClient refuses acks other than all unless you also set DisableIdempotentWrite.",
     );
     traps.tell(
         change.idempotent == Some(false) || change.takes_idempotence_away(),
-        "Without idempotence only 1 request is in flight to a broker until MaxProduceRequestsInflightPerBroker says more, and more than 1 \
-         may change the order.",
+        "Without idempotence, only 1 request is in flight to a broker until \
+         MaxProduceRequestsInflightPerBroker allows more, and more than 1 may change the order.",
     );
     traps.tell(
         change.in_flight.is_some() && change.idempotent != Some(false) && !change.takes_idempotence_away(),
@@ -142,7 +144,7 @@ fn traps(change: &Change) -> Vec<String> {
     );
     traps.tell(
         change.codec.is_some_and(|codec| codec.name() == "none"),
-        "The default is snappy, so `none` has to be said.",
+        "The default is snappy, so you must set `none` explicitly.",
     );
     traps.0
 }

@@ -4,7 +4,7 @@ use super::model::{Block, Change, Client, Partitioner, Row, Sheet, Traps, acks_w
 
 /// Kafka's buffer.memory.
 const BUFFER_BYTES: u64 = 32 << 20;
-/// Kafka's max.request.size, and nearly what brokers and topics take (message.max.bytes 1048588).
+/// Kafka's max.request.size, and nearly the limit of brokers and topics (message.max.bytes 1048588).
 const REQUEST_BYTES: u32 = 1 << 20;
 /// Kafka's delivery.timeout.ms less its request.timeout.ms: the constructor refuses a linger above it.
 const LINGER_MS_MOST: u64 = 120_000 - 30_000;
@@ -49,7 +49,7 @@ pub(super) fn properties(change: &Change) -> Vec<(&'static str, String)> {
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Sticky and murmur2 are what the client does when no class is named.
+/// The client is sticky and uses murmur2 if no class is named.
 fn partitioner_class(change: &Change) -> Option<&'static str> {
     (change.partitioner == Some(Partitioner::RoundRobin)).then_some(ROUND_ROBIN)
 }
@@ -100,17 +100,18 @@ fn code(change: &Change) -> Vec<String> {
     properties(change).into_iter().map(put).collect()
 }
 
-/// Those of the client itself; what is built on it has them, too.
+/// Applies to the client itself and to everything that is built on it.
 pub(super) fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
     let mut traps = Traps(change.linger_was_rounded().into_iter().collect());
     traps.tell(
         change.linger_us.is_some(),
-        "Linger is no promise for a partition: as soon as any partition of a broker is ready, the head batches of all its partitions \
-         go with it, so a hot partition ends the wait of the cold ones.",
+        "Linger is only an upper limit: as soon as any partition of a broker is ready, the request takes the \
+         head batches of all its partitions, so a hot partition ends the wait of the cold ones.",
     );
     traps.tell(
         change.linger_us.is_some_and(|linger_us| linger_us > 0),
-        "A sender that waits for each record's answer (send().get()) has one record a batch at any linger, and pays the whole of it.",
+        "A sender that waits for each record's answer (send().get()) sends one record per batch at any \
+         linger, and waits for the whole linger.",
     );
     traps.tell(
         change.linger_ms_whole().is_some_and(|linger_ms| linger_ms > LINGER_MS_MOST),
@@ -141,8 +142,9 @@ pub(super) fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
         None => traps.tell(
             change.batch_bytes.is_some(),
             format!(
-                "Memory: every partition with an open batch holds a whole batch.size. Partitions of one producer times {} must fit \
-                 into buffer.memory ({}); name them with --partitions to have it checked.",
+                "Memory: every partition with an open batch holds a whole batch.size. Partitions of one \
+                 producer times {} must fit into buffer.memory ({}); to check that, give their number with \
+                 --producer-partitions.",
                 size(change.batch_bytes.unwrap_or_default().into()),
                 size(buffer)
             ),
@@ -150,17 +152,18 @@ pub(super) fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
     }
     traps.tell(
         change.takes_idempotence_away(),
-        "Idempotence needs acks=all and at most 5 in flight. The client would drop it in silence; the line says so aloud. Without it, \
-         what is sent again may be stored twice and out of order.",
+        "Idempotence needs acks=all and at most 5 in flight. The client would turn it off silently, so the \
+         line states it. Without it, retries may store records twice and out of order.",
     );
     traps.tell(
         change.idempotent == Some(true),
-        "Brokers before 2.8 want the IDEMPOTENT_WRITE permission for it; 3.0.0 and 3.1.0 had it off in spite of their manual (KAFKA-13598).",
+        "Brokers before 2.8 require the IDEMPOTENT_WRITE permission for it; 3.0.0 and 3.1.0 had it off in \
+         spite of their manual (KAFKA-13598).",
     );
     traps.tell(
         matches!(change.partitioner, Some(Partitioner::Sticky | Partitioner::Murmur2)),
-        "Delete partitioner.class where it is set: the built-in partitioner is no class. DefaultPartitioner and \
-         UniformStickyPartitioner are gone in 4.0, and a client that names them does not start.",
+        "Delete partitioner.class if it is set: the built-in partitioner has no class. DefaultPartitioner \
+         and UniformStickyPartitioner are gone in 4.0, and a client that names them does not start.",
     );
     traps.tell(
         change.partitioner == Some(Partitioner::RoundRobin),
@@ -168,8 +171,9 @@ pub(super) fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
     );
     traps.tell(
         change.codec.is_some_and(|codec| codec.name() != "none"),
-        "Right after a start a compressing producer sends small batches: it fills them by an estimate of the ratio that begins at 1.0 \
-         and learns by 0.005 a batch. Where the topic's compression.type is not `producer`, the broker packs all of it anew.",
+        "Right after a start, a compressing producer sends small batches: it fills them by an estimated \
+         compression ratio that begins at 1.0 and improves by 0.005 per batch. If the topic's \
+         compression.type is not `producer`, the broker recompresses everything.",
     );
     traps.0
 }

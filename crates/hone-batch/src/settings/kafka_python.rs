@@ -75,11 +75,11 @@ fn traps(change: &Change) -> Vec<String> {
     let mut traps = Traps(change.linger_was_rounded().into_iter().collect());
     traps.tell(
         change.linger_us.is_some(),
-        "The default is 0 ms, also where Java's has become 5: a Python producer beside Java ones batches less.",
+        "The default is 0 ms, also where Java's is 5 now: a Python producer batches less than Java ones.",
     );
     traps.tell(
         change.linger_us.is_some_and(|linger_us| linger_us > 0),
-        "send(...).get() for every record is a sender that waits: one record a batch at any linger.",
+        "send(...).get() for every record waits for each answer: one record per batch at any linger.",
     );
     traps.tell(
         change.partitioner == Some(Partitioner::Sticky),
@@ -92,7 +92,7 @@ fn traps(change: &Change) -> Vec<String> {
     );
     traps.tell(
         change.partitioner == Some(Partitioner::RoundRobin),
-        "There is no round robin; the default is as thin.",
+        "There is no round robin; the default makes batches as small.",
     );
     traps.tell(
         change.codec.is_some_and(|codec| matches!(codec.name(), "snappy" | "lz4" | "zstd")),
@@ -100,11 +100,12 @@ fn traps(change: &Change) -> Vec<String> {
     );
     traps.tell(
         change.buffer_bytes.is_some(),
-        "There is no limit of memory since 2.2.0; bound what is open by counting futures.",
+        "There is no memory limit since 2.2.0; limit the open records by counting futures.",
     );
     traps.tell(
         change.takes_idempotence_away(),
-        "Since 3.0.0 idempotence is on and needs acks='all' and at most 5 in flight, so it has to be switched off with this change.",
+        "Since 3.0.0 idempotence is on and needs acks='all' and at most 5 in flight, so you must turn it off \
+         with this change.",
     );
     traps.0
 }

@@ -28,13 +28,7 @@ pub(super) fn sheet(change: &Change) -> Sheet {
             None,
         ),
         row("codec", "compression", "none", codec.is_some(), codec),
-        row(
-            "partitioner",
-            "",
-            "a function of your own (createPartitioner)",
-            change.partitioner.is_some(),
-            None,
-        ),
+        row("partitioner", "", "your own function (createPartitioner)", change.partitioner.is_some(), None),
         row("acks", "acks", "all (-1)", change.acks.is_some(), change.acks.map(|acks| acks.to_string())),
         row(
             "idempotence",
@@ -74,9 +68,9 @@ pub(super) fn sheet(change: &Change) -> Sheet {
             .map(|(place, lines)| Block { place, lines })
             .collect(),
         traps: vec![
-            "There is no linger and no batch size: collect messages yourself for a few milliseconds and give them to one sendBatch(), or \
-             move to a client that batches (confluent-kafka-javascript is librdkafka). Where the code can't be changed, see \
-             hone batch caching."
+            "There is no linger and no batch size: collect messages yourself for a few milliseconds and pass \
+             them to one sendBatch(), or move to a client that batches (confluent-kafka-javascript is \
+             librdkafka). If you can't change the code, see hone batch caching."
                 .to_owned(),
         ],
         sources: vec!["kafkajs#1157", "kafkajs#1161"],

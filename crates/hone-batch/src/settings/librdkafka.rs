@@ -2,10 +2,10 @@
 
 use super::model::{Block, Change, Client, Partitioner, Row, Sheet, Traps, acks_word, property_lines};
 
-/// CONFIGURATION.md's range of linger.ms ends here.
+/// The upper end of linger.ms in CONFIGURATION.md.
 const LINGER_US_MOST: u64 = 900_000_000;
-/// 0 switches stickiness off. Without it the client takes twice its linger, whatever that is (rd_kafka_conf_finalize), and a value would
-/// stay as it is when the linger changes.
+/// 0 switches stickiness off. Without a value the client takes twice its linger (rd_kafka_conf_finalize), and a fixed value would stay when
+/// the linger changes.
 pub(super) const STICKY_LINGER: &str = "sticky.partitioning.linger.ms";
 /// message.max.bytes.
 const MESSAGE_BYTES: u32 = 1_000_000;
@@ -82,11 +82,11 @@ fn traps(change: &Change) -> Vec<String> {
     let mut traps = Traps::default();
     traps.tell(
         change.linger_us.is_some() || change.batch_bytes.is_some(),
-        "A request holds one batch of one partition, so requests are as many as batches: only larger batches make fewer requests.",
+        "A request holds one batch of one partition, so there are as many requests as batches: only larger batches make fewer requests.",
     );
     traps.tell(
         change.linger_us.is_some(),
-        "linger.ms and queue.buffering.max.ms are one setting: the one that is set last counts.",
+        "linger.ms and queue.buffering.max.ms are one setting: the last one that you set counts.",
     );
     traps.tell(
         change.linger_us.is_some_and(|linger_us| linger_us > LINGER_US_MOST),
@@ -111,16 +111,18 @@ fn traps(change: &Change) -> Vec<String> {
     );
     traps.tell(
         change.partitioner == Some(Partitioner::RoundRobin),
-        "There is no round robin: without stickiness every record without a key goes to a random partition. Keys keep no place, either.",
+        "There is no round robin: without stickiness every record without a key goes to a random partition. \
+         Keys do not keep their partition, either.",
     );
     traps.tell(
         change.partitioner.is_some_and(|of| of != Partitioner::RoundRobin),
-        "Stickiness is for records without a key, and by time, not by bytes. Leave sticky.partitioning.linger.ms out, or delete it: \
-         the client takes twice its linger.ms, and a value below linger.ms splits batches.",
+        "Stickiness is for records without a key, and by time, not by bytes. Delete \
+         sticky.partitioning.linger.ms: the client takes twice its linger.ms, and a value below linger.ms \
+         splits batches.",
     );
     traps.tell(
         change.in_flight.is_some() && change.idempotent != Some(true),
-        "Without idempotence what is sent again overtakes what came after it, unless max.in.flight is 1.",
+        "Without idempotence, retries can overtake later records, unless max.in.flight is 1.",
     );
     traps.0
 }

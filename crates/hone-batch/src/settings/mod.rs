@@ -1,8 +1,7 @@
-//! A change of a producer as lines for people: what to write for which client, what that client does without it, and what it does
-//! otherwise than its name says. Pure.
+//! A change of a producer as configuration lines: the lines for each client, its defaults, and its unexpected behaviour. Pure.
 //!
-//! One file for each client. Defaults were read in the package of the version that [`Sheet::read_in`] names, and the tests hold the
-//! lines against the clients themselves where those can be had.
+//! There is one file per client. The defaults come from the package of the version that [`Sheet::read_in`] names, and the tests compare the
+//! lines with the clients themselves if those are available.
 
 mod connect;
 mod franz_go;
@@ -16,10 +15,10 @@ mod spring;
 
 pub use model::{Block, Change, Client, Conflict, Partitioner, Row, Sheet};
 
-/// The lines for one client. `partitions` are those that one producer writes to, where they are known: memory depends on them.
+/// The lines for one client. `partitions` are those that one producer writes to, if known: memory depends on them.
 ///
 /// # Errors
-/// When no client could carry the change out.
+/// Fails when no client could apply the change.
 pub fn sheet(client: Client, change: &Change, partitions: Option<u32>) -> Result<Sheet, Conflict> {
     change.check()?;
     Ok(match client {
@@ -34,7 +33,7 @@ pub fn sheet(client: Client, change: &Change, partitions: Option<u32>) -> Result
     })
 }
 
-/// The change as properties of a client that is set by them, without acks, codec and idempotence, which a load says itself. `None` for
+/// The change as properties of a client that uses properties, without acks, codec and idempotence, which a load sets itself. `None` for
 /// clients that are set by code.
 pub fn properties(client: Client, change: &Change) -> Option<Vec<(&'static str, String)>> {
     let said_by_the_load = ["acks", "compression.type", "compression.codec", "enable.idempotence"];
@@ -46,7 +45,7 @@ pub fn properties(client: Client, change: &Change) -> Option<Vec<(&'static str, 
     Some(all.into_iter().filter(|(name, _)| !said_by_the_load.contains(name)).collect())
 }
 
-/// Properties that must not be set for the change to be in force: what they would choose is what the client does without them.
+/// Properties that must not be set for the change to take effect: the client's default is what they would choose.
 pub fn removed(client: Client, change: &Change) -> &'static [&'static str] {
     match (client, change.partitioner) {
         (Client::Java, Some(Partitioner::Sticky | Partitioner::Murmur2)) => &["partitioner.class"],

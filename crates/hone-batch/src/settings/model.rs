@@ -1,4 +1,4 @@
-//! What the sheets of all clients are made of: a change, a client, rows and blocks.
+//! The parts of all sheets: a change, a client, rows and blocks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,12 @@ use std::str::FromStr;
 use hone_kafka::Codec;
 use serde::Serialize;
 
-/// Most batches without an answer that brokers number for an idempotent producer, from Kafka's ProducerStateEntry.
+/// The most unanswered batches that brokers number for an idempotent producer, from Kafka's ProducerStateEntry.
 const NUMBERED_BATCHES: u32 = 5;
 /// A day; no client waits longer, and none should.
 const LINGER_US_MOST: u64 = 86_400_000_000;
 
-/// A change of a producer in words that belong to no client. What is `None` stays as it is.
+/// A change of a producer in client-neutral terms. `None` leaves a setting unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// How long the first record of a batch waits for others.
@@ -21,13 +21,13 @@ pub struct Change {
     /// Codec of batches.
     #[serde(serialize_with = "codec_name")]
     pub codec: Option<Codec>,
-    /// Where records go.
+    /// The partitioner.
     pub partitioner: Option<Partitioner>,
     /// 0, 1 or -1 (all).
     pub acks: Option<i16>,
-    /// Most requests without an answer on one connection.
+    /// The most unanswered requests on one connection.
     pub in_flight: Option<u32>,
-    /// Whether batches are numbered, so that what is sent again is stored once.
+    /// Whether batches are numbered, so that retries are stored once.
     pub idempotent: Option<bool>,
     /// Memory for records that are not sent yet.
     pub buffer_bytes: Option<u64>,
@@ -37,7 +37,7 @@ fn codec_name<S: serde::Serializer>(codec: &Option<Codec>, to: S) -> Result<S::O
     codec.map(Codec::name).serialize(to)
 }
 
-/// Where records go.
+/// The partitioner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Partitioner {
@@ -49,7 +49,7 @@ pub enum Partitioner {
     Murmur2,
 }
 
-/// Whose lines.
+/// The client of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Client {
@@ -105,14 +105,14 @@ impl FromStr for Client {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::name).join(", ");
         let found = Self::ALL.into_iter().find(|client| client.name() == text);
-        found.ok_or_else(|| format!("unknown client `{text}`; there are {}", known()))
+        found.ok_or_else(|| format!("unknown client `{text}`: use one of {}", known()))
     }
 }
 
-/// What people need to make a change at one client.
+/// What the user needs to make a change at one client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sheet {
-    /// Whose.
+    /// The client.
     pub client: Client,
     /// The name for people.
     pub title: &'static str,
@@ -120,74 +120,75 @@ pub struct Sheet {
     pub read_in: &'static str,
     /// One for each setting that changes.
     pub rows: Vec<Row>,
-    /// What to write, place by place; any one of the places will do unless its name says otherwise.
+    /// The lines, place by place; any one of the places is enough unless its name says otherwise.
     pub blocks: Vec<Block>,
-    /// What this client does otherwise than one would think, as far as this change meets it.
+    /// Unexpected behaviour of this client that concerns the change.
     pub traps: Vec<String>,
-    /// Where the defaults and the traps come from.
+    /// The sources of the defaults and of the remarks.
     pub sources: Vec<&'static str>,
 }
 
 /// A setting, before and after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// What it is about, in words of no client.
+    /// The subject, in client-neutral terms.
     pub about: &'static str,
-    /// The client's own name; empty where the client has no such setting.
+    /// The client's own name; empty if the client has no such setting.
     pub name: &'static str,
-    /// What is in force without it, with its unit, and since which version.
+    /// The default, with its unit, and since which version.
     pub default: &'static str,
-    /// The value, as this client writes it; `None` where the client can't do it.
+    /// The value, as this client writes it; `None` if the client can't do it.
     pub value: Option<String>,
 }
 
 /// Lines for one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Block {
-    /// Which file or code.
+    /// The file or code.
     pub place: &'static str,
     /// The lines.
     pub lines: Vec<String>,
 }
 
-/// A change that no client can carry out.
+/// A change that no client can apply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Conflict {
     /// Nothing would change.
     #[error("nothing to change: name a setting, for example --linger 5ms")]
     Nothing,
-    /// A value that no client takes.
+    /// A value that no client accepts.
     #[error("{what} {problem}")]
     Value {
         /// The setting.
         what: &'static str,
-        /// What is wrong, and what would do.
+        /// The fault, and valid values.
         problem: String,
     },
-    /// Brokers number batches only where all replicas answer.
+    /// Brokers number batches only if all replicas answer.
     #[error(
-        "idempotence needs acks=all, and acks={acks} was asked for: drop one of both (brokers number only batches that are safe)"
+        "idempotence needs acks=all, but acks={acks} was requested: drop one of the two (brokers number only \
+         batches that all replicas have)"
     )]
     IdempotentAcks {
-        /// What was asked for.
+        /// The requested value.
         acks: i16,
     },
     /// Brokers know the last five batches of a producer by their numbers.
     #[error(
-        "idempotence allows at most 5 requests in flight, and {in_flight} were asked for: brokers know the last 5 batches of a \
-         producer by their numbers"
+        "idempotence allows at most 5 requests in flight, but {in_flight} were requested: brokers remember \
+         the last 5 batches of a producer by their numbers"
     )]
     IdempotentInFlight {
-        /// What was asked for.
+        /// The requested value.
         in_flight: u32,
     },
 }
 
 impl Change {
-    /// Whether a client could carry it out at all.
+    /// Whether a client could apply it at all.
     ///
     /// # Errors
-    /// With the settings that contradict each other, or the value that is none.
+    /// Names the settings that contradict each other, or the invalid value.
     pub fn check(&self) -> Result<(), Conflict> {
         let value = |what: &'static str, problem: &str| Conflict::Value { what, problem: problem.to_owned() };
         if *self == Self::default() {
@@ -197,7 +198,7 @@ impl Change {
             return Err(value("linger", "must be at most a day"));
         }
         if self.batch_bytes.is_some_and(|bytes| bytes < 512 || i32::try_from(bytes).is_err()) {
-            return Err(value("batch size", "must lie between 512 bytes and 2 GiB"));
+            return Err(value("batch size", "must be between 512 bytes and 2 GiB"));
         }
         if self.buffer_bytes == Some(0) {
             return Err(value("buffer memory", "must be above 0"));
@@ -215,12 +216,12 @@ impl Change {
         }
     }
 
-    /// Linger in whole milliseconds, rounded up: a client that counts in them and was asked for less than one would not wait at all.
+    /// Linger in whole milliseconds, rounded up: a client that counts in milliseconds would not wait at all for less than one.
     pub(super) fn linger_ms_whole(&self) -> Option<u64> {
         self.linger_us.map(|linger_us| linger_us.div_ceil(1_000))
     }
 
-    /// Says of a client that counts in whole milliseconds what became of a finer linger.
+    /// Explains the rounding of a finer linger by a client that counts in whole milliseconds.
     pub(super) fn linger_was_rounded(&self) -> Option<String> {
         let (linger_us, linger_ms) = (self.linger_us?, self.linger_ms_whole()?);
         (!linger_us.is_multiple_of(1_000)).then(|| {
@@ -228,14 +229,14 @@ impl Change {
         })
     }
 
-    /// What numbering must become with this change, where the client numbers by itself: switched off by acks or by too many in flight.
+    /// The idempotence with this change, for a client that enables it by default: switched off by acks or by too many in flight.
     pub(super) fn takes_idempotence_away(&self) -> bool {
         self.idempotent.is_none()
             && (self.acks.is_some_and(|acks| acks != -1)
                 || self.in_flight.is_some_and(|in_flight| in_flight > NUMBERED_BATCHES))
     }
 
-    /// Bytes that all open batches of a producer may take, where each reserves a whole one (KIP-782).
+    /// Bytes of all open batches of a producer, if each reserves a whole one (KIP-782).
     pub(super) fn open_batches_bytes(&self, partitions: Option<u32>) -> Option<u64> {
         Some(u64::from(self.batch_bytes?) * u64::from(partitions?))
     }
@@ -246,7 +247,7 @@ pub(super) fn acks_word(acks: i16) -> String {
     if acks == -1 { "all".to_owned() } else { acks.to_string() }
 }
 
-/// What to mind, gathered one by one.
+/// The remarks, collected one by one.
 #[derive(Debug, Default)]
 pub(super) struct Traps(pub(super) Vec<String>);
 
@@ -272,7 +273,7 @@ pub(super) fn property_lines(prefix: &str, properties: &[(&'static str, String)]
     properties.iter().map(|(name, value)| format!("{prefix}{name}={value}")).collect()
 }
 
-/// A size for people, exact where it is a power.
+/// A size for people, exact if it is a power.
 pub(super) fn size(bytes: u64) -> String {
     match bytes {
         _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
@@ -299,7 +300,7 @@ impl FromStr for Partitioner {
             "sticky" => Ok(Self::Sticky),
             "round-robin" => Ok(Self::RoundRobin),
             "murmur2" => Ok(Self::Murmur2),
-            _ => Err(format!("unknown partitioner `{text}`; there are sticky, round-robin, murmur2")),
+            _ => Err(format!("unknown partitioner `{text}`: use sticky, round-robin or murmur2")),
         }
     }
 }

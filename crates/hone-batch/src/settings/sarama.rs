@@ -107,20 +107,23 @@ fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
     traps.tell(
         change.linger_us.is_some() || change.batch_bytes.is_some(),
         "There is no linger for a partition. Flush.Frequency, Flush.Bytes and Flush.Messages are triggers for a broker: the first that \
-         is met sends what all its partitions have, so they count over partitions.",
+         is met sends the messages of all its partitions, so they count over partitions.",
     );
     traps.tell(
         change.batch_bytes.is_some() && partitions.is_none(),
-        "Flush.Bytes is for all partitions of a broker together: multiply it by those that a producer writes to there (--partitions).",
+        "Flush.Bytes is for all partitions of a broker together: multiply it by those that a producer writes \
+         to there (--producer-partitions).",
     );
     traps.tell(
         change.batch_bytes.is_some() && partitions.is_some_and(|partitions| partitions > 1),
-        "Flush.Bytes counts the partitions of one broker, and all of --partitions are in the line: divide it by the number of brokers that \
-         lead them, or it is met that much later.",
+        "Flush.Bytes counts the partitions of one broker, but this value is for all of \
+         --producer-partitions: divide it by the number of brokers that lead them, or the trigger comes that \
+         much later.",
     );
     traps.tell(
         change.batch_bytes.is_some() && change.linger_us.is_none(),
-        "Flush.Bytes or Flush.Messages without Flush.Frequency leave the last messages lying: set a linger, too.",
+        "Flush.Bytes or Flush.Messages without Flush.Frequency do not send the last messages: set a linger, \
+         too.",
     );
     traps.tell(
         change.batch_bytes.is_some_and(|bytes| bytes >= 1 << 20),
@@ -128,7 +131,8 @@ fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
     );
     traps.tell(
         change.linger_us.is_some_and(|linger_us| linger_us > 0),
-        "SyncProducer.SendMessage waits for each message: one record a batch at any frequency. Use SendMessages or AsyncProducer.",
+        "SyncProducer.SendMessage waits for each message: one record per batch at any frequency. Use \
+         SendMessages or AsyncProducer.",
     );
     traps.tell(
         change.partitioner == Some(Partitioner::Sticky),
@@ -141,16 +145,18 @@ fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
     );
     traps.tell(
         change.idempotent == Some(true),
-        "Idempotence wants acks all, Net.MaxOpenRequests 1 and a Version of V0_11_0_0 or later: one request at a time is slow unless \
-         batches are large.",
+        "Idempotence requires acks all, Net.MaxOpenRequests 1 and a Version of V0_11_0_0 or later: one \
+         request at a time is slow unless batches are large.",
     );
     traps.tell(
         change.acks.is_none(),
-        "The default is acks 1: what a leader loses before it is copied is lost, unlike with the other clients.",
+        "The default is acks 1: records that a leader loses before replication are lost, unlike with the \
+         other clients.",
     );
     traps.tell(
         change.buffer_bytes.is_some(),
-        "There is no limit of memory: what waits is bounded by Flush.Bytes and the channels only, so bound what you hand over.",
+        "There is no memory limit: only Flush.Bytes and the channels limit the waiting records, so limit \
+         what you pass to the producer.",
     );
     traps.tell(
         change.codec.is_some_and(|codec| codec.name() == "zstd"),

@@ -3,7 +3,7 @@
 use super::java;
 use super::model::{Block, Change, Client, Row, Sheet};
 
-/// Properties that Spring Boot has a name of its own for.
+/// Properties with their own names in Spring Boot.
 const OWN: [(&str, &str); 4] = [
     ("batch.size", "batch-size"),
     ("compression.type", "compression-type"),
@@ -16,12 +16,14 @@ pub(super) fn sheet(change: &Change, partitions: Option<u32>) -> Sheet {
     let mut traps = Vec::new();
     if change.linger_us.is_some() {
         traps.push(
-            "spring.kafka.producer.linger.ms is no property of Spring Boot and is ignored without a word: it goes through `properties`."
+            "spring.kafka.producer.linger.ms is not a property of Spring Boot, which ignores it silently: \
+             use `properties`."
                 .to_owned(),
         );
         traps.push(
-            "The default comes with the client that Boot brings: Boot 4 has Kafka 4 (5 ms), Boot 3 has Kafka 3 (0 ms). \
-             KafkaTemplate with autoFlush, or send(...).get() for each record, makes linger worthless."
+            "The default comes with the client that Boot brings: Boot 4 has Kafka 4 (5 ms), Boot 3 has Kafka \
+             3 (0 ms). KafkaTemplate with autoFlush, or send(...).get() for each record, makes linger \
+             useless."
                 .to_owned(),
         );
     }
@@ -29,8 +31,9 @@ pub(super) fn sheet(change: &Change, partitions: Option<u32>) -> Sheet {
         traps.push("Sizes are Spring's DataSize: a plain number is bytes, 64KB is 65536.".to_owned());
     }
     traps.push(
-        "A ProducerFactory of your own (a @Bean) knows nothing of these lines unless it starts from KafkaProperties; Spring Cloud Stream's \
-         binder has settings of its own (spring.cloud.stream.kafka.binder.producer-properties)."
+        "Your own ProducerFactory (a @Bean) ignores these lines unless it starts from KafkaProperties; \
+         Spring Cloud Stream's binder has its own settings \
+         (spring.cloud.stream.kafka.binder.producer-properties)."
             .to_owned(),
     );
     traps.extend(java::traps(change, partitions));

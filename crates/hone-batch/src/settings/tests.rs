@@ -101,7 +101,7 @@ fn what_idempotence_does_not_go_with_takes_it_away_aloud() {
         (Change { idempotent: Some(true), ..acks }, "needs acks=all"),
         (Change { idempotent: Some(true), in_flight: Some(6), ..Change::default() }, "at most 5"),
         (Change { acks: Some(2), ..Change::default() }, "must be 0, 1 or all"),
-        (Change { batch_bytes: Some(0), ..Change::default() }, "batch size must lie"),
+        (Change { batch_bytes: Some(0), ..Change::default() }, "batch size must be"),
         (Change::default(), "nothing to change"),
     ] {
         let problem = sheet(Client::Java, &change, None).unwrap_err().to_string();
@@ -121,7 +121,7 @@ fn memory_is_checked_against_partitions() {
     let told = memory(&change, Some(257)).unwrap();
     assert!(told.contains("buffer.memory=33685504") && told.contains("32 MiB"), "{told}");
     assert_eq!(memory(&Change { buffer_bytes: Some(64 << 20), ..change }, Some(257)), None);
-    assert!(memory(&change, None).unwrap().contains("--partitions"));
+    assert!(memory(&change, None).unwrap().contains("--producer-partitions"));
     let sarama = sheet(Client::Sarama, &change, Some(10)).unwrap();
     assert_eq!(
         sarama.blocks[0].lines,
@@ -177,7 +177,7 @@ fn changes() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    /// Whatever is asked for stands on the sheet, as a line or as a refusal; nothing is forgotten in silence.
+    /// The sheet contains every requested setting, as a line or as a refusal; it forgets nothing silently.
     #[test]
     fn nothing_that_was_asked_for_is_missing(change in changes(), partitions in prop::option::of(any::<u32>())) {
         for client in Client::ALL {

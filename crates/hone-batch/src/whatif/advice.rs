@@ -1,4 +1,5 @@
-//! What to set for a topic: the least linger and batch size that bring its batches to a better size, within what its user tolerates.
+//! The recommended settings for a topic: the least linger and batch size that bring its batches to a better size, within the user's
+//! tolerance.
 
 use hone_record::{AdvisedEffect, BatchAdvice, CheapestSetting};
 
@@ -8,13 +9,13 @@ use super::simulate::{Replay, Trigger};
 use super::stream::Producer;
 use crate::arrivals::floor_ms;
 
-/// A setting that saves less than this share of the batches is not advised. Hone's own.
+/// A setting that saves less than this share of the batches is not recommended. Hone's own limit.
 const LEAST_SAVED: f64 = 0.05;
-/// What the longest linger has to save where it reaches neither size. Hone's own.
+/// The saving that the longest linger must bring if it reaches neither size. Hone's own limit.
 const WORTH_ITS_WAIT: f64 = 0.2;
-/// From this share of batches on that end with their transaction, the transactions are to blame and not the linger. Hone's own.
+/// From this share of batches that end with their transaction on, the transactions are the reason and not the linger. Hone's own limit.
 const BY_COMMITS: f64 = 0.5;
-/// A shorter linger that saves this share of what the longest does is as good. Hone's own.
+/// A shorter linger with this share of the saving of the longest one is as good. Hone's own limit.
 const AS_MUCH: f64 = 0.98;
 
 /// A topic that was replayed with today's settings.
@@ -24,7 +25,7 @@ pub(super) struct Replayed<'a> {
     pub today: &'a Replay,
     /// Today's linger.
     pub linger_us: u64,
-    /// What the client takes for a bound on records unless it is told, where batches end at a smaller one.
+    /// The client's default limit on records, if batches end at a smaller one.
     pub usual_records: Option<u32>,
     /// The longest linger that the user tolerates.
     pub tolerable_us: u64,
@@ -33,7 +34,7 @@ pub(super) struct Replayed<'a> {
 }
 
 impl Replayed<'_> {
-    /// The larger size where a tolerable linger reaches it, else the smaller, else what the longest linger brings.
+    /// The larger size if a tolerable linger reaches it, otherwise the smaller, otherwise the effect of the longest linger.
     pub(super) fn advice(&self, with: &dyn Fn(&Change) -> Replay) -> BatchAdvice {
         let today_bytes = self.today.total.mean_bytes();
         let wanted = || self.cheapest.iter().rev().filter(|found| today_bytes < found.target_bytes as f64);
@@ -85,7 +86,7 @@ impl Replayed<'_> {
         }
     }
 
-    /// What the longest tolerable linger brings; where a shorter one brings as much, that one.
+    /// The effect of the longest tolerable linger; of a shorter one if that is as good.
     fn longest(&self, tolerable_ms: f64, with: &dyn Fn(&Change) -> Replay) -> BatchAdvice {
         let replayed = |linger_us: u64| with(&Change { linger_us: Some(linger_us), ..Change::default() });
         let effect_of = |linger_us: u64| self.effect(&replayed(linger_us));
@@ -121,7 +122,7 @@ impl Replayed<'_> {
     }
 }
 
-/// What a topic's user can do where the replay was refused: producers with what is unexplained of them, those of most batches first.
+/// The remedy if the replay was refused: producers with the unexplained reason, those of most batches first.
 pub(super) fn unexplained(producers: &[(&Producer, Option<&Unexplained>)], why: &str) -> BatchAdvice {
     let (mut all, mut waiting, mut largest) = (0, 0, None);
     for (producer, refused) in producers {
@@ -137,7 +138,7 @@ pub(super) fn unexplained(producers: &[(&Producer, Option<&Unexplained>)], why: 
     }
 }
 
-/// The linger that each single record of a producer waits out.
+/// The linger that each single record of a producer waits for.
 pub(super) fn waited_out_ms(producer: &Producer) -> Option<f64> {
     let single = producer.written.iter().filter(|batch| batch.records == 1);
     let begins: Vec<i64> = single.map(|batch| (batch.begin_us / 1_000) as i64).collect();

@@ -1,6 +1,6 @@
-//! Replays today with what the batches say of their settings, and tells how far the replay is from what was written.
+//! Replays today with the settings that the batches suggest, and measures how far the replay is from the written batches.
 //!
-//! Settings that explain today equally well are all kept: a prediction is made with each of them, and they widen its range.
+//! All settings that explain today equally well are kept: a prediction uses each of them, and they widen its range.
 
 use hone_kafka::batch::HEADER_BYTES;
 use hone_kafka::codec::Codec;
@@ -11,30 +11,30 @@ use super::shrink::Shrink;
 use super::simulate::{Brokers, Made, Placing, Plan, Replay, replay};
 use super::stream::{Producer, Stream, Written};
 
-/// How far a replay of today may be off before nothing is predicted.
+/// The most that a replay of today may be off. Beyond it, there is no prediction.
 pub const MOST_OFF: f64 = 0.15;
-/// Records that settings are looked for with; today is then replayed with all.
+/// Number of records in the search for settings; the final replay of today uses all.
 const SEARCH_RECORDS: usize = 200_000;
-/// Answers take this long unless they are told or found to take another time.
+/// The default time of an answer.
 const USUAL_RTT_US: u64 = 1_000;
-/// Round trips that are tried where a linger explains nothing.
+/// Round trips to try if no linger explains the batches.
 const RTTS_US: [u64; 9] = [200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000];
-/// What timers are late by, tried with lingers somewhat below the longest spans.
+/// Timer delays, tried with lingers somewhat below the longest spans.
 const LATES_US: [u64; 5] = [500, 1_000, 2_000, 3_000, 4_000];
-/// What a request costs the sender, tried with them.
+/// Costs of a request for the sender, tried with them.
 const TURNS_US: [u64; 3] = [0, 50, 200];
 /// Fits that are as good as the best one.
 const AS_GOOD: f64 = 0.03;
-/// What a less likely client has to be better by.
+/// The advantage that a less likely client needs.
 const UNLIKELY: f64 = 0.015;
-/// A replay that is this near needs no other round trips.
+/// A replay this close needs no other round trips.
 const NEAR: f64 = 0.05;
-/// Most of them that are kept.
+/// The most fits that are kept.
 const MOST_FITS: usize = 4;
-/// Producers that settings are searched for, one by one; the others are tried with what explains those.
+/// Producers with their own search; the others are tried with the settings of these.
 pub const MOST_EXPLAINED: usize = 64;
 
-/// What is known without looking: it wins over what is inferred.
+/// Known settings; they override inferred ones.
 #[derive(Debug, Clone, Default)]
 pub struct Told {
     /// The client.
@@ -45,25 +45,25 @@ pub struct Told {
     pub batch_bytes: Option<u32>,
     /// From a request to its answer, in microseconds.
     pub rtt_us: Option<u64>,
-    /// That senders do not wait, whatever it looks like.
+    /// Senders do not wait for answers, whatever the batches suggest.
     pub is_open_loop: bool,
 }
 
-/// How a replay of today compares with today.
+/// The difference between a replay of today and today.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Misfit {
-    /// Batches of the replay over those that were written, less 1.
+    /// Batches of the replay over written batches, minus 1.
     pub batches: f64,
     /// Distance between both distributions of records' bytes in a batch, over the mean (Wasserstein).
     pub sizes: f64,
-    /// Batches that are too many or too few, partition by partition, over all.
+    /// Batches too many or too few, partition by partition, over all.
     pub partitions: f64,
-    /// Share of the batches that were written which begin at a record where the replay begins one, too.
+    /// Share of the written batches that begin at a record where a batch of the replay begins, too.
     pub boundaries: f64,
 }
 
 impl Misfit {
-    /// What is held against [`MOST_OFF`].
+    /// The value that is compared with [`MOST_OFF`].
     pub fn off(&self) -> f64 {
         self.batches.abs().max(self.sizes)
     }
@@ -73,21 +73,21 @@ impl Misfit {
     }
 }
 
-/// Settings that were tried, and how well they explain today.
+/// Tried settings, and how well they explain today.
 #[derive(Debug, Clone)]
 pub struct Fit {
     /// The settings.
     pub rules: Rules,
     /// The brokers.
     pub brokers: Brokers,
-    /// How far off.
+    /// The difference.
     pub misfit: Misfit,
-    /// How many clients, or settings, are likelier.
+    /// The number of likelier clients or settings.
     unlikely: u32,
 }
 
 impl Fit {
-    /// The same for a producer that packs otherwise.
+    /// The same for a producer with another codec.
     #[must_use]
     pub fn with_codec(&self, codec: Codec) -> Self {
         Self { rules: self.rules.clone().with_codec(codec), ..self.clone() }
@@ -98,9 +98,9 @@ impl Fit {
     }
 }
 
-/// In words, where whole milliseconds tell it.
+/// In words, if whole milliseconds show it.
 fn hardly_below(gap_ms: f64) -> String {
-    if gap_ms < 1.0 { String::new() } else { format!(", hardly ever below {gap_ms:.1} ms") }
+    if gap_ms < 1.0 { String::new() } else { format!(", rarely below {gap_ms:.1} ms") }
 }
 
 /// Why a producer's batches can't be explained.
@@ -109,23 +109,25 @@ fn hardly_below(gap_ms: f64) -> String {
 pub enum Unexplained {
     /// It waits for answers.
     #[error(
-        "open-loop replay is wrong here: it looks like {} that wait for every answer ({gap_ms:.1} ms from send to send{}); more linger would only make each send slower. Make the sends asynchronous, or say --open-loop \
-         if a timer sends them",
+        "an open-loop replay is wrong here: the batches look like {} that wait for every answer ({gap_ms:.1} \
+         ms from send to send{}); more linger would only make each send slower. Make the sends asynchronous, \
+         or use --open-loop if a timer sends them",
         threads.map_or_else(|| "threads".to_owned(), |threads| format!("{threads} thread(s)")),
         hardly_below(*least_gap_ms)
     )]
     ClosedLoop {
-        /// Threads that wait; `None` where they can't be counted.
+        /// Threads that wait; `None` if their number is unknown.
         threads: Option<usize>,
-        /// Median from send to send.
+        /// Median time between sends.
         gap_ms: f64,
         /// 5 % are below.
         least_gap_ms: f64,
     },
-    /// There are fewer batches than the best settings give.
+    /// The best settings give another number of batches.
     #[error(
-        "today can't be reproduced: {written} batches were written and the replay makes {replayed} ({client}, linger {linger_ms} ms, batch size \
-         {batch_bytes}); it is off by {off:.0} %. Unexplained: {factor}"
+        "can't reproduce today's batches: {written} batches were written and the replay makes {replayed} \
+         ({client}, linger {linger_ms} ms, batch size {batch_bytes}); it is off by {off:.0} %. Unexplained: \
+         {factor}"
     )]
     Off {
         /// Batches that were written.
@@ -140,12 +142,13 @@ pub enum Unexplained {
         batch_bytes: u32,
         /// Percent.
         off: f64,
-        /// What may be at work.
+        /// The possible reason.
         factor: String,
     },
-    /// Not enough to go by.
+    /// Too little evidence.
     #[error(
-        "only {batches} batches of it are in the window, too few to say how they were made; take a longer window (--last)"
+        "only {batches} of its batches are in the window, too few to infer its settings; read a longer time \
+         (--last)"
     )]
     TooFew {
         /// Batches.
@@ -153,24 +156,25 @@ pub enum Unexplained {
     },
     /// It is not among the largest, and their settings do not explain it.
     #[error(
-        "only the {most} largest producers are explained one by one, and their settings do not reproduce its {batches} batches; tell its \
-         settings (--today-client, --today-linger, --today-batch-size), or take a shorter window with fewer producers (--last)"
+        "Hone infers the settings of only the {most} largest producers, and these do not reproduce its \
+         {batches} batches; give its settings (--today-client, --today-linger, --today-batch-size), or read \
+         a shorter time with fewer producers (--last)"
     )]
     NotTried {
-        /// Producers that are explained one by one.
+        /// Producers with their own search.
         most: usize,
         /// Batches.
         batches: u64,
     },
-    /// Someone ended the search.
-    #[error("it was stopped before today was explained (interrupted, or --replay-limit)")]
+    /// The search was stopped.
+    #[error("the replay stopped before it had explained today's batches (interrupted, or --replay-timeout)")]
     Stopped,
 }
 
 /// Finds settings that explain a producer's batches.
 ///
 /// # Errors
-/// When none does, with what is unexplained; or when it was told not to go on.
+/// Fails when none does, with the unexplained reason; or when it was stopped.
 pub fn calibrate(
     producer: &Producer,
     told: &Told,
@@ -219,10 +223,10 @@ fn readable(producer: &Producer, told: &Told) -> Result<Signs, Unexplained> {
     }
 }
 
-/// Tries settings that explain others on a producer's own batches, without a search of its own.
+/// Tries the settings of other producers on a producer's own batches, without its own search.
 ///
 /// # Errors
-/// When it waits for answers, has too few batches to tell, or none of them explains it.
+/// Fails when it waits for answers, when it has too few batches, or when no settings explain it.
 pub fn borrow(
     producer: &Producer,
     told: &Told,
@@ -239,7 +243,7 @@ pub fn borrow(
         .ok_or(Unexplained::NotTried { most: MOST_EXPLAINED, batches: producer.written.len() as u64 })
 }
 
-/// The first records of a producer, with the batches that they came in.
+/// The first records of a producer, with their batches.
 fn head_of(producer: &Producer) -> Producer {
     let stream = &producer.stream;
     if stream.len() <= SEARCH_RECORDS {
@@ -259,7 +263,7 @@ fn head_of(producer: &Producer) -> Producer {
     Producer { who: producer.who, stream: head, written, kept: Default::default() }
 }
 
-/// Lingers, caps and clients first; then, for the best of them, what answers and requests take.
+/// First lingers, caps and clients; then, for the best of them, the times of answers and requests.
 fn search(
     producer: &Producer,
     told: &Told,
@@ -306,7 +310,7 @@ fn search(
     sort(&mut fits);
     let is_near = fits.first().is_some_and(|fit| fit.misfit.score() < NEAR);
     let mut best: Vec<Fit> = fits.iter().take(if is_near { 0 } else { 3 }).cloned().collect();
-    // What slow answers make of no linger looks like nothing of the above.
+    // Slow answers without a linger look like none of the above.
     best.extend(fits.iter().find(|fit| fit.rules.linger_us == 0 && !is_near).cloned());
     for found in best {
         for rtt_us in told.rtt_us.map_or(RTTS_US.to_vec(), |us| vec![us]) {
@@ -321,7 +325,7 @@ fn search(
         }
     }
     sort(&mut fits);
-    // Of the same settings, the best.
+    // The best of equal settings.
     let mut kept: Vec<Fit> = Vec::new();
     for fit in fits {
         if !kept.iter().any(|other| other.rules == fit.rules) {
@@ -331,13 +335,13 @@ fn search(
     kept
 }
 
-/// Java without a linger goes by the name of those whose default that is: 4.x with `linger.ms=0` writes the same batches.
+/// Java without a linger has the name of the version with that default: 4.x with `linger.ms=0` writes the same batches.
 fn without_linger(client: Client, linger_us: u64, told: &Told) -> Client {
     let is_inferred = client == Client::Java4 && told.client.is_none();
     if is_inferred && linger_us == 0 { Client::Java3 } else { client }
 }
 
-/// Timers that are late make spans longer than the linger that was set.
+/// Late timers make spans longer than the linger.
 fn late(
     producer: &Producer,
     signs: &Signs,
@@ -359,8 +363,8 @@ fn late(
     lates.take_while(|_| go_on()).map(|(fit, late_us)| with(fit, late_us)).collect()
 }
 
-/// The best first; a likelier client, and a client's own default, win where others explain today hardly better. What a millisecond hides
-/// makes such differences.
+/// The best first; a likelier client, and a client's own default, win if others explain today hardly better. Millisecond resolution causes
+/// such differences.
 fn sort(fits: &mut [Fit]) {
     fits.sort_by(|one, other| one.weighed().total_cmp(&other.weighed()));
 }
@@ -376,7 +380,7 @@ fn caps_of(defaults: &Rules, signs: &Signs) -> Vec<u32> {
     let least = signs.caps.first().copied().unwrap_or(default);
     match signs.clipped_at {
         Some(_) => signs.caps.clone(),
-        // Nothing was cut off, so that any larger one would do: the default, if it is one of those.
+        // No batch was cut off, so any larger cap is possible: the default, if it is one of those.
         None if default >= least => vec![default],
         None => vec![least],
     }
@@ -427,7 +431,7 @@ pub fn misfit(producer: &Producer, replayed: &Replay) -> Misfit {
     }
 }
 
-/// Numbers of the records, by partition, that begin a batch.
+/// The records, by partition, that begin a batch, by number.
 fn starts(written: &[Written], partitions: usize) -> Vec<Vec<u64>> {
     let pairs = written.iter().map(|batch| (batch.partition, batch.records));
     starts_of(pairs, partitions)
@@ -482,32 +486,35 @@ fn unexplained(producer: &Producer, best: &Fit, signs: &Signs, shrink: &Shrink) 
     }
 }
 
-/// What the rules that were tried do not have, by the direction in which they are off and by what else was seen.
+/// What the tested rules lack, by the direction of the error and by other evidence.
 fn factor(producer: &Producer, best: &Fit, signs: &Signs) -> String {
     let transactional = producer.written.iter().filter(|batch| batch.is_transactional).count();
     if let Some(count) = signs.flushed_after {
         return format!(
-            "every batch has {count} records: the application flushes after so many, or hands over so many at once"
+            "every batch has {count} records: the application flushes after that number, or passes that many \
+             at once"
         );
     }
     if transactional * 2 > producer.written.len() {
-        return "transactions: their end closes batches whatever the linger".to_owned();
+        return "transactions: their end closes batches, whatever the linger".to_owned();
     }
     if best.misfit.batches < -MOST_OFF {
-        return "batches end earlier than by size or linger: partitions of other topics on the same brokers, which are ready first and take \
-                these along, flush(), or several producers behind one id-less stream"
+        return "batches end earlier than by size or linger: partitions of other topics on the same brokers, \
+                which are ready first and take these along, flush(), or several producers in one stream \
+                without ids"
             .to_owned();
     }
     if best.misfit.batches > MOST_OFF {
-        return "batches are larger than size and linger make them: slow answers (all requests in flight are taken), a busy sender, or \
-                records that come in bursts within a millisecond"
+        return "batches are larger than size and linger make them: slow answers (all in-flight requests are \
+                in use), a busy sender, or bursts of records within a millisecond"
             .to_owned();
     }
-    "as many batches, but of other sizes: settings that changed within the window, or an application that sends in bursts within a millisecond"
+    "as many batches, but with other sizes: settings that changed within the window, or an application that \
+     sends in bursts within a millisecond"
         .to_owned()
 }
 
-/// Ratio of packed to plain bytes as today's batches show it, by size: for topics whose records are not to be packed anew.
+/// Ratio of compressed to plain bytes of today's batches, by size: for topics whose records are not recompressed.
 pub fn shrink_of_today<'a>(producers: impl Iterator<Item = &'a Producer>, codec: Codec) -> Shrink {
     let mut sums = [(0_u64, 0_u64); 32];
     let all = producers.flat_map(|producer| &producer.written).filter(|batch| batch.codec == codec);
@@ -714,7 +721,7 @@ mod tests {
         let producer = crate::whatif::infer::tests::producer(Who::Id(1), &batches);
         let error =
             calibrate(&producer, &Told::default(), &[Brokers::one()], &Shrink::none(), &|| true).unwrap_err();
-        assert!(error.to_string().starts_with("open-loop replay is wrong here"), "{error}");
+        assert!(error.to_string().starts_with("an open-loop replay is wrong here"), "{error}");
         let told = Told { is_open_loop: true, ..Told::default() };
         assert!(calibrate(&producer, &told, &[Brokers::one()], &Shrink::none(), &|| true).is_ok());
         let few = crate::whatif::infer::tests::producer(Who::Id(1), &batches[..20]);

@@ -1,11 +1,11 @@
-//! What clients do with records until they are on the wire: the rules, their defaults, and where each was read.
+//! How clients handle records until they are on the wire: the rules, their defaults, and their sources.
 
 use hone_kafka::codec::Codec;
 
 /// Clients whose rules are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {
-    /// The Java client before 4.0, which does not linger unless it is told to.
+    /// The Java client before 4.0, which does not linger by default.
     Java3,
     /// The Java client from 4.0 on (KIP-1030).
     Java4,
@@ -15,7 +15,7 @@ pub enum Client {
     FranzGo,
 }
 
-/// What one turn of a sender takes.
+/// The contents of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     /// A request with the head batch of every partition that the broker leads, as soon as one of them is ready.
@@ -24,33 +24,34 @@ pub enum Turn {
     Alone,
 }
 
-/// From when the linger runs.
+/// The start of the linger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// From the append of a batch's first record.
     FirstRecord,
-    /// From there, or from the last request that took a batch of that partition and left one behind.
+    /// From there, or from the last request that took a batch of that partition and left another one.
     FirstRecordOrTurn,
 }
 
-/// By what size a batch is full.
+/// The size at which a batch is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FullBy {
-    /// By what it is guessed to take when packed.
+    /// By its estimated compressed size.
     Guess,
-    /// By its records before they are packed.
+    /// By its uncompressed records.
     Plain,
 }
 
-/// Where records without a key go.
+/// The partition of records without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keyless {
-    /// To one partition until it has so many bytes (as packed by the guess) and its batch is full, or twice as many (KIP-794, KAFKA-14156).
+    /// To one partition until it has this many bytes (by the estimated compressed size) and its batch is full, or twice as many (KIP-794,
+    /// KAFKA-14156).
     ByGuess {
         /// Bytes, `batch.size`.
         bytes: u32,
     },
-    /// To one partition until it has so many bytes of records.
+    /// To one partition until it has this many bytes of records.
     ByBytes {
         /// Bytes.
         bytes: u32,
@@ -60,54 +61,54 @@ pub enum Keyless {
         /// Microseconds.
         us: u64,
     },
-    /// To the next one with each record: `RoundRobinPartitioner`, and applications that choose so themselves.
+    /// To the next one with each record: `RoundRobinPartitioner`, and applications that choose the partition.
     EachInTurn,
 }
 
-/// All that a replay goes by.
+/// The rules of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
-    /// Whose they are.
+    /// The client.
     pub client: Client,
     /// `linger.ms`, in microseconds.
     pub linger_us: u64,
     /// `batch.size`, or `ProducerBatchMaxBytes`.
     pub batch_bytes: u32,
-    /// Records of a batch at most.
+    /// The most records of a batch.
     pub batch_records: u32,
-    /// Bytes of a request at most: `max.request.size`, or `BrokerMaxWriteBytes`.
+    /// The most bytes of a request: `max.request.size`, or `BrokerMaxWriteBytes`.
     pub request_bytes: u64,
-    /// Requests of a broker that may wait for their answers.
+    /// The most unanswered requests of a broker.
     pub in_flight: u32,
     /// The same, of a partition.
     pub in_flight_each: u32,
-    /// What may wait: `buffer.memory`, or `queue.buffering.max.kbytes`. Where it is used up, an application's call blocks.
+    /// The memory for waiting records: `buffer.memory`, or `queue.buffering.max.kbytes`. When it is used up, an application's call blocks.
     pub memory_bytes: u64,
     /// The same, in records.
     pub memory_records: u64,
-    /// How batches are packed.
+    /// The codec of batches.
     pub codec: Codec,
-    /// Where records without a key go.
+    /// The partition of records without a key.
     pub keyless: Keyless,
-    /// What a request takes.
+    /// The contents of a request.
     pub turn: Turn,
-    /// From when the linger runs.
+    /// The start of the linger.
     pub clock: Clock,
-    /// What fills a batch.
+    /// The size at which a batch is full.
     pub full_by: FullBy,
 }
 
-/// A rule, with the place that it was read at.
+/// A rule, with its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source {
-    /// What it says.
+    /// The rule.
     pub rule: &'static str,
     /// File and function.
     pub read_in: &'static str,
 }
 
 impl Client {
-    /// All of them.
+    /// All clients.
     pub const ALL: [Self; 4] = [Self::Java3, Self::Java4, Self::Librdkafka, Self::FranzGo];
 
     /// The name in settings.
@@ -125,7 +126,7 @@ impl Client {
         Self::ALL.into_iter().find(|client| client.name() == name)
     }
 
-    /// What it does when nobody sets anything.
+    /// Its defaults.
     pub fn defaults(self) -> Rules {
         match self {
             Self::Java3 => java(0),
@@ -135,7 +136,7 @@ impl Client {
         }
     }
 
-    /// Its rules, and where they were read.
+    /// Its rules, and their sources.
     pub fn sources(self) -> &'static [Source] {
         match self {
             Self::Java3 | Self::Java4 => &JAVA,
@@ -207,7 +208,7 @@ fn franz_go() -> Rules {
 }
 
 impl Rules {
-    /// With another linger; librdkafka's time for a sticky partition goes along, since it is twice the linger unless it is set.
+    /// With another linger; librdkafka's time for a sticky partition changes along, because its default is twice the linger.
     #[must_use]
     pub fn with_linger_us(mut self, linger_us: u64) -> Self {
         self.linger_us = linger_us;
@@ -217,14 +218,14 @@ impl Rules {
         self
     }
 
-    /// With another number of records that a batch holds at most.
+    /// With another limit of records per batch.
     #[must_use]
     pub fn with_batch_records(mut self, records: u32) -> Self {
         self.batch_records = records;
         self
     }
 
-    /// With another batch size; Java's sticky partitioner goes by the same setting.
+    /// With another batch size; Java's sticky partitioner uses the same setting.
     #[must_use]
     pub fn with_batch_bytes(mut self, batch_bytes: u32) -> Self {
         self.batch_bytes = batch_bytes;
@@ -241,7 +242,7 @@ impl Rules {
         self
     }
 
-    /// librdkafka with `enable.idempotence=true`, which bounds what is in flight of a partition (`RD_KAFKA_IDEMP_MAX_INFLIGHT`).
+    /// librdkafka with `enable.idempotence=true`, which limits the requests in flight of a partition (`RD_KAFKA_IDEMP_MAX_INFLIGHT`).
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         if self.turn == Turn::Alone {
@@ -254,7 +255,8 @@ impl Rules {
 
 const JAVA: [Source; 10] = [
     Source {
-        rule: "a batch is ready when it is full, when a second one waits behind it, when its linger is over or when memory is used up",
+        rule: "a batch is ready when it is full, when a second one waits after it, when its linger is over \
+               or when memory is used up",
         read_in: "RecordAccumulator.partitionReady, batchReady",
     },
     Source {
@@ -266,23 +268,24 @@ const JAVA: [Source; 10] = [
         read_in: "RecordAccumulator.ready, drainBatchesForOneNode",
     },
     Source {
-        rule: "a broker with max.in.flight.requests.per.connection (5) unanswered requests is not ready; records go on gathering",
+        rule: "a broker with max.in.flight.requests.per.connection (5) unanswered requests is not ready; more records gather",
         read_in: "Sender.sendProducerData, InFlightRequests.canSendMore",
     },
     Source {
-        rule: "a record fits if the guess for the batch plus the record unpacked is within batch.size; the guess is header + records x ratio x 1.05",
+        rule: "a record fits if the estimate for the batch plus the uncompressed record is within \
+               batch.size; the estimate is header + records x ratio x 1.05",
         read_in: "MemoryRecordsBuilder.hasRoomFor, estimatedBytesWritten",
     },
     Source {
-        rule: "the ratio begins at 1, gets better by 0.005 a batch and worse by at least 0.05, by topic",
+        rule: "the ratio begins at 1, improves by 0.005 per batch and worsens by at least 0.05, by topic",
         read_in: "CompressionRatioEstimator.updateEstimation",
     },
     Source {
-        rule: "each batch that is not answered holds batch.size of buffer.memory",
+        rule: "each unanswered batch holds batch.size of buffer.memory",
         read_in: "RecordAccumulator.append, deallocate",
     },
     Source {
-        rule: "records without a key stay with a partition until it got batch.size bytes and its batch is full, or twice as many; the next one is chosen at random, weighted by queues that differ",
+        rule: "records without a key stay with a partition until it has batch.size bytes and its batch is full, or twice as many; the next one is chosen at random, weighted by queues that differ",
         read_in: "BuiltInPartitioner.updatePartitionInfo, nextPartition; RecordAccumulator.partitionChanged",
     },
     Source {
@@ -298,11 +301,12 @@ const LIBRDKAFKA: [Source; 6] = [
         read_in: "rdkafka_msg.c, rd_kafka_msgq_allow_wakeup_at",
     },
     Source {
-        rule: "each request has one batch of one partition; others are not taken along",
+        rule: "each request has one batch of one partition; it takes no others along",
         read_in: "rdkafka_broker.c, rd_kafka_toppar_producer_serve",
     },
     Source {
-        rule: "a batch takes records until batch.num.messages or the smaller of batch.size and message.max.bytes, before it is packed",
+        rule: "a batch takes records until batch.num.messages or the smaller of batch.size and \
+               message.max.bytes, before compression",
         read_in: "rdkafka_msgset_writer.c, rd_kafka_msgset_writer_write_msgq",
     },
     Source {
@@ -321,20 +325,23 @@ const LIBRDKAFKA: [Source; 6] = [
 
 const FRANZ_GO: [Source; 6] = [
     Source {
-        rule: "a partition asks for a request when its linger is over, when a second batch waits behind the first, or at once without a linger",
+        rule: "a partition asks for a request when its linger is over, when a second batch waits after the \
+               first, or at once without a linger",
         read_in: "sink.go, checkIfShouldDrainOrStartLinger",
     },
     Source {
-        rule: "a request takes the head batch of every partition of the broker and stops their lingers; what is left behind begins to linger anew",
+        rule: "a request takes the head batch of every partition of the broker and stops their lingers; the \
+               linger of a remaining batch restarts",
         read_in: "sink.go, createReq",
     },
     Source {
-        rule: "a batch is full at ProducerBatchMaxBytes before it is packed",
+        rule: "a batch is full at ProducerBatchMaxBytes before compression",
         read_in: "sink.go, tryBuffer",
     },
     Source { rule: "5 requests of a broker are in flight with idempotence", read_in: "sink.go, newSink" },
     Source {
-        rule: "records without a key stay with a partition for 64 KiB, then the next is chosen at random, weighted by one over what waits there",
+        rule: "records without a key stay with a partition for 64 KiB, then the next is chosen at random, \
+               weighted by one over its waiting records",
         read_in: "partitioner.go, UniformBytesPartitioner",
     },
     Source {

@@ -1,20 +1,20 @@
-//! The same producers with more to send: gaps between records divided.
+//! The same producers with more to send: Hone divides the gaps between records.
 //!
-//! Not several copies of the flow laid over each other: copies average away the ups and downs that a flow has, need as many times the memory,
-//! and there is no copy and a half. With gaps divided, independent arrivals stay independent (Poisson at N times the rate), bursts keep their
-//! size and come N times as often, and transactions keep their records.
+//! It does not overlay several copies of the flow: copies average away the peaks of a flow, need several times the memory, and there is no
+//! copy and a half. With divided gaps, independent arrivals stay independent (Poisson at N times the rate), bursts keep their size and come
+//! N times as often, and transactions keep their records.
 
 use super::stream::Stream;
 
 impl Stream {
-    /// The same records, so many times as dense.
+    /// The same records, this many times as dense.
     pub(super) fn denser(&self, times: f64) -> Self {
         let at_us = self.at_us.iter().map(|us| (*us as f64 / times) as u64).collect();
         Self { at_us, ..self.clone() }
     }
 }
 
-/// The window that a flow so many times as dense fills, in microseconds.
+/// The window of a flow that is this many times as dense, in microseconds.
 pub(super) fn window_us(span_us: u64, times: Option<f64>) -> u64 {
     ((span_us as f64 / times.unwrap_or(1.0)) as u64).max(1)
 }

@@ -1,4 +1,4 @@
-//! What today's batches say of the settings that made them, and of senders whom a replay would get wrong.
+//! The settings that today's batches suggest, and senders that a replay would get wrong.
 
 use hone_kafka::batch::HEADER_BYTES;
 use hone_kafka::codec::Codec;
@@ -9,53 +9,53 @@ use crate::arrivals::{RARE_GAP_MS, SINGLES, mean_gap_ms, why_one_by_one};
 use crate::counted::{self, Timed};
 use crate::trigger::{is_by_count, size_above};
 
-/// Batches below which nothing is said of gaps.
+/// With fewer batches there is no conclusion from gaps.
 const FEWEST_GAPS: usize = 100;
-/// Threads of a waiting sender that are counted; more are seen, and not counted.
+/// Limit of the counted threads of a waiting sender; more are detected, but not counted.
 const MOST_THREADS: usize = 4;
 /// Below two milliseconds the clock's steps make floors.
 const CLOCK_MS: f64 = 2.0;
-/// Gaps of a sender who waits have a floor: 5 % of them lie below this share of their median. Of independent arrivals it is a tenth of the
-/// median for gaps of one, and 0.44 for gaps over four.
+/// Gaps of a waiting sender have a floor: 5 % of them are below this share of their median. With independent arrivals it is a tenth of the
+/// median for single gaps, and 0.44 for gaps over four.
 const FLOOR_SHARE: f64 = 0.6;
-/// Lingers that people set, in milliseconds.
+/// Usual lingers, in milliseconds.
 const USUAL_LINGERS_MS: [u64; 21] =
     [0, 1, 2, 3, 5, 8, 10, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200, 250, 500, 1_000, 2_000];
-/// Batch sizes that people set.
+/// Usual batch sizes.
 const USUAL_CAPS: [u32; 10] =
     [16_384, 32_768, 65_536, 100_000, 131_072, 200_000, 262_144, 524_288, 1_000_000, 1_048_576];
 
-/// A sender who sends on only when the last records were answered.
+/// A sender that continues only after the answer to the last records.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClosedLoop {
-    /// Records that it has under way at a time: threads that wait. `None` where they are seen but can't be counted.
+    /// Records in flight at a time: waiting threads. `None` if they can't be counted.
     pub threads: Option<usize>,
-    /// From one send to the next of a thread, in milliseconds, median.
+    /// Time between sends of a thread, in milliseconds, median.
     pub gap_ms: f64,
     /// 5 % of those are shorter than this.
     pub least_gap_ms: f64,
 }
 
-/// What a producer's batches say.
+/// The signs of a producer's batches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Signs {
-    /// Clients that write such batches, the likeliest first, with the sign.
+    /// Clients that write such batches, the likeliest first, with the evidence.
     pub clients: Vec<(Client, &'static str)>,
-    /// Lingers worth a try, in microseconds.
+    /// Lingers to try, in microseconds.
     pub lingers_us: Vec<u64>,
-    /// Caps worth a try, in bytes.
+    /// Caps to try, in bytes.
     pub caps: Vec<u32>,
-    /// The size at which batches are cut off, where they are.
+    /// The size at which batches are cut off, if they are.
     pub clipped_at: Option<u32>,
     /// Milliseconds from first to last record of the batches with several that were not cut off, 99 % at or below.
     pub span_ms_p99: Option<u64>,
-    /// How most bytes are packed.
+    /// The codec of most bytes.
     pub codec: Codec,
     /// Whether it seems to wait for answers.
     pub closed_loop: Option<ClosedLoop>,
     /// Records at which batches end: `batch.num.messages`.
     pub counted_at: Option<u32>,
-    /// All batches have this many records, and no size that could have been set: someone flushes, unless that is the bound.
+    /// All batches have this number of records, and no size that could have been set: the application flushes, unless that is the limit.
     pub flushed_after: Option<u32>,
 }
 
@@ -71,7 +71,7 @@ pub fn signs(producer: &Producer) -> Signs {
     let clients = match counted_at {
         Some(_) => vec![(
             Client::Librdkafka,
-            "batches end at a number of records, which only librdkafka has a setting for",
+            "batches end at a number of records, and only librdkafka has a setting for that",
         )],
         None => clients(producer),
     };
@@ -88,22 +88,22 @@ pub fn signs(producer: &Producer) -> Signs {
     }
 }
 
-/// By the id, mostly: Java (from 3.0 on) and franz-go are idempotent unless they are told not to be, librdkafka is if told to.
+/// By the id, mostly: Java (from 3.0 on) and franz-go are idempotent by default, librdkafka is not.
 fn clients(producer: &Producer) -> Vec<(Client, &'static str)> {
     let most = producer.written.iter().map(|batch| batch.wire_bytes).max().unwrap_or(0);
     let named = [
-        (Client::Java4, "batches have a producer id, as idempotent clients' do"),
-        (Client::FranzGo, "batches have a producer id, as idempotent clients' do"),
+        (Client::Java4, "batches have a producer id, like those of idempotent clients"),
+        (Client::FranzGo, "batches have a producer id, like those of idempotent clients"),
         (Client::Librdkafka, "batches have a producer id; librdkafka's have one with enable.idempotence"),
     ];
     let nameless = [
-        (Client::Librdkafka, "batches have no producer id, as librdkafka's by default"),
+        (Client::Librdkafka, "batches have no producer id, like librdkafka's by default"),
         (Client::Java4, "batches have no producer id: Java with enable.idempotence=false, or before 3.0"),
         (Client::FranzGo, "batches have no producer id: franz-go with DisableIdempotentWrite"),
     ];
     match producer.who {
         Who::AtLeast(_) => nameless.to_vec(),
-        // franz-go packs by snappy and Java does not, unless they are told to.
+        // The default codec of franz-go is snappy, Java's is none.
         Who::Id(_) if codec(&producer.written) == Codec::Snappy && most > 16_384 => {
             [named[1], named[0], named[2]].to_vec()
         }
@@ -111,7 +111,7 @@ fn clients(producer: &Producer) -> Vec<(Client, &'static str)> {
     }
 }
 
-/// How most bytes are packed.
+/// The codec of most bytes.
 pub(super) fn codec(written: &[Written]) -> Codec {
     let bytes = |codec: Codec| -> u64 {
         written.iter().filter(|batch| batch.codec == codec).map(|batch| u64::from(batch.wire_bytes)).sum()
@@ -119,7 +119,7 @@ pub(super) fn codec(written: &[Written]) -> Codec {
     Codec::ALL.into_iter().max_by_key(|codec| bytes(*codec)).unwrap_or(Codec::None)
 }
 
-/// The number of records at which batches end. Where a size that people set would do as well, the X-ray's rule decides.
+/// The number of records at which batches end. If a usual size is as likely, the X-ray's rule decides.
 fn counted_at(producer: &Producer) -> Option<u32> {
     let written = &producer.written;
     let count = counted::limit(&timed(written))?;
@@ -143,7 +143,7 @@ fn plain_size(batch: &Written) -> u32 {
     batch.plain_bytes.saturating_add(HEADER_BYTES as u32)
 }
 
-/// The largest size, if it is one that could have been set and many batches end within a record of it: more than just below.
+/// The largest size, if it is a possible setting and many batches end within a record of it: more than just below.
 fn clip(written: &[Written]) -> Option<u32> {
     let most = written.iter().map(plain_size).max()?;
     let record = largest_record(written);
@@ -159,7 +159,7 @@ fn largest_record(written: &[Written]) -> u32 {
     written.iter().map(|batch| batch.plain_bytes / batch.records.max(1)).max().unwrap_or(0)
 }
 
-/// A size that people set and that batches with that largest one can have been cut by: it is at most a record beyond.
+/// A usual size that can have limited batches with that largest one: it is at most a record beyond.
 fn usual_cap(most: u32, record: u32) -> Option<u32> {
     USUAL_CAPS.iter().copied().find(|cap| *cap >= most && *cap <= most.saturating_add(2 * record))
 }
@@ -176,19 +176,19 @@ fn spans(written: &[Written], clipped_at: Option<u32>) -> Vec<u64> {
     spans
 }
 
-/// Whether people set such a linger.
+/// Whether a linger is usual.
 pub(crate) fn is_usual(linger_us: u64) -> bool {
     linger_us.is_multiple_of(1_000) && USUAL_LINGERS_MS.contains(&(linger_us / 1_000))
 }
 
-/// The largest linger that people set and that a floor of so many milliseconds can hold.
+/// The largest usual linger that fits into a floor of this many milliseconds.
 pub(super) fn usual_linger_ms(floor_ms: f64) -> f64 {
     USUAL_LINGERS_MS.iter().rev().map(|ms| *ms as f64).find(|ms| *ms <= floor_ms).unwrap_or(0.0)
 }
 
-/// What people set, from somewhat below the spans on: a span can't be longer than the linger but by a late timer, and can be much shorter
-/// where batches are rarely of more than one record or are taken along with others. Timers are late now and then, and so the longest spans
-/// bound nothing: a tenth of them may lie above the linger.
+/// Usual lingers, from somewhat below the spans on. A span can't be longer than the linger except by a late timer. It can be much shorter
+/// if batches rarely have more than one record or are taken along with others. Timers are late now and then, so the longest spans limit
+/// nothing: a tenth of them may be above the linger.
 fn lingers(span_ms_p90: Option<u64>, span_ms_p99: Option<u64>) -> Vec<u64> {
     let (most, seen) = (span_ms_p90.unwrap_or(0), span_ms_p99.unwrap_or(0));
     let mut all: Vec<u64> =
@@ -206,7 +206,7 @@ fn caps(written: &[Written], clipped_at: Option<u32>) -> Vec<u32> {
     let packs = codec(written) != Codec::None;
     match clipped_at {
         Some(most) if !packs => vec![usual_cap(most, record).unwrap_or(most)],
-        // Packed batches are cut by a guess, which lies somewhere around what they take.
+        // Compressed batches end by an estimate, which is near their size.
         _ => USUAL_CAPS
             .iter()
             .copied()
@@ -222,7 +222,7 @@ fn flushed_after(written: &[Written]) -> Option<u32> {
     (count > 1 && written.len() >= FEWEST_GAPS && same * 20 >= written.len() * 19).then_some(count)
 }
 
-/// Nearly all batches hold one record (or as many as there are threads, in a burst), and none begins soon after the one before.
+/// Nearly all batches have one record (or as many as there are threads, in a burst), and none begins soon after the one before.
 fn closed_loop(producer: &Producer) -> Option<ClosedLoop> {
     let written = &producer.written;
     if written.len() <= FEWEST_GAPS {
@@ -237,8 +237,8 @@ fn closed_loop(producer: &Producer) -> Option<ClosedLoop> {
     bursts(written)
 }
 
-/// What the clock's steps or the number of threads hide from [`floor`], by the tests of the X-ray: single records where chance would have
-/// brought pairs, or so regular ones that each waits for another. A timer is excepted.
+/// What the clock's steps or the number of threads hide from [`floor`], by the tests of the X-ray: single records where chance predicts
+/// pairs, or so regular ones that each waits for another. A timer is excluded.
 fn one_by_one(written: &[Written], times_ms: &[f64]) -> Option<ClosedLoop> {
     let alone = written.iter().filter(|batch| batch.records == 1).count();
     if (alone as f64) < SINGLES * written.len() as f64 || keeps_step(times_ms) {
@@ -252,15 +252,15 @@ fn one_by_one(written: &[Written], times_ms: &[f64]) -> Option<ClosedLoop> {
     Some(ClosedLoop { threads: None, gap_ms, least_gap_ms: quantile(&gaps, 0.05) })
 }
 
-/// Whether long times between sends scatter no more than short ones, as a timer's do, whose lateness does not add up. Differences of
-/// neighbours are taken, so that a rate that changes does no harm, and the largest tenth is left out, since any process pauses.
+/// Whether long times between sends scatter no more than short ones, like those of a timer, whose delays do not add up. Differences of
+/// neighbours tolerate a changing rate, and the largest tenth is ignored, because every process pauses.
 fn keeps_step(times_ms: &[f64]) -> bool {
     const LONG: usize = 32;
     const SHORTER: usize = 8;
-    /// Whole milliseconds alone scatter so much, in square milliseconds: half of one for a difference of differences, and up to a whole one
-    /// where a time is half a millisecond more than a whole number.
+    /// Whole milliseconds alone scatter this much, in square milliseconds: half of one for a difference of differences, and up to a whole
+    /// one if a time is half a millisecond more than a whole number.
     const ROUNDING: f64 = 0.6;
-    /// Scatter of a long time over what independent arrivals would have: the square of how much a sender's own cycle varies.
+    /// Scatter of a long time over that of independent arrivals: the square of the variation of a sender's own cycle.
     const STEADY: f64 = 0.01;
     let scatter = |over: usize| {
         let marks: Vec<f64> = times_ms.iter().copied().step_by(over.max(1)).collect();
@@ -278,7 +278,7 @@ fn keeps_step(times_ms: &[f64]) -> bool {
     over > 1 && long < 2.0 * scatter(over / SHORTER).max(ROUNDING) && long - ROUNDING < STEADY * by_chance
 }
 
-/// Where sends come too fast for the clock, several gaps of one thread look like one gap of several threads: those are not counted.
+/// If sends come too fast for the clock, several gaps of one thread look like one gap of several threads: those are not counted.
 fn counted(found: ClosedLoop, times_ms: &[f64]) -> ClosedLoop {
     let all = found.threads.unwrap_or(1).max(1) as f64;
     let gap_ms = match (times_ms.first(), times_ms.last()) {
@@ -291,7 +291,7 @@ fn counted(found: ClosedLoop, times_ms: &[f64]) -> ClosedLoop {
     ClosedLoop { threads: None, gap_ms, least_gap_ms: found.least_gap_ms / all }
 }
 
-/// Gaps over so many sends have a floor, and are no schedule.
+/// Gaps over this many sends have a floor, and do not follow a timer.
 fn floor(times_ms: &[f64], threads: usize) -> Option<ClosedLoop> {
     let mut gaps: Vec<f64> =
         times_ms.iter().zip(times_ms.iter().skip(threads)).map(|(from, to)| to - from).collect();
@@ -307,7 +307,7 @@ fn floor(times_ms: &[f64], threads: usize) -> Option<ClosedLoop> {
     })
 }
 
-/// A timer keeps its step over the long run: sums of sixteen gaps vary hardly more than one gap, where those of a sender who waits vary
+/// A timer keeps its step over the long run: sums of sixteen gaps vary hardly more than one gap, while those of a waiting sender vary
 /// sixteen times as much.
 fn is_schedule(gaps: &[f64]) -> bool {
     const MANY: usize = 16;
@@ -318,7 +318,7 @@ fn is_schedule(gaps: &[f64]) -> bool {
     variance(&sums) < 0.25 * MANY as f64 * variance(gaps).max(1.0 / 6.0)
 }
 
-/// Batches of as many records as threads, which come in a burst when the last batch is answered.
+/// Batches with as many records as threads, which come in a burst after the answer to the last batch.
 fn bursts(written: &[Written]) -> Option<ClosedLoop> {
     let mut counts: Vec<f64> = written.iter().map(|batch| f64::from(batch.records)).collect();
     counts.sort_by(f64::total_cmp);
@@ -361,7 +361,7 @@ pub(crate) mod tests {
     use crate::whatif::Dice;
     use crate::whatif::stream::Stream;
 
-    /// A producer whose batches, each of a count of records, begin at times and last for a span.
+    /// A producer whose batches, each with a count of records, begin at times and have a span.
     pub(crate) fn producer(who: Who, batches: &[(u64, u32, u64)]) -> Producer {
         let mut stream = Stream::default();
         let mut written = Vec::new();

@@ -1,12 +1,12 @@
-//! What a setting would make of a topic's batches: the records that were there, at their own times, through the client's own rules.
+//! The effect of a setting on a topic's batches: the existing records, at their own times, through the client's own rules.
 //!
-//! [`stream`] takes records of decoded batches apart by producer and time, and refuses what can't be replayed; [`client`] has the rules of
-//! the clients; [`simulate`] replays; [`shrink`] packs real records anew, so that bytes are no guess; [`infer`] reads today's settings off
-//! the batches; [`calibrate`] replays today, and refuses to go on where that does not come out; [`predict`] replays the change, and `advice`
-//! says what to set.
+//! [`stream`] splits the records of decoded batches by producer and time, and refuses what can't be replayed; [`client`] has the rules of
+//! the clients; [`simulate`] replays; [`shrink`] recompresses real records, so that bytes are no guess; [`infer`] infers today's settings
+//! from the batches; [`calibrate`] replays today, and stops if the result is wrong; [`predict`] replays the change, and `advice` recommends
+//! settings.
 //!
-//! Open loop: records keep their times whatever the broker does. That is wrong for a sender who waits for every answer, so those are
-//! recognised and not replayed; `waiting` has what is known of them.
+//! Open loop: records keep their times whatever the broker does. That is wrong for a sender that waits for every answer, so Hone recognises
+//! such senders and does not replay them; `waiting` has what is known about them.
 
 mod advice;
 pub mod calibrate;
@@ -22,7 +22,7 @@ mod waiting;
 
 pub use hone_kafka::codec::Codec;
 
-/// Chance that can be had again: SplitMix64 (Steele, Lea and Flood, 2014).
+/// Reproducible random numbers: SplitMix64 (Steele, Lea and Flood, 2014).
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
 
@@ -39,7 +39,7 @@ impl Dice {
         mixed ^ mixed >> 31
     }
 
-    /// Below a bound; 0 where the bound is 0.
+    /// Below a limit; 0 if the limit is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::stream::{NO_KEY, Stream};
 
-/// So much of what a sticky partitioner does beyond chance makes a producer sticky.
+/// This part of a sticky partitioner's effect beyond chance makes a producer sticky.
 const STICKY: f64 = 0.7;
-/// Fewer stays than expected are chance up to so many standard deviations.
+/// Fewer stays than expected count as chance up to this many standard deviations.
 const BY_CHANCE: f64 = 3.0;
-/// A partition with so many times its share is hot, if chance does not explain it by so many standard deviations.
+/// A partition with this multiple of its share is hot, if chance does not explain it by this many standard deviations.
 const HOT: f64 = 1.25;
 const NO_CHANCE: f64 = 4.0;
 
@@ -35,18 +35,18 @@ impl Moves {
         self.span_us += last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
     }
 
-    /// Share of the records that go where the one before went.
+    /// Share of the records in the same partition as the one before.
     pub(crate) fn stays(&self) -> f64 {
         self.same as f64 / self.records.max(1) as f64
     }
 
-    /// The same, were partitions drawn anew for each record.
+    /// The same, if a partition was drawn for each record.
     fn by_chance(&self) -> f64 {
         let all = self.records.max(1) as f64;
         self.by_partition.values().map(|count| (*count as f64 / all).powi(2)).sum()
     }
 
-    /// Whether a client that stays with a partition for so long explains it. One that would move on with nearly every record does, too.
+    /// Whether a client that stays with a partition for this long explains it. One that moves with nearly every record does, too.
     pub(crate) fn is_sticky(&self, stay_us: u64) -> bool {
         let a_stay = self.records as f64 * stay_us as f64 / self.span_us.max(1) as f64;
         let chance = self.by_chance();
@@ -55,7 +55,7 @@ impl Moves {
         self.stays() >= chance + STICKY * (expected - chance) - BY_CHANCE * scatter
     }
 
-    /// Whether runs of records stay with a partition far longer than their shares would have it.
+    /// Whether runs of records stay with a partition far longer than their shares explain.
     pub(crate) fn is_shown(&self) -> bool {
         let chance = self.by_chance();
         self.has_choice() && self.stays() > chance + 0.5 * (1.0 - chance)
@@ -66,8 +66,8 @@ impl Moves {
         self.records > 0 && self.by_chance() < 0.99
     }
 
-    /// Whether a client that stays with a partition for so long may have chosen, though as well somebody who draws a partition for each
-    /// record: so long is hardly longer than from one record to the next.
+    /// Whether a client that stays with a partition for this long may have chosen it. A random partition per record is equally possible,
+    /// because that time is hardly longer than from one record to the next.
     pub(crate) fn may_be_sticky(&self, stay_us: u64, partitions: u32) -> bool {
         self.has_choice() && !self.is_shown() && self.is_sticky(stay_us) && !self.is_skewed(partitions)
     }
@@ -79,7 +79,7 @@ impl Moves {
         (self.span_us as f64 / moves as f64 * (1.0 - self.by_chance())) as u64
     }
 
-    /// Whether a partition has more than its share, and not by the chance of so many moves.
+    /// Whether a partition has more than its share, and not by chance in this many moves.
     pub(crate) fn is_skewed(&self, partitions: u32) -> bool {
         let share = 1.0 / f64::from(partitions.max(1));
         let most = self.by_partition.values().max().copied().unwrap_or(0) as f64 / self.records.max(1) as f64;

@@ -1,8 +1,8 @@
-//! What a change would make of a topic: every producer's records under the settings that explain it today, with the change.
+//! The effect of a change on a topic: every producer's records with the settings that explain it today, with the change.
 //!
-//! A value is that of the best explanation under the brokers' leaders as they are. Its range covers all explanations that are as good, the
-//! leaders as they are and none taken along with another (or all by one broker, where leaders are not known), and an interval over
-//! stretches of the window, drawn anew (block bootstrap, 95 %). It does not cover what a replay can't see.
+//! A value is that of the best explanation under the brokers' actual leaders. Its range covers all explanations that are as good, the
+//! actual leaders and partitions that are never sent together (or all by one broker, if leaders are unknown), and a confidence interval
+//! over resampled parts of the window (block bootstrap, 95 %). It does not cover what a replay can't see.
 
 use hone_kafka::batch::HEADER_BYTES;
 use hone_kafka::codec::{Codec, CodecError};
@@ -28,24 +28,24 @@ use crate::histogram::Histogram;
 use crate::replica::colour::told_apart;
 use crate::tally::PAGE_BYTES;
 
-/// Settings of explained producers that the others are tried with.
+/// Settings of explained producers to try on the others.
 const MOST_LENDERS: usize = 4;
-/// Producers that a record lists.
+/// Producers in a record.
 const MOST_LISTED: usize = 32;
-/// Stretches of the window for the bootstrap.
+/// Parts of the window for the bootstrap.
 const BLOCKS: usize = 48;
-/// Times that they are drawn.
+/// Number of resamples.
 const DRAWS: usize = 1_000;
-/// Share of keys that must lie where murmur2 puts them before they are put elsewhere by it.
+/// Share of keys that must be in their murmur2 partition before Hone moves them by murmur2.
 const MURMUR_SHARE: f64 = 0.99;
-/// Sizes that a cheapest setting is looked for: a page of an NVMe drive, and what is better for topics of a high rate.
+/// Sizes for which Hone searches the cheapest setting: a page of an NVMe drive, and a better one for topics with a high rate.
 pub const TARGETS_BYTES: [u64; 2] = [4_096, 16_384];
-/// Lingers that are tried for them, in milliseconds.
+/// Lingers to try for them, in milliseconds.
 pub(super) const LADDER_MS: [u64; 14] = [0, 1, 2, 5, 10, 15, 20, 30, 50, 100, 200, 300, 500, 1_000];
-/// Batch sizes that are tried, besides today's.
+/// Batch sizes to try, besides today's.
 const CAPS: [u32; 7] = [16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576];
 
-/// What is to be different.
+/// The change.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Change {
     /// `linger.ms`, in microseconds.
@@ -56,48 +56,48 @@ pub struct Change {
     pub batch_records: Option<u32>,
     /// Codec.
     pub codec: Option<Codec>,
-    /// Another client; settings that are its predecessor's defaults become its own.
+    /// Another client; settings that are its predecessor's defaults become its own defaults.
     pub client: Option<Client>,
-    /// Where records without a key go.
+    /// The partition of records without a key.
     pub partitioner: Option<Partitioner>,
     /// Partitions of the topic.
     pub partitions: Option<u32>,
-    /// Producers that all of them are merged into.
+    /// Number of producers that all of them are merged into.
     pub producers: Option<u32>,
-    /// The producers send so many times as much.
+    /// The producers send this many times as much.
     pub denser: Option<f64>,
 }
 
-/// Where records without a key go.
+/// The partition of records without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Partitioner {
-    /// As the client's default does it.
+    /// As the client does by default.
     Sticky,
     /// To the next partition with each record.
     RoundRobin,
 }
 
-/// What is to be replayed.
+/// The input of a replay.
 #[derive(Debug, Clone)]
 pub struct Case<'a> {
     /// The records.
     pub gathered: &'a Gathered,
-    /// What is known without looking.
+    /// Known settings.
     pub told: Told,
-    /// Leaders by partition, where they are known.
+    /// Leaders by partition, if known.
     pub leads: Option<Vec<u32>>,
     /// Partitions of the topic.
     pub partitions: u32,
-    /// For chance: the client's partitioner and the bootstrap.
+    /// For random choices: the client's partitioner and the bootstrap.
     pub seed: u64,
-    /// The longest linger that may be advised, in microseconds.
+    /// The longest linger that may be recommended, in microseconds.
     pub tolerable_us: u64,
 }
 
-/// A producer with what explains it.
+/// A producer with its explanation.
 struct Explained<'a> {
     producer: &'a Producer,
-    /// How most of its bytes are packed.
+    /// The codec of most of its bytes.
     codec: Codec,
     fits: Vec<Fit>,
     source: Source,
@@ -106,40 +106,40 @@ struct Explained<'a> {
     moves: Moves,
 }
 
-/// Who puts records without a key into their partitions.
+/// Who chooses the partition of records without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chooser {
     /// The client's own partitioner.
     Client,
-    /// The application, or the client: with so short a time at a partition both look alike.
+    /// The application, or the client: both look alike with such a short time at a partition.
     ClientOrSender,
     /// The application.
     Sender,
 }
 
-/// One of the ways in which a change can be replayed.
+/// One of the possible replays of a change.
 #[derive(Debug, Clone, Copy, Default)]
 struct Way {
-    /// Which of each producer's explanations.
+    /// The explanation of each producer.
     fit: usize,
-    /// Each partition is sent for itself.
+    /// Each partition is sent by itself.
     alone: bool,
-    /// Records that the client or the application may have placed stay where they are.
+    /// Records that the client or the application may have placed stay in their partition.
     stays: bool,
 }
 
-/// Where a producer's settings are from.
+/// The origin of a producer's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// Searched for with its own batches.
+    /// A search with its own batches.
     Own,
-    /// Those of a larger producer, which reproduce its own batches as well.
+    /// A larger producer's settings, which reproduce its own batches as well.
     Tried,
-    /// Those of a larger producer, since it has too few batches to try anything on.
+    /// A larger producer's settings, because it has too few batches for a test.
     Untried,
 }
 
-/// What packing does, by codec.
+/// The effect of compression, by codec.
 struct Packing {
     shrinks: Vec<(Codec, Shrink)>,
     none: Shrink,
@@ -151,13 +151,13 @@ impl Packing {
     }
 }
 
-/// Why nothing is foreseen where there was no time for it.
-const STOPPED: &str = "it was stopped before all was replayed (interrupted, or --replay-limit)";
+/// Why there is no prediction when time ran out.
+const STOPPED: &str = "the replay stopped before its end (interrupted, or --replay-timeout)";
 
-/// Replays today and the change, as long as it may go on, which is asked between replays.
+/// Replays today and the change. Between replays it asks whether to continue.
 ///
 /// # Errors
-/// When a codec fails, which no input should cause.
+/// Fails when a codec fails, which no input should cause.
 pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Result<WhatIf, CodecError> {
     let packing = packing(case.gathered, change.codec)?;
     let (record, is_explained) = attempt(case, change, &packing, go_on);
@@ -174,7 +174,7 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
             ..*case.gathered
         };
         let nameless = gathered.producers.iter().filter(|producer| producer.who.is_nameless()).count();
-        // One alone is as it was.
+        // A single producer stays unchanged.
         if nameless < 2 {
             continue;
         }
@@ -184,7 +184,7 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
             record.notes.insert(
                 0,
                 format!(
-                    "producers without an id are told apart by a linger of {} ms: {} at least",
+                    "Hone separates producers without an id by a linger of {} ms: there are at least {}",
                     linger_us as f64 / 1e3,
                     nameless
                 ),
@@ -195,8 +195,8 @@ pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Re
     Ok(record)
 }
 
-/// Lingers by which producers without an id may be told apart, the likeliest first. Batches of several that are taken for one producer's come
-/// sooner after each other than any linger.
+/// Lingers that may separate producers without an id, the likeliest first. Batches of several producers that count as one come sooner after
+/// each other than any linger.
 fn lingers_that_part(case: &Case<'_>) -> Vec<u64> {
     const MOST: usize = 3;
     let Some(largest) = case.gathered.producers.iter().find(|producer| producer.who.is_nameless()) else {
@@ -209,13 +209,13 @@ fn lingers_that_part(case: &Case<'_>) -> Vec<u64> {
     let longest_us = 1_000 * signs.span_ms_p99.unwrap_or(0);
     let mut lingers = case.told.linger_us.map_or(signs.lingers_us, |us| vec![us]);
     lingers.retain(|us| *us > 0);
-    // As long as batches wait at most: they do not wait for less.
+    // The longest wait of the batches: they do not wait for less.
     lingers.sort_by_key(|us| (us.abs_diff(longest_us), *us));
     lingers.truncate(MOST);
     lingers
 }
 
-/// What is foreseen of producers as they are told apart, and whether their batches are explained.
+/// The prediction for separated producers, and whether their batches are explained.
 fn attempt(case: &Case<'_>, change: &Change, packing: &Packing, go_on: &dyn Fn() -> bool) -> (WhatIf, bool) {
     let gathered = case.gathered;
     let explained = explain(case, packing, go_on);
@@ -264,17 +264,18 @@ fn attempt(case: &Case<'_>, change: &Change, packing: &Packing, go_on: &dyn Fn()
     (record, is_explained)
 }
 
-/// What stands beside a prediction that is no replay.
-const WAITING: &str = "the sender waits for each answer, so nothing is replayed: another linger changes its time from send to send by the difference";
+/// The note of a prediction that is not a replay.
+const WAITING: &str = "the sender waits for each answer, so Hone replays nothing: another linger changes its \
+                       time between sends by the difference";
 
-/// Takes out what was not replayed to its end.
+/// Removes incomplete replays.
 fn stopped(record: &mut WhatIf) {
     (record.predicted, record.advice) = (None, None);
     record.cheapest.clear();
     record.refused.get_or_insert_with(|| STOPPED.to_owned());
 }
 
-/// What the change would bring, unless that is refused, and what to set.
+/// The effect of the change, unless it is refused, and the recommended settings.
 fn predict(
     case: &Case<'_>,
     included: &[&Explained<'_>],
@@ -287,7 +288,7 @@ fn predict(
     if record.refused.is_none() {
         record.predicted = Some(foresee(case, included, change, packing, go_on));
     }
-    // What to set is a question about today's flow.
+    // The recommendation is for today's flow.
     if change.denser.is_some() {
         return;
     }
@@ -304,25 +305,26 @@ fn predict(
         Some(replayed.advice(&|change| replay_all(case, included, change, Way::default(), packing)));
 }
 
-/// The client's own bound on records, where batches end at a smaller one.
+/// The client's own limit on records, if batches end at a smaller one.
 fn usual_records(fit: &Fit) -> Option<u32> {
     Some(fit.rules.client.defaults().batch_records).filter(|usual| fit.rules.batch_records < *usual)
 }
 
-/// All producers' batches against those of the replay: what each one's own may be off by, the sum may not.
+/// All producers' batches compared with the replay: each producer may be off by a little, but the sum may not.
 fn off_together(included: &[&Explained<'_>], today: &Replay) -> Option<String> {
     let written: u64 = included.iter().map(|each| each.producer.written.len() as u64).sum();
     let off = today.total.batches as f64 / written.max(1) as f64 - 1.0;
     (off.abs() > MOST_OFF).then(|| {
         format!(
-            "today can't be reproduced for all producers together: {written} batches were written and the replay makes {}",
+            "can't reproduce today's batches for all producers together: {written} batches were written and \
+             the replay makes {}",
             today.total.batches
         )
     })
 }
 
-/// What packing does by each codec that is used, or would be. Levels and dialects that packing anew does not know are taken from today's
-/// batches: the ratios are those that bring today's bytes.
+/// The effect of compression with each codec that is used, or would be. The recompression does not know levels and dialects, so today's
+/// batches correct it: the ratios are those that give today's bytes.
 fn packing(gathered: &Gathered, then: Option<Codec>) -> Result<Packing, CodecError> {
     let mut shrinks: Vec<(Codec, Shrink)> = Vec::new();
     let used = gathered.producers.iter().map(|producer| codec(&producer.written));
@@ -342,7 +344,7 @@ fn packing(gathered: &Gathered, then: Option<Codec>) -> Result<Packing, CodecErr
     Ok(Packing { shrinks, none: Shrink::none() })
 }
 
-/// Bytes of today's batches of a codec over what the ratios make of them; 1 where there are none.
+/// Bytes of today's batches of a codec over the result of the ratios; 1 without such batches.
 fn scale_of_today(gathered: &Gathered, codec: Codec, shrink: &Shrink) -> f64 {
     let (mut real, mut guessed) = (0.0, 0.0);
     for batch in gathered.producers.iter().flat_map(|producer| &producer.written) {
@@ -379,7 +381,7 @@ fn explain<'a>(case: &'a Case<'_>, packing: &Packing, go_on: &dyn Fn() -> bool) 
     all
 }
 
-/// Settings that explain producers, those of the largest first.
+/// Settings that explain producers, the largest producers first.
 fn lenders(all: &[Explained<'_>]) -> Vec<Fit> {
     let mut lenders: Vec<Fit> = Vec::new();
     for fit in all.iter().filter_map(|each| each.fits.first()) {
@@ -409,7 +411,7 @@ impl<'a> Explained<'a> {
         found
     }
 
-    /// Batches alone tell clients without a linger apart poorly: those whose partitioner explains the partitions, too, come first.
+    /// Batches alone hardly distinguish clients without a linger: those whose partitioner also explains the partitions come first.
     fn prefer_those_that_place(&mut self, partitions: u32) {
         let mut fits = std::mem::take(&mut self.fits);
         fits.sort_by_key(|fit| self.chooser(&fit.rules, partitions) == Chooser::Sender);
@@ -429,7 +431,7 @@ impl<'a> Explained<'a> {
         self.fits.iter().any(|fit| self.chooser(&fit.rules, partitions) == Chooser::ClientOrSender)
     }
 
-    /// Takes the settings of another one where its own batches are too few to say anything.
+    /// Takes the settings of another producer if its own batches are too few for a conclusion.
     fn take_over(&mut self, common: &Fit) {
         if matches!(self.refused, Some(Unexplained::TooFew { .. })) {
             self.fits = vec![common.with_codec(self.codec)];
@@ -442,7 +444,7 @@ impl<'a> Explained<'a> {
     }
 }
 
-/// The leaders that are possible: as they are, or all by one and each by its own.
+/// The possible leaders: the actual ones, or one broker for all, and each partition by its own.
 fn maps(case: &Case<'_>) -> Vec<Brokers> {
     let one = Brokers::one();
     match &case.leads {
@@ -473,7 +475,8 @@ fn refusal(case: &Case<'_>, change: &Change, all: &[Explained<'_>], packing: &Pa
     let lent: u64 = untried().map(Explained::batches).sum();
     if lent as f64 > MOST_OFF * total as f64 {
         return Some(format!(
-            "{} producers with {:.0} % of the batches have too few to say how they were made; take a longer window (--last)",
+            "{} producers with {:.0} % of the batches have too few batches to infer their settings; read a \
+             longer time (--last)",
             untried().count(),
             100.0 * lent as f64 / total as f64
         ));
@@ -481,15 +484,17 @@ fn refusal(case: &Case<'_>, change: &Change, all: &[Explained<'_>], packing: &Pa
     let found = &case.gathered.circumstances;
     if found.is_by_headers && (change.partitions.is_some() || change.partitioner.is_some()) {
         return Some(
-            "without records it is not known which have keys, so where they would go isn't either (--no-payload)".to_owned(),
+            "without records (--no-payload), Hone does not know which ones have keys, or where they would go"
+                .to_owned(),
         );
     }
     if change.partitions.is_some() && found.keyed > 0 {
         let share = found.keys_by_murmur2.map_or(0.0, |(hits, tried)| hits as f64 / tried.max(1) as f64);
         if share < MURMUR_SHARE {
             return Some(format!(
-                "keys lie where murmur2 puts them in {:.0} % of the tries only (librdkafka's default is CRC32, others have their own), so \
-                 where they would go with another number of partitions is not known",
+                "only {:.0} % of the tested keys are in their murmur2 partition (librdkafka's default is \
+                 CRC32, others have their own), so their partition with another number of partitions is \
+                 unknown",
                 100.0 * share
             ));
         }
@@ -500,7 +505,7 @@ fn refusal(case: &Case<'_>, change: &Change, all: &[Explained<'_>], packing: &Pa
             || all.iter().all(|each| each.codec == codec)
     };
     if let Some(codec) = change.codec.filter(|codec| !is_known(*codec)) {
-        return Some(format!("no records were kept that {} could be tried on (--no-payload)", codec.name()));
+        return Some(format!("there are no records to test {} on (--no-payload)", codec.name()));
     }
     None
 }
@@ -584,7 +589,7 @@ fn replay_all(
     all
 }
 
-/// Streams of all producers in so many.
+/// Merges the streams of all producers into this number.
 fn merged(included: &[&Explained<'_>], count: u32) -> Vec<Stream> {
     let count = (count as usize).min(included.len()).max(1);
     (0..count)
@@ -635,7 +640,7 @@ fn foresee(
     }
 }
 
-/// Ends of 95 % intervals over the value itself.
+/// Ends of 95 % confidence intervals over the value itself.
 #[derive(Debug, Clone, Copy)]
 struct Spread {
     batches: (f64, f64),
@@ -683,7 +688,7 @@ fn bootstrap(blocks: &[Block], seed: u64) -> Spread {
     }
 }
 
-/// The least linger that reaches a size with the least batch size that lets it.
+/// The least linger that reaches a size, with the least batch size that allows it.
 fn cheapest(
     case: &Case<'_>,
     included: &[&Explained<'_>],
@@ -718,7 +723,7 @@ fn cheapest(
             memory_bytes: done.memory_bytes,
             would_wait: done.would_wait > 0,
         };
-        // The longest linger tells whether the size can be reached at all; then halves.
+        // The longest linger shows whether the size is reachable at all; then a bisection follows.
         let (mut low, mut high) = (0, ladder.len().saturating_sub(1));
         let longest = with(ladder.get(high).copied().unwrap_or(linger_us));
         let mut found =
@@ -756,7 +761,7 @@ fn cheapest(
     })
 }
 
-/// A replay in numbers.
+/// The figures of a replay.
 pub fn figures(done: &Replay, window_us: u64) -> BatchFigures {
     let seconds = window_us as f64 / 1e6;
     let total = &done.total;
@@ -786,7 +791,7 @@ pub fn figures(done: &Replay, window_us: u64) -> BatchFigures {
     }
 }
 
-/// What was written, in numbers: by all producers, or by those that are explained where a prediction is compared with it.
+/// The figures of the written batches: of all producers, or of the explained ones for a comparison with a prediction.
 fn written_figures(all: &[Explained<'_>], is_predicted: bool, span_us: u64) -> BatchFigures {
     let (mut sizes, mut batches, mut records, mut bytes, mut pages) = (Histogram::default(), 0, 0, 0, 0);
     let producers = all.iter().filter(|each| !is_predicted || !each.fits.is_empty());
@@ -822,7 +827,7 @@ fn written_figures(all: &[Explained<'_>], is_predicted: bool, span_us: u64) -> B
 fn name(who: Who) -> String {
     match who {
         Who::Id(id) => format!("producer {id}"),
-        Who::AtLeast(number) => format!("nameless producer {}", number + 1),
+        Who::AtLeast(number) => format!("producer {} without an id", number + 1),
     }
 }
 
@@ -865,72 +870,93 @@ fn notes(case: &Case<'_>, all: &[Explained<'_>]) -> Vec<String> {
             refused > 0,
             format!(
                 "Hone can't explain the batches of {refused} producer(s), {:.0} % of all: they are not replayed",
-                100.0 * all.iter().filter(|each| each.refused.is_some()).map(Explained::batches).sum::<u64>() as f64
+                100.0
+                    * all.iter().filter(|each| each.refused.is_some()).map(Explained::batches).sum::<u64>()
+                        as f64
                     / all.iter().map(Explained::batches).sum::<u64>().max(1) as f64
             ),
         ),
         (
             lent > 0,
             format!(
-                "{lent} producer(s) have too few batches to be explained and are replayed with the settings of the largest that is"
+                "{lent} producer(s) have too few batches for an explanation; their replay uses the settings \
+                 of the largest explained producer"
             ),
         ),
         (
             case.told.client.is_none() && all.iter().any(is_unlingering),
-            "java3 stands for Java without a linger; 4.x with linger.ms=0 writes the same batches, and an upgrade would not change those"
+            "java3 stands for Java without a linger; 4.x with linger.ms=0 writes the same batches, and an \
+             upgrade would not change those"
                 .to_owned(),
         ),
         (
             found.nameless > 0,
-            "batches without a producer id: how many producers there are is a lower bound, and with more of them batches would gain less"
+            "batches without a producer id: the number of producers is a lower bound, and with more of them \
+             batches would gain less"
                 .to_owned(),
         ),
         (
             case.leads.is_none() && case.partitions > 1,
-            "leaders are not known; the range goes from all partitions at one broker to each at its own".to_owned(),
+            "the leaders are unknown; the range goes from one broker for all partitions to one broker for \
+             each"
+                .to_owned(),
         ),
         (
             all.iter().any(|each| each.may_be_either(case.partitions)),
-            "records without a key may have been placed by the client or by the application: the value is for the client, the range has both"
+            "either the client or the application may have placed records without a key: the value is for \
+             the client, the range covers both"
                 .to_owned(),
         ),
         (
             all.iter().any(|each| each.moves.is_shown()),
-            "records without a key go where the client's sticky partitioner puts them by chance; another chance gives slightly other figures"
+            "the client's sticky partitioner places records without a key at random; another random choice \
+             gives slightly different figures"
                 .to_owned(),
         ),
         (
             true,
-            "other topics of the same producers are not seen: they are taken along with these, and take these along".to_owned(),
+            "the replay does not see other topics of the same producers, whose batches are sent together \
+             with these"
+                .to_owned(),
         ),
-        (true, "times are milliseconds: bursts within one are spread evenly over it".to_owned()),
+        (true, "times are milliseconds: the replay spreads bursts within one evenly over it".to_owned()),
     ];
     let told = of_producers.into_iter().chain(notes_of_reading(found));
     told.filter(|(is, _)| *is).map(|(_, text)| text).collect()
 }
 
-/// Whether to tell it, and what.
+/// Whether to show the note, and its text.
 fn notes_of_reading(found: &Circumstances) -> [(bool, String); 7] {
     let (transactional, unreadable, strays) = (found.transactional, found.unreadable, found.out_of_window);
     let (old_format, broken) = (found.passed.old_format, found.passed.broken);
     [
         (
             found.is_by_headers,
-            "by headers alone (--no-payload): records are of one size and evenly spread over their batch's time, which is coarser; packed \
-             batches are taken to grow by their packed bytes, where they would grow less"
+            "headers only (--no-payload): the replay assumes equal records, evenly spread over their batch's \
+             time, which is coarser; it lets compressed batches grow by their compressed bytes, although \
+             they would grow less"
                 .to_owned(),
         ),
         (
             transactional > 0,
-            format!("{transactional} batches are of transactions: the replay closes batches where one ends, whatever the linger"),
+            format!(
+                "{transactional} batches belong to transactions: the replay closes batches where one ends, \
+                 whatever the linger"
+            ),
         ),
-        (unreadable > 0, format!("{unreadable} batches could not be unpacked and are missing")),
-        (old_format > 0, format!("{old_format} messages of formats 0 and 1, which come in no batches, are missing")),
-        (broken > 0, format!("{broken} batches with headers that can't be are missing")),
-        (strays > 0, format!("{strays} batches have times outside of the window and are left out")),
+        (unreadable > 0, format!("{unreadable} batches could not be decompressed and are missing")),
+        (
+            old_format > 0,
+            format!(
+                "{old_format} messages of formats 0 and 1, which have no batches, are missing"
+            ),
+        ),
+        (broken > 0, format!("{broken} batches with invalid headers are missing")),
+        (strays > 0, format!("{strays} batches have times outside the window and are left out")),
         (
             found.log_append > 0,
-            "the topic has LogAppendTime; the producers' times are those that were left in the batches".to_owned(),
+            "the topic has LogAppendTime; the producers' times are those that remain in the batches"
+                .to_owned(),
         ),
     ]
 }
@@ -949,7 +975,7 @@ impl Change {
             parts.push(format!("batch size {bytes}"));
         }
         if let Some(records) = self.batch_records {
-            parts.push(format!("{records} records a batch"));
+            parts.push(format!("{records} records per batch"));
         }
         if let Some(codec) = self.codec {
             parts.push(format!("codec {}", codec.name()));

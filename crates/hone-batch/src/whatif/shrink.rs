@@ -1,4 +1,4 @@
-//! What packing makes of batches, by their size: measured on the topic's own records, put together anew.
+//! The effect of compression on batches, by their size: measured on the topic's own records, in new batches.
 
 use std::collections::BTreeMap;
 
@@ -6,43 +6,43 @@ use hone_kafka::codec::{self, Codec, CodecError};
 
 use super::stream::{Kept, Producer};
 
-/// Sizes that are tried: powers of two from 2^7 bytes on.
+/// Sizes to try: powers of two from 2^7 bytes on.
 const FIRST_LOG: u32 = 7;
-/// Largest batch that is tried.
+/// Largest size to try.
 const LAST_LOG: u32 = 20;
 /// Batches of each size.
 const TRIES: usize = 24;
 
-/// Packed size of records over their plain size, at sizes of batches.
+/// Compressed size of records over their plain size, by batch size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shrink {
     /// Plain bytes and ratio, by bytes.
     points: Vec<(f64, f64)>,
-    /// Batches that were packed to know it.
+    /// Number of compressed batches in the measurement.
     pub tries: u64,
     /// Their plain bytes.
     pub plain_bytes: u64,
 }
 
 impl Shrink {
-    /// Of records that stay as they are.
+    /// For uncompressed records.
     pub fn none() -> Self {
         Self { points: Vec::new(), tries: 0, plain_bytes: 0 }
     }
 
-    /// Of one ratio whatever the size.
+    /// One ratio for all sizes.
     pub fn constant(ratio: f64) -> Self {
         Self { points: vec![(1.0, ratio)], tries: 0, plain_bytes: 0 }
     }
 
-    /// Of ratios at sizes, for tests and for what batches of today tell by themselves.
+    /// Ratios at sizes, for tests and for the ratios that today's batches show.
     pub fn of_points(mut points: Vec<(f64, f64)>) -> Self {
         points.retain(|(bytes, ratio)| *bytes > 0.0 && ratio.is_finite());
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         Self { points, tries: 0, plain_bytes: 0 }
     }
 
-    /// The ratio at a size: between two sizes along the logarithm of bytes, and beyond them as at the last.
+    /// The ratio at a size: interpolated along the logarithm of bytes between two sizes, and constant beyond them.
     pub fn ratio(&self, plain_bytes: u64) -> f64 {
         let bytes = plain_bytes.max(1) as f64;
         let behind = self.points.partition_point(|(at, _)| *at <= bytes);
@@ -57,23 +57,23 @@ impl Shrink {
         }
     }
 
-    /// With all ratios so many times as large.
+    /// With all ratios multiplied by this factor.
     #[must_use]
     pub fn scaled(mut self, factor: f64) -> Self {
         self.points.iter_mut().for_each(|(_, ratio)| *ratio *= factor);
         self
     }
 
-    /// Whether anything was packed for it.
+    /// Whether it comes from a measurement.
     pub fn is_measured(&self) -> bool {
         self.tries > 0
     }
 }
 
-/// Packs kept records anew, in batches of several sizes, records of one producer and one partition in their order.
+/// Compresses kept records again, in batches of several sizes, with the records of one producer and one partition in their order.
 ///
 /// # Errors
-/// When a codec fails, which no input should cause.
+/// Fails when a codec fails, which no input should cause.
 pub fn measure<'a>(
     producers: impl Iterator<Item = &'a Producer>,
     codec: Codec,
@@ -88,7 +88,7 @@ pub fn measure<'a>(
         let wanted = 1_usize << log;
         let fitting: Vec<&Kept> = runs.iter().copied().filter(|run| run.total_bytes() >= wanted).collect();
         for (turn, run) in fitting.iter().take(TRIES).enumerate() {
-            // A few from each run, and as many from one if there is but one.
+            // A few from each run, and as many from one if there is only one.
             let tries = TRIES.div_ceil(fitting.len().min(TRIES)).max(usize::from(turn == 0));
             for plain in samples(run, wanted, tries) {
                 let packed = codec::compress(codec, &plain)?;
@@ -119,7 +119,7 @@ fn samples(run: &Kept, wanted: usize, tries: usize) -> Vec<Vec<u8>> {
             put_record(&mut batch, count, tail);
         }
         count += 1;
-        // Bytes that were passed over count as well, so that parts are equally long.
+        // Skipped bytes count as well, so that parts are equally long.
         if part % every != 0 {
             batch.resize(batch.len() + tail.len(), 0);
         }

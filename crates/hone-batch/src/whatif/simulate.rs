@@ -1,10 +1,10 @@
-//! Replays a producer's records under rules: what batches and requests they become, and how long each record waits for its request.
+//! Replays a producer's records under rules: the resulting batches and requests, and how long each record waits for its request.
 //!
-//! Events are appends (in the order of the stream), lingers that end, answers that come and senders that are free again. Lingers are equally
-//! long, so they end in the order in which they began and need a queue only; answers lie in a heap. An append costs no allocation.
+//! Events are appends (in the order of the stream), ends of lingers, answers, and senders that become free. All lingers are equally long,
+//! so they end in the order in which they began and need only a queue; answers are in a heap. An append allocates nothing.
 //!
-//! Not in the replay: retries, leaders that move, answers that take longer the more there is to do, and an application that waits for room
-//! in memory (it is told how many records would have waited).
+//! The replay excludes retries, moving leaders, answers that depend on the load, and applications that wait for memory (it counts the
+//! records that would have waited).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,16 +21,16 @@ use crate::tally::PAGE_BYTES;
 
 /// Java's safety factor on the guessed size of packed records (`MemoryRecordsBuilder.COMPRESSION_RATE_ESTIMATION_FACTOR`).
 const GUESS_FACTOR: f32 = 1.05;
-/// `CompressionRatioEstimator`: a better ratio is believed in these steps, a worse one at once and at least by the other.
+/// `CompressionRatioEstimator`: a better ratio takes effect in these steps, a worse one at once and by at least the other.
 const RATIO_BETTER: f32 = 0.005;
 const RATIO_WORSE: f32 = 0.05;
 /// Header, and the bytes of a Produce request that franz-go counts to a batch.
 const HEADER: u32 = HEADER_BYTES as u32;
-/// A record's framing that librdkafka does not count before it writes a batch: attributes, two lengths, count of headers.
+/// A record's framing, which librdkafka ignores before it writes a batch: attributes, two lengths, count of headers.
 const FRAMING_BYTES: u64 = 5;
-/// Nothing is to come.
+/// No further event.
 const NEVER: u64 = u64::MAX;
-/// Marks an event of the heap as a sender that is free again.
+/// Marks an event of the heap as a sender that becomes free.
 const FREE: u32 = 1 << 31;
 
 /// Brokers, as the producer sees them.
@@ -38,13 +38,13 @@ const FREE: u32 = 1 << 31;
 pub struct Brokers {
     /// The broker that leads each partition, as a number from 0; partitions beyond the list are led in turn.
     pub leads: Vec<u32>,
-    /// How many brokers.
+    /// Number of brokers.
     pub count: u32,
     /// From a request to its answer, in microseconds.
     pub rtt_us: u64,
-    /// What a request costs the sender before it can begin with the next, in microseconds.
+    /// Time of the sender per request, in microseconds.
     pub turn_us: u64,
-    /// How much later than it should the sender sees that a linger is over, in microseconds: steps of timers, and a busy machine.
+    /// Delay with which the sender notices the end of a linger, in microseconds: steps of timers, and a busy machine.
     pub late_us: u64,
 }
 
@@ -66,23 +66,23 @@ impl Brokers {
     }
 }
 
-/// Where records go.
+/// The placement of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placing {
     /// Where they lie today.
     AsToday,
-    /// Those without a key by the client's own partitioner; those with one by murmur2 where the number of partitions changes.
+    /// Records without a key by the client's own partitioner; those with one by murmur2 if the number of partitions changes.
     Anew {
         /// Partitions of the topic.
         partitions: u32,
-        /// Whether keys go elsewhere than today.
+        /// Whether keys go to other partitions than today.
         moves_keys: bool,
-        /// For the client's chance.
+        /// Seed of the client's random choices.
         seed: u64,
     },
 }
 
-/// Why a batch was sent when it was.
+/// Why a batch was sent at that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Trigger {
@@ -101,7 +101,7 @@ pub enum Trigger {
 /// Kinds of triggers.
 pub const TRIGGERS: usize = 5;
 
-/// Sums over a stretch of the window.
+/// Sums over a part of the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Block {
     /// Batches.
@@ -112,7 +112,7 @@ pub struct Block {
     pub records: u64,
     /// Bytes of the batches, headers included.
     pub bytes: u64,
-    /// Microseconds that the records waited, all together.
+    /// Total microseconds that the records waited.
     pub wait_us: u64,
 }
 
@@ -123,18 +123,18 @@ pub struct Made {
     pub partition: u32,
     /// Records.
     pub records: u32,
-    /// Their bytes before they were packed.
+    /// Their uncompressed bytes.
     pub plain_bytes: u32,
     /// When it was sent, in microseconds.
     pub sent_us: u64,
 }
 
-/// What came of it.
+/// The results of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct Replay {
     /// Sums over all.
     pub total: Block,
-    /// Bytes of records before they were packed.
+    /// Uncompressed bytes of records.
     pub plain_bytes: u64,
     /// Bytes of batches.
     pub sizes: Histogram,
@@ -146,32 +146,32 @@ pub struct Replay {
     pub triggers: [u64; TRIGGERS],
     /// Batches that waited for a slot or for the sender after they were ready.
     pub held_back: u64,
-    /// Bytes on disk if each batch were flushed alone: pages of [`PAGE_BYTES`].
+    /// Bytes on disk if each batch was flushed alone: pages of [`PAGE_BYTES`].
     pub page_bytes: u64,
-    /// Most bytes of buffers that were in use at a time, by the client's own account.
+    /// Peak of buffer bytes in use, by the client's own account.
     pub memory_bytes: u64,
-    /// Records for which there was no room, so that the application would have waited.
+    /// Records without room in memory, for which the application would have waited.
     pub would_wait: u64,
-    /// The window in equal stretches, by the time at which batches were sent.
+    /// The window in equal parts, by the time at which batches were sent.
     pub blocks: Vec<Block>,
-    /// The batches, where they were asked for.
+    /// The batches, if requested.
     pub made: Vec<Made>,
 }
 
-/// How a replay is carried out.
+/// The settings of a replay.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan<'a> {
     /// The client.
     pub rules: &'a Rules,
     /// The brokers.
     pub brokers: &'a Brokers,
-    /// What packing makes of records.
+    /// The effect of compression.
     pub shrink: &'a Shrink,
-    /// Where records go.
+    /// The placement of records.
     pub placing: Placing,
     /// Length of the window in microseconds.
     pub window_us: u64,
-    /// Stretches that it is told by.
+    /// Number of parts in the result.
     pub blocks: usize,
     /// Whether to keep the batches.
     pub keeps_batches: bool,
@@ -184,15 +184,15 @@ pub fn replay(stream: &Stream, plan: &Plan<'_>) -> Replay {
     engine.done
 }
 
-/// A batch that gathers.
+/// A batch that collects records.
 #[derive(Debug, Clone, Copy, Default)]
 struct Open {
     records: u32,
     plain: u32,
     begun_us: u64,
-    /// Guessed ratio of its packed size, times the factor.
+    /// Estimated ratio of its compressed size, times the factor.
     scale: f32,
-    /// What it reserves of memory.
+    /// Its reserved memory.
     reserved: u64,
     /// Bytes at which it is full.
     limit: u32,
@@ -203,12 +203,12 @@ struct Open {
 #[derive(Debug, Default)]
 struct Lane {
     broker: u32,
-    /// Full ones, oldest first; the one that gathers is apart.
+    /// Full ones, oldest first; the open one is separate.
     full: VecDeque<Open>,
     open: Open,
-    /// Number of the oldest batch that is still here; they are numbered by their begin.
+    /// Number of the oldest remaining batch; they are numbered by their beginning.
     head: u32,
-    /// Times of all records that are here, from `gone` on.
+    /// Times of all remaining records, from `gone` on.
     times: Vec<u64>,
     gone: usize,
     queued_records: u64,
@@ -218,7 +218,7 @@ struct Lane {
     is_listed: bool,
     in_flight: u32,
     is_lingering: bool,
-    /// Number of the linger that runs.
+    /// Number of the running linger.
     linger: u32,
 }
 
@@ -231,7 +231,7 @@ struct Node {
     /// Partitions with records.
     listed: Vec<u32>,
     first: usize,
-    /// Ready ones in their order, of a client that sends each alone.
+    /// Ready ones in their order, for a client that sends each alone.
     waiting: VecDeque<u32>,
 }
 
@@ -272,7 +272,7 @@ struct Engine<'a> {
     done: Replay,
 }
 
-/// Bytes of a record as the n-th of a batch, begun so many microseconds before: its length, its two deltas and its body.
+/// Bytes of a record as the n-th of a batch that began this many microseconds before: its length, its two deltas and its body.
 #[inline]
 fn encoded(body: u32, place: u32, after_us: u64) -> u32 {
     // Zigzag varints: 64 and 8192 are the first of two and three bytes.
@@ -283,7 +283,7 @@ fn encoded(body: u32, place: u32, after_us: u64) -> u32 {
 }
 
 impl Open {
-    /// What it takes on the wire, as far as the client can tell.
+    /// Its size on the wire, as the client estimates it.
     #[inline]
     fn guess(&self) -> u32 {
         // A factor of 1 must not cost precision.
@@ -307,12 +307,12 @@ impl Lane {
         !self.is_gathering() && self.full.is_empty()
     }
 
-    /// Whether a batch is open. None is behind a transaction's end.
+    /// Whether a batch is open. A transaction's end leaves none open.
     fn is_gathering(&self) -> bool {
         self.open.records > 0
     }
 
-    /// The oldest batch. An open one is the oldest where none is full.
+    /// The oldest batch. The open one is the oldest if none is full.
     fn head(&self) -> &Open {
         self.full.front().unwrap_or(&self.open)
     }
@@ -424,7 +424,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A transaction ends: what is open is closed and goes, whatever the linger (`RecordAccumulator.beginFlush`).
+    /// A transaction ends: the open batch closes and goes, whatever the linger (`RecordAccumulator.beginFlush`).
     fn commit(&mut self, now_us: u64) {
         for index in 0..self.lanes.len() as u32 {
             let Some(lane) = self.lanes.get_mut(index as usize) else { continue };
@@ -441,7 +441,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Puts a new batch behind the others. Returns whether there was no memory for it.
+    /// Adds a new batch after the others. Returns whether memory was missing for it.
     fn begin(&mut self, now_us: u64, index: u32, body: u32) -> bool {
         let rules = self.rules;
         let Some(lane) = self.lanes.get_mut(index as usize) else { return false };
@@ -468,12 +468,12 @@ impl<'a> Engine<'a> {
     }
 
     fn start_linger(&mut self, now_us: u64, index: u32) {
-        // Without a linger nobody waits for a timer.
+        // Without a linger, nothing waits for a timer.
         let late_us = if self.rules.linger_us > 0 { self.plan.brokers.late_us } else { 0 };
         let due_us = now_us.saturating_add(self.rules.linger_us).saturating_add(late_us);
         let Some(lane) = self.lanes.get_mut(index as usize) else { return };
         let number = match self.rules.clock {
-            // Of the batch that has just begun, which is the last.
+            // For the batch that has just begun, which is the last.
             Clock::FirstRecord => lane.head.wrapping_add(lane.full.len() as u32),
             Clock::FirstRecordOrTurn if lane.is_lingering || !lane.full.is_empty() => return,
             Clock::FirstRecordOrTurn => {
@@ -556,7 +556,7 @@ impl<'a> Engine<'a> {
         self.send(now_us, broker);
     }
 
-    /// All that is there may go (`exhausted` of `RecordAccumulator`; franz-go does not linger while an application waits).
+    /// Everything may go (`exhausted` of `RecordAccumulator`; franz-go does not linger while an application waits).
     fn use_memory_up(&mut self, now_us: u64) {
         if self.rules.turn == Turn::Alone {
             return;
@@ -569,7 +569,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Sends as much to a broker as may go.
+    /// Sends as much to a broker as allowed.
     fn send(&mut self, now_us: u64, broker: u32) {
         loop {
             let Some(node) = self.nodes.get_mut(broker as usize) else { return };
@@ -613,7 +613,7 @@ impl<'a> Engine<'a> {
             bytes += self.take_head(now_us, *index, &mut request);
             taken += 1;
         }
-        // Where a request could not take them all, the next begins with those that were left.
+        // If a request could not take them all, the next one begins with the remaining ones.
         let next = if taken < listed.len() { first + taken } else { 0 };
         self.unlist(broker, listed, next);
         self.request(now_us, request);
@@ -819,7 +819,7 @@ impl<'a> Engine<'a> {
                 }
             }
             Keyless::ByBytes { bytes } => {
-                // With the least that length and deltas take, as UniformBytesPartitioner counts.
+                // With the minimum of length and deltas, as UniformBytesPartitioner counts.
                 self.sticky.bytes += u64::from(body) + 2;
                 if self.sticky.bytes >= u64::from(bytes) || self.sticky.lane.is_none() {
                     self.sticky.bytes = u64::from(body) + 2;
@@ -827,7 +827,7 @@ impl<'a> Engine<'a> {
                 }
             }
             Keyless::ByGuess { .. } => {
-                // A batch that has been sent since, or is full, ends what kept the producer here.
+                // A batch that has been sent since, or is full, ends the reason to stay here.
                 let most = self.rules.batch_records;
                 let is_done = self
                     .sticky
@@ -840,7 +840,7 @@ impl<'a> Engine<'a> {
         self.sticky.lane.unwrap_or(0)
     }
 
-    /// `BuiltInPartitioner.updatePartitionInfo`: on to another partition after so many bytes once the batch is full, or after twice as many.
+    /// `BuiltInPartitioner.updatePartitionInfo`: to another partition after this many bytes once the batch is full, or after twice as many.
     fn stay_or_go(&mut self, may_go: bool) {
         let Keyless::ByGuess { bytes } = self.rules.keyless else { return };
         let enough = u64::from(bytes);
@@ -851,7 +851,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// By chance; where queues differ and each partition had a batch, the shorter the likelier (`BuiltInPartitioner.nextPartition`).
+    /// At random; if queues differ and each partition had a batch, a shorter queue is likelier (`BuiltInPartitioner.nextPartition`).
     fn shortest_queue(&mut self) -> u32 {
         let count = self.lanes.len() as u64;
         self.sticky.touched = self.sticky.touched.saturating_add(1);
@@ -873,7 +873,7 @@ impl<'a> Engine<'a> {
         0
     }
 
-    /// By chance, weighted by one over the records that wait (franz-go).
+    /// At random, weighted by one over the waiting records (franz-go).
     fn least_waiting(&mut self) -> u32 {
         let weight = |lane: &Lane| 1.0 / (lane.queued_records + 1) as f64;
         let total: f64 = self.lanes.iter().map(weight).sum();
@@ -889,7 +889,7 @@ impl<'a> Engine<'a> {
 }
 
 impl Block {
-    /// Takes another in.
+    /// Adds another one.
     pub fn add(&mut self, other: &Self) {
         self.batches += other.batches;
         self.requests += other.requests;
@@ -898,24 +898,24 @@ impl Block {
         self.wait_us += other.wait_us;
     }
 
-    /// Bytes of a batch in the mean.
+    /// Mean bytes of a batch.
     pub fn mean_bytes(&self) -> f64 {
         self.bytes as f64 / self.batches.max(1) as f64
     }
 
-    /// Records of a batch in the mean.
+    /// Mean records of a batch.
     pub fn mean_records(&self) -> f64 {
         self.records as f64 / self.batches.max(1) as f64
     }
 
-    /// What a record waits in the mean, in microseconds.
+    /// Mean wait of a record, in microseconds.
     pub fn mean_wait_us(&self) -> f64 {
         self.wait_us as f64 / self.records.max(1) as f64
     }
 }
 
 impl Replay {
-    /// Takes another producer's in; both must have been told by the same stretches.
+    /// Adds another producer's; both must have the same parts.
     pub fn merge(&mut self, other: &Self) {
         self.total.add(&other.total);
         self.plain_bytes += other.plain_bytes;
@@ -942,7 +942,7 @@ impl Replay {
         (self.total.batches * u64::from(HEADER)) as f64 / self.total.bytes.max(1) as f64
     }
 
-    /// Bytes on disk for a byte of a batch, at most: if each batch were flushed alone, `ceil(b/4096) * 4096 / b`.
+    /// Bytes on disk per byte of a batch, at most: if each batch was flushed alone, `ceil(b/4096) * 4096 / b`.
     pub fn write_amplification_most(&self) -> f64 {
         self.page_bytes as f64 / self.total.bytes.max(1) as f64
     }

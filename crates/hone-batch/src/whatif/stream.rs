@@ -1,9 +1,10 @@
 //! Records of a topic's window, by producer and in the order of their times.
 //!
-//! A batch keeps milliseconds. Records of one producer, partition and millisecond are spread evenly over it, from a begin that is drawn by
-//! chance: the j-th of k lies at (j+u)/k of the millisecond, with a u from 0 to 1 that hangs on the millisecond and the partition alone. So
-//! every run has the same, and the distance of two records is right in the mean, where the middle of the millisecond for all would make ties
-//! with lingers of whole milliseconds. It hides bursts: what happens within a millisecond (a linger of 0, mostly) is not in the data.
+//! A batch has millisecond times. Hone spreads records of one producer, partition and millisecond evenly over it, from a random start: the
+//! j-th of k is at (j+u)/k of the millisecond, with a u from 0 to 1 that depends only on the millisecond and the partition. So every run
+//! gets the same times, and the distance of two records is right on average. The middle of the millisecond for all would make ties with
+//! lingers of whole milliseconds. This hides bursts: the data does not show events within a millisecond (mostly relevant for a linger of
+//! 0).
 
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
@@ -18,38 +19,38 @@ use crate::scan::{Passed, scan};
 
 /// Stands for "no key" among the hashes of keys, which have 31 bits.
 pub const NO_KEY: u32 = u32::MAX;
-/// Steps back in time that are clocks of several threads and no jump, in milliseconds.
+/// Smaller steps back in time come from the clocks of several threads and are no jump, in milliseconds.
 const SLIGHTLY_MS: i64 = 10;
-/// Share of steps back beyond which times are not used.
+/// Above this share of steps back, times are unusable.
 const MOST_BACKWARDS: f64 = 0.01;
-/// Share of batches thinned out by compaction beyond which a topic is not used.
+/// Above this share of compacted batches, a topic is unusable.
 const MOST_COMPACTED: f64 = 0.001;
-/// Times of records that can be, in milliseconds since 1970: up to the year 2100. Multiplied by a thousand they are far from overflowing.
+/// Plausible times of records, in milliseconds since 1970: up to the year 2100. Multiplied by a thousand they are far from an overflow.
 const SANE_MS: RangeInclusive<i64> = 0..=4_102_444_800_000;
-/// Share of batches with other times beyond which a topic is not used.
+/// Above this share of batches with other times, a topic is unusable.
 const MOST_UNTIMED: f64 = 0.01;
-/// Clocks that are not quite right, and batches that begin just before the window, are no reason to leave anything out.
+/// Tolerance for slightly wrong clocks, and for batches that begin just before the window.
 const MARGIN_MS: i64 = 60_000;
 /// Fewer batches have no strays.
 const FEWEST_FOR_STRAYS: usize = 100;
-/// The longest time of a batch that is believed of its header: a day.
+/// The longest plausible span in a batch's header: a day.
 const SPAN_MS_MOST: i64 = 86_400_000;
-/// Keys that are held against the partitioner.
+/// Number of keys that are tested with the partitioner.
 const MOST_KEYS_TRIED: u64 = 20_000;
 
-/// How much may be held in memory.
+/// Memory limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Records; some 60 bytes each while they are gathered.
+    /// Records; some 60 bytes each while they are collected.
     pub records: usize,
-    /// What one batch may unpack to, in bytes.
+    /// Limit of a decompressed batch, in bytes.
     pub batch_bytes: usize,
-    /// Bytes of records that are kept to be packed anew; 0 keeps no payload.
+    /// Bytes of records that are kept for recompression; 0 keeps no payload.
     pub kept_bytes: usize,
     /// The same, of one producer and partition.
     pub kept_bytes_each: usize,
-    /// Whether batches are unpacked for the times and the sizes of their records. Without, the headers' have to do: records are taken to be
-    /// of one size and evenly spread over the time of their batch, and nothing is known of keys.
+    /// Whether batches are decompressed for the times and the sizes of their records. Otherwise the headers must be enough: Hone assumes
+    /// equal records that are evenly spread over their batch's time, and knows nothing about keys.
     pub reads_records: bool,
 }
 
@@ -65,13 +66,13 @@ impl Default for Limits {
     }
 }
 
-/// Who wrote a stream.
+/// The producer of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// By the id that stands in its batches.
     Id(i64),
-    /// The batches have no id: the n-th of as many producers as must have been there at least, because that many batches of a partition
-    /// were open at a time. A bound: there may have been more.
+    /// The batches have no id: the n-th of the least number of producers, because that many batches of a partition were open at a time.
+    /// There may have been more.
     AtLeast(u32),
 }
 
@@ -89,11 +90,11 @@ pub struct Stream {
     pub at_us: Vec<u64>,
     /// Number of the partition.
     pub partition: Vec<u32>,
-    /// Bytes of the record as it is encoded, without its length and its two deltas, which depend on the batch.
+    /// Bytes of the encoded record, without its length and its two deltas, which depend on the batch.
     pub body_bytes: Vec<u32>,
     /// murmur2 of the key, 31 bits; [`NO_KEY`] without one.
     pub key_hash: Vec<u32>,
-    /// Places in these arrays, ascending: behind each of these records the producer ended a transaction, which sends all that is open.
+    /// Indices into these arrays, ascending: after each of these records the producer ended a transaction, which sends everything open.
     pub commits: Vec<u32>,
 }
 
@@ -108,17 +109,17 @@ pub struct Written {
     pub span_ms: u64,
     /// Records.
     pub records: u32,
-    /// All of it, as it was sent.
+    /// All of it, as sent.
     pub wire_bytes: u32,
-    /// Its records before compression, without the batch's header.
+    /// Its uncompressed records, without the batch's header.
     pub plain_bytes: u32,
-    /// How it was packed.
+    /// Its codec.
     pub codec: Codec,
     /// Whether it belongs to a transaction.
     pub is_transactional: bool,
 }
 
-/// Records of a partition that are kept to be packed anew: what stands behind the deltas of each.
+/// Records of a partition that are kept for recompression: the bytes after the deltas of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kept {
     bytes: Vec<u8>,
@@ -143,11 +144,11 @@ impl Kept {
 pub struct Producer {
     /// Its name.
     pub who: Who,
-    /// What it sent.
+    /// Its records.
     pub stream: Stream,
-    /// How it came in batches, in the order of their begin.
+    /// Its batches, in the order of their beginning.
     pub written: Vec<Written>,
-    /// Records kept to be packed anew, by partition.
+    /// Records kept for recompression, by partition.
     pub kept: BTreeMap<u32, Kept>,
 }
 
@@ -156,12 +157,12 @@ pub struct Producer {
 #[non_exhaustive]
 pub enum Gate {
     /// No batch of data at all.
-    #[error("there are no records in the window; take a longer one (--last), or another topic")]
+    #[error("there are no records in the window; read a longer time (--last), or another topic")]
     Empty,
-    /// The broker's clock, and the producers' times are gone.
+    /// The times are the broker's, and the producers' times are lost.
     #[error(
-        "the topic has LogAppendTime and {lost} of {batches} batches hold one time for all records (a broker that packed them anew): \
-         when records were made is not in the data"
+        "the topic has LogAppendTime and {lost} of {batches} batches have one time for all records (the \
+         broker recompressed them), so the data does not show when records were made"
     )]
     LogAppend {
         /// Batches without the producer's times.
@@ -169,9 +170,10 @@ pub enum Gate {
         /// Batches.
         batches: u64,
     },
-    /// Compaction took records out.
+    /// Compaction removed records.
     #[error(
-        "{compacted} of {batches} batches are compacted: what the producers sent is no longer there; take newer data, or another topic"
+        "{compacted} of {batches} batches are compacted, so the batches that producers sent no longer exist; \
+         read newer data, or another topic"
     )]
     Compacted {
         /// Batches that lost records.
@@ -179,10 +181,10 @@ pub enum Gate {
         /// Batches.
         batches: u64,
     },
-    /// Times of records that the application sets, or clocks that jump.
+    /// The application sets the times of records, or clocks jump.
     #[error(
-        "{backwards} of {steps} steps between records run backwards by more than {SLIGHTLY_MS} ms: the times are the application's, or \
-         clocks jumped; they don't say when records were sent"
+        "{backwards} of {steps} steps between records run backwards by more than {SLIGHTLY_MS} ms: the \
+         application sets the times, or clocks jumped, so they do not show when records were sent"
     )]
     Backwards {
         /// Steps back.
@@ -190,19 +192,20 @@ pub enum Gate {
         /// Steps.
         steps: u64,
     },
-    /// Sequence numbers miss batches.
+    /// Sequence numbers show missing batches.
     #[error(
         "{missing} records of {records} are missing between the batches of producers, by their sequence numbers: the window has holes"
     )]
     Holes {
-        /// Records that are not there.
+        /// Missing records.
         missing: u64,
-        /// Records that are.
+        /// Existing records.
         records: u64,
     },
-    /// No times, or such as can't be.
+    /// Missing or implausible times.
     #[error(
-        "{untimed} of {batches} batches have times before 1970 or after 2100: the times are the application's, or there are none"
+        "{untimed} of {batches} batches have times before 1970 or after 2100: the application sets the \
+         times, or there are none"
     )]
     Untimed {
         /// Batches with such times.
@@ -210,9 +213,9 @@ pub enum Gate {
         /// Batches.
         batches: u64,
     },
-    /// More than may be held.
+    /// More than the memory limit.
     #[error(
-        "more than {most} records in the window; take a shorter one (--last), or allow more (--most-records)"
+        "more than {most} records in the window; read a shorter time (--last), or allow more (--max-records)"
     )]
     TooMany {
         /// The bound.
@@ -220,7 +223,7 @@ pub enum Gate {
     },
 }
 
-/// What the window held beside its records: told with every prediction.
+/// The contents of the window besides its records: part of every prediction's notes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Circumstances {
     /// Batches of data.
@@ -229,21 +232,21 @@ pub struct Circumstances {
     pub transactional: u64,
     /// Markers.
     pub control: u64,
-    /// Batches that could not be unpacked, and are missing.
+    /// Missing batches that could not be decompressed.
     pub unreadable: u64,
     /// Batches without a producer id.
     pub nameless: u64,
     /// Batches with the broker's time whose records still have the producer's.
     pub log_append: u64,
-    /// Keyed records that lie where murmur2 puts them, of those that were tried. `None` where the number of partitions is not known.
+    /// Keyed records in their murmur2 partition, of those that were tested. `None` if the number of partitions is unknown.
     pub keys_by_murmur2: Option<(u64, u64)>,
     /// Records with a key.
     pub keyed: u64,
     /// Records.
     pub records: u64,
-    /// Batches whose times lie outside of the window, or so far from nearly all others that they are no part of it; they are left out.
+    /// Batches whose times are outside the window, or so far from nearly all others that they do not belong to it; they are left out.
     pub out_of_window: u64,
-    /// What was no batch.
+    /// Other contents.
     pub passed: Passed,
     /// Records were not read.
     pub is_by_headers: bool,
@@ -274,10 +277,10 @@ struct Raw {
     kept: BTreeMap<u32, Kept>,
 }
 
-/// What is known of a partition so far.
+/// The state of a partition.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Time of the last record of each producer, and its place among that producer's.
+    /// Time of the last record of each producer, and its index among that producer's.
     last: BTreeMap<Who, (i64, usize)>,
     /// Begin of the last batch, in milliseconds.
     seen_ms: Option<i64>,
@@ -287,7 +290,7 @@ struct Lane {
     next: BTreeMap<i64, (i16, i32)>,
 }
 
-/// Takes batches in, in the order of offsets within a partition, and hands over the producers' records.
+/// Adds batches, in the order of offsets within a partition, and returns the producers' records.
 #[derive(Debug)]
 pub struct Gatherer {
     limits: Limits,
@@ -307,7 +310,7 @@ pub struct Gatherer {
 }
 
 impl Gatherer {
-    /// With how many partitions the topic has, where that is known.
+    /// With the number of partitions of the topic, if known.
     pub fn new(limits: Limits, partitions: Option<u32>) -> Self {
         Self {
             limits,
@@ -327,7 +330,7 @@ impl Gatherer {
         }
     }
 
-    /// Leaves out batches whose times lie more than a minute outside of a window, in milliseconds since 1970.
+    /// Drops batches whose times are more than a minute outside a window, in milliseconds since 1970.
     #[must_use]
     pub fn within(mut self, from_ms: Option<i64>, to_ms: i64) -> Self {
         let from_ms = from_ms.map_or(*SANE_MS.start(), |from_ms| from_ms.saturating_sub(MARGIN_MS));
@@ -335,20 +338,21 @@ impl Gatherer {
         self
     }
 
-    /// Whether the bound on records is reached, so that nothing more is taken.
+    /// Whether the limit of records is reached, so that no more are added.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Partitions are read to different times when a reading ends early. Leaves out what lies behind the time to which all of those that were
-    /// not read to their end have come, so that the window is the same for all.
+    /// If reading ends early, partitions end at different times. Drops what is after the time that all incomplete partitions have reached,
+    /// so that the window is the same for all.
     pub fn cut_to_common_end(&mut self, is_unfinished: impl Fn(u32) -> bool) {
         let unfinished = self.lanes.iter().filter(|(partition, _)| is_unfinished(**partition));
         self.until_ms = unfinished.filter_map(|(_, lane)| lane.seen_ms).min();
         self.is_full &= self.until_ms.is_none();
     }
 
-    /// Takes the batches of a record set that begin at the wanted offsets. Returns the offset behind its last whole batch, read or not.
+    /// Adds the batches of a record set that begin at the wanted offsets. Returns the offset after its last complete batch, whether it was
+    /// added or not.
     pub fn add_set(&mut self, partition: u32, record_set: &[u8], wanted: Range<i64>) -> Option<i64> {
         let (passed, next) = scan(record_set, wanted.start, |seen, bytes| {
             if seen.header.base_offset < wanted.end {
@@ -364,7 +368,7 @@ impl Gatherer {
         self.found.passed.add(passed);
     }
 
-    /// Takes one whole batch. What can't be unpacked is counted and left out.
+    /// Adds one complete batch. A batch that can't be decompressed is counted and left out.
     pub fn add(&mut self, partition: u32, batch: &Batch<'_>) {
         let header = &batch.header;
         if header.is_control() {
@@ -414,7 +418,7 @@ impl Gatherer {
         self.take(partition, batch, plain.len(), &records);
     }
 
-    /// A marker lies behind the last record that the transaction has in its partition.
+    /// A marker comes after the last record that the transaction has in its partition.
     fn end_transaction(&mut self, partition: u32, producer_id: i64) {
         let who = Who::Id(producer_id);
         let last = self.lanes.get(&partition).and_then(|lane| lane.last.get(&who));
@@ -429,7 +433,7 @@ impl Gatherer {
         self.window_ms.contains(&at_ms)
     }
 
-    /// Its sequence number counts all the same: nothing is missing there.
+    /// Its sequence number counts all the same: no batch is missing there.
     fn leave_out(&mut self, partition: u32, batch: &Batch<'_>) {
         self.missing += self.lanes.entry(partition).or_default().missing(batch);
         if SANE_MS.contains(&batch.header.base_timestamp) {
@@ -503,10 +507,10 @@ impl Gatherer {
         }
     }
 
-    /// The producers, once everything was taken in.
+    /// The producers, after everything was added.
     ///
     /// # Errors
-    /// When the window can't be replayed, with the reason.
+    /// Fails when the window can't be replayed, with the reason.
     pub fn finish(mut self) -> Result<Gathered, Gate> {
         if let Some(until_ms) = self.until_ms {
             self.keep(i64::MIN..=until_ms.saturating_sub(1));
@@ -531,7 +535,7 @@ impl Gatherer {
     }
 
     /// One stale record would stretch a window of minutes to years, and every rate with it. At most one batch in a thousand at either end,
-    /// and one at least, is left out where it lies farther from all others than those are from each other.
+    /// and at least one, is left out if it is farther from all others than those are from each other.
     fn leave_strays_out(&mut self) {
         let written = self.raw.values().flat_map(|raw| &raw.written);
         let mut begins_ms: Vec<i64> = written.map(|(base_ms, _)| *base_ms).collect();
@@ -567,7 +571,7 @@ impl Gatherer {
         if records == 0 {
             return Err(Gate::Empty);
         }
-        // One record has one time, and so have batches that were filled within a millisecond; all of them together have not.
+        // One record has one time, and so have batches that were filled within a millisecond; but all of them together have several.
         if log_append > 0 && self.one_time * 2 > batches {
             return Err(Gate::LogAppend { lost: self.one_time, batches });
         }
@@ -588,7 +592,7 @@ struct Walked<'a> {
     tail: &'a [u8],
 }
 
-/// Records of a batch as its header has them: of one size, and evenly from its first time to its last. `None` where they can't be so many.
+/// Records of a batch according to its header: of one size, and evenly from its first time to its last. `None` for an impossible number.
 fn evenly<'a>(batch: &Batch<'a>, count: usize) -> Option<Vec<Walked<'a>>> {
     let (header, payload) = (&batch.header, batch.payload());
     if header.codec() == Codec::None && count > payload.len() / 7 {
@@ -603,10 +607,10 @@ fn evenly<'a>(batch: &Batch<'a>, count: usize) -> Option<Vec<Walked<'a>>> {
     Some((0..count).map(at).collect())
 }
 
-/// The records of a batch. They are held against their lengths; what stands behind the key is not looked into.
+/// The records of a batch. Their lengths are checked; the bytes after the key are not parsed.
 fn walk(plain: &[u8], count: usize) -> Result<Vec<Walked<'_>>, WireError> {
     let mut reader = Reader::new(plain);
-    // Not even an empty record is below seven bytes, so that a count can't ask for more memory than there are bytes.
+    // Even an empty record has seven bytes, so a count can't request more memory than there are bytes.
     let mut all = Vec::with_capacity(count.min(plain.len() / 7 + 1));
     for _ in 0..count {
         let length = reader.varint("record length")?;
@@ -639,9 +643,9 @@ fn try_key(tried: &mut Option<(u64, u64)>, key: &[u8], partition: u32, partition
 }
 
 impl Lane {
-    /// The first nameless producer whose last batch had ended. One that ended in the same millisecond can be of the same producer.
+    /// The first nameless producer whose last batch had ended. One that ended in the same millisecond can be the same producer.
     fn colour(&mut self, begin_ms: i64, end_ms: i64) -> u32 {
-        /// Colours beyond that are one.
+        /// Further colours are combined.
         const MOST: usize = 1_000;
         let free = self.ends_ms.iter().position(|end| *end <= begin_ms);
         let colour = free.unwrap_or(self.ends_ms.len()).min(MOST);
@@ -652,20 +656,20 @@ impl Lane {
         colour as u32
     }
 
-    /// Records that the sequence numbers say are missing in front of a batch.
+    /// Records that are missing before a batch, according to the sequence numbers.
     fn missing(&mut self, batch: &Batch<'_>) -> u64 {
         let header = &batch.header;
         if header.producer_id < 0 || header.base_sequence < 0 {
             return 0;
         }
-        // Sequence numbers go on at 0 behind the largest.
+        // Sequence numbers restart at 0 after the largest.
         let after = |sequence: i32, count: i32| (i64::from(sequence) + i64::from(count)) % (1 << 31);
         let next = after(header.base_sequence, header.record_count) as i32;
         let before = self.next.insert(header.producer_id, (header.producer_epoch, next));
         match before {
             Some((epoch, expected)) if epoch == header.producer_epoch => {
                 let gap = (i64::from(header.base_sequence) - i64::from(expected)).rem_euclid(1 << 31);
-                // A batch that was sent again is no gap.
+                // A repeated batch is no gap.
                 if gap < 1 << 30 { gap as u64 } else { 0 }
             }
             _ => 0,
@@ -674,7 +678,7 @@ impl Lane {
 }
 
 impl Raw {
-    /// Leaves out batches that begin at other times, with their records.
+    /// Drops batches that begin at other times, with their records.
     fn cut(&mut self, times_ms: &RangeInclusive<i64>) {
         let mut keeps = Vec::with_capacity(self.at_ms.len());
         for (base_ms, batch) in &self.written {
@@ -732,11 +736,11 @@ fn ordered(who: Who, raw: Raw, begin_ms: i64) -> Producer {
     Producer { who, stream, written, kept: raw.kept }
 }
 
-/// Where transactions ended, among the records of all partitions in their order. In each partition a transaction ends somewhere between its
-/// last record there and the next one; the fewest places that lie in all of these stretches are the transactions.
+/// The ends of transactions among the records of all partitions in their order. In each partition a transaction ends somewhere between its
+/// last record there and the next one. The fewest positions that are in all of these ranges are the transactions.
 fn commits(raw: &Raw, timed: &[(u64, u32)]) -> Vec<u32> {
     let mut next: BTreeMap<u32, u32> = BTreeMap::new();
-    // From the last record's place to that of the next one, by the latter.
+    // From the last record's index to that of the next one, by the latter.
     let mut stretches: Vec<(u32, u32)> = Vec::new();
     for (place, (_, index)) in timed.iter().enumerate().rev() {
         let (place, index) = (place as u32, *index as usize);
@@ -748,7 +752,7 @@ fn commits(raw: &Raw, timed: &[(u64, u32)]) -> Vec<u32> {
     }
     stretches.sort_unstable();
     let mut found: Vec<u32> = Vec::new();
-    // Of the stretches that overlap: where the first of them ends, and where the last of them begins.
+    // For overlapping ranges: the first end, and the last beginning.
     let mut open: Option<(u32, u32)> = None;
     for (behind, last) in stretches {
         open = match open {
@@ -787,7 +791,7 @@ impl Stream {
         self.partition.iter().max().map_or(0, |most| most.saturating_add(1))
     }
 
-    /// What several producers sent, as of one.
+    /// Combines the records of several producers.
     pub fn merged(streams: &[&Self]) -> Self {
         let total = streams.iter().map(|stream| stream.len()).sum();
         let mut order: Vec<(u64, u32, u32)> = Vec::with_capacity(total);
@@ -980,7 +984,7 @@ mod tests {
         assert_eq!(stream.body_bytes, [1 + 1 + 1 + 21 + 1; 5]);
         assert!(stream.key_hash.iter().all(|hash| *hash == NO_KEY) && found.circumstances.is_by_headers);
         assert!(found.producers[0].kept.is_empty());
-        // What can't be unpacked is not missed.
+        // A batch that can't be decompressed is not needed here.
         let mut packed = built(Codec::Gzip, &[0, 5]);
         let end = packed.len();
         packed[62..end].fill(0xee);

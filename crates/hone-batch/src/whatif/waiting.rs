@@ -1,5 +1,6 @@
-//! Another linger for senders that wait for each answer. A replay keeps the times of records, and theirs would move. But one thread that sends
-//! one record after the other has a cycle: its linger, the answer and its own work. Another linger changes the cycle by the difference.
+//! Another linger for senders that wait for each answer. A replay keeps the times of records, but theirs would change. However, one thread
+//! that sends one record after the other has a cycle: its linger, the answer and its own work. Another linger changes the cycle by the
+//! difference.
 
 use hone_kafka::batch::HEADER_BYTES;
 use hone_record::{BatchFigures, Foreseen, ForeseenBatches, SentBy};
@@ -10,25 +11,25 @@ use super::infer::usual_linger_ms;
 use super::predict::Change;
 use super::stream::Producer;
 
-/// Cycles scatter from window to window of one machine by so much. Hone's own.
+/// Scatter of cycles from window to window of one machine. Hone's own value.
 const SCATTER: f64 = 0.05;
-/// No sender goes round faster, in milliseconds: a wake-up.
+/// The shortest cycle of a sender, in milliseconds: a wake-up.
 const LEAST_CYCLE_MS: f64 = 0.05;
 
-/// A thread that waits, with what its cycle holds in milliseconds.
+/// A waiting thread, with the parts of its cycle in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Cycle {
     batches: usize,
     bytes: u64,
-    /// From send to send, in the mean.
+    /// Mean time between sends.
     mean_ms: f64,
-    /// The same, of the quickest twentieth at most.
+    /// The same, for the fastest twentieth at most.
     least_ms: f64,
-    /// The linger in it: what it may be at least, what is likely, and at most.
+    /// Its linger: the lower limit, the likely value, and the upper limit.
     linger_ms: [f64; 3],
 }
 
-/// What another linger makes of producers that each are one thread that waits. `None` where one is something else, or the change is more
+/// The effect of another linger on producers that each are one waiting thread. `None` if one is something else, or if the change is more
 /// than a linger.
 pub(super) fn foresee(
     producers: &[(&Producer, Option<&Unexplained>)],
@@ -46,7 +47,7 @@ pub(super) fn foresee(
     let [least, likely, most] = [0, 1, 2].map(|which| {
         sum(&|cycle: &Cycle| (cycle.mean_ms - cycle.linger_ms[which]).max(LEAST_CYCLE_MS) + linger_ms)
     });
-    // A timer that is late goes with its linger.
+    // A late timer belongs to its linger.
     let is_shorter = cycles.iter().any(|cycle| linger_ms < cycle.linger_ms[2]);
     let quickest =
         sum(&|cycle: &Cycle| (cycle.least_ms - cycle.linger_ms[2]).max(LEAST_CYCLE_MS) + linger_ms);

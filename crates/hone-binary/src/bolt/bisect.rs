@@ -1,37 +1,37 @@
-//! Which functions must BOLT leave alone? A search with an oracle: a build that skips some functions either works or not.
+//! Finds the functions that BOLT must skip, by a search with an oracle: a build that skips some functions either works or not.
 //!
 //! Pure: the oracle builds, starts and checks, and may be a service with a load as well as a program that exits.
 
-/// What was found.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It works without skipping anything: the trouble does not come again, or it is not BOLT's.
+    /// It works without skipping anything: the failure is intermittent, or BOLT is not the cause.
     NothingWrong,
-    /// It fails though all were skipped: no function of the list is to blame. Try a lower rung, or none.
+    /// It fails although all were skipped: no function of the list is the cause. Try a lower level, or none.
     NotByFunctions,
-    /// It works when exactly these are skipped, and fails when any one of them is not.
+    /// It works if exactly these are skipped, and fails if any one of them is not.
     Culprits(Vec<String>),
-    /// The builds were used up. It works when these are skipped; some of them may be innocent.
+    /// The builds were used up. It works if these are skipped; some of them may be innocent.
     Enough(Vec<String>),
 }
 
 /// The search's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bisection {
-    /// What was found.
+    /// The result.
     pub verdict: Verdict,
-    /// Builds that the oracle was asked for.
+    /// Number of builds.
     pub builds: u32,
 }
 
-/// The most builds that a search for so many culprits among so many functions needs: 2 at the beginning, for each culprit
-/// the halvings and one to confirm, and one for each at the end.
+/// The most builds that a search for this many culprits among this many functions needs: 2 at the beginning, for each culprit the halvings
+/// and one to confirm, and one for each at the end.
 pub fn most_builds(functions: usize, culprits: u32) -> u32 {
     let halvings = usize::BITS - functions.saturating_sub(1).leading_zeros();
     2 + culprits * (halvings + 2)
 }
 
-/// An oracle with a limit, which remembers nothing but how often it was asked.
+/// An oracle with a limit, which only counts its calls.
 struct LimitedOracle<'o, E> {
     oracle: &'o mut dyn FnMut(&[String]) -> Result<bool, E>,
     builds: u32,
@@ -49,13 +49,12 @@ impl<E> LimitedOracle<'_, E> {
     }
 }
 
-/// Finds the functions to skip. `candidates` in the order in which they may be given up: the coldest first, so that what is
-/// skipped when the builds run out costs least. `works` is asked with the functions to skip.
+/// Finds the functions to skip. `candidates` are in the order in which they may be given up: the coldest first, so that a search that runs
+/// out of builds skips the cheapest ones. `works` gets the functions to skip.
 ///
-/// For each culprit the shortest beginning of the list is searched, by halving, that works together with the culprits
-/// known so far; its last function is the next culprit. So several culprits are found one after the other, in
-/// [`most_builds`] builds at most when skipping more never does harm; where it does, the last look, which gives each culprit
-/// back once, still makes the answer one that works.
+/// For each culprit, a bisection finds the shortest prefix of the list that works together with the culprits so far; its last function is
+/// the next culprit. So the search finds several culprits one after the other, in at most [`most_builds`] builds if skipping more never
+/// does harm. If it does, the last step, which tries to restore each culprit once, still makes the answer one that works.
 ///
 /// # Errors
 /// Those of the oracle: a build or a check that could not be carried out is neither a success nor a failure.
@@ -82,10 +81,10 @@ fn search<E>(candidates: &[String], asked: &mut LimitedOracle<'_, E>) -> Result<
         None => return Ok(all()),
     }
     let mut culprits: Vec<String> = Vec::new();
-    // With so many of the candidates skipped, beside the culprits, it is known to work.
+    // It is known to work with this many skipped candidates, in addition to the culprits.
     let mut enough = candidates.len();
     loop {
-        // With so many it is known to fail.
+        // It is known to fail with this many.
         let mut too_few = 0;
         while enough - too_few > 1 {
             let middle = too_few + (enough - too_few) / 2;
@@ -100,14 +99,14 @@ fn search<E>(candidates: &[String], asked: &mut LimitedOracle<'_, E>) -> Result<
         match asked.works(&culprits)? {
             Some(true) => return give_back(culprits, asked),
             Some(false) if enough > 0 => {}
-            // Skipping more did harm elsewhere; what is known to work is the whole list.
+            // Skipping more did harm elsewhere; only the whole list is known to work.
             Some(false) => return Ok(all()),
             None => return Ok(Verdict::Enough(together(&candidates[..enough], &culprits))),
         }
     }
 }
 
-/// Takes away each culprit that is none.
+/// Removes each culprit that is innocent.
 fn give_back<E>(mut culprits: Vec<String>, asked: &mut LimitedOracle<'_, E>) -> Result<Verdict, E> {
     let mut at = 0;
     while culprits.len() > 1 && at < culprits.len() {

@@ -1,4 +1,4 @@
-//! What a bug report about BOLT needs, in one folder.
+//! The files for a bug report about BOLT, in one folder.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,31 +12,31 @@ use super::input::Input;
 use super::preflight;
 use super::rewriter::Bolt;
 
-/// What goes in.
+/// The contents.
 #[derive(Clone, Copy)]
 pub struct Bundle<'a> {
-    /// What is wrong, in the words of the check that failed.
+    /// The fault, in the words of the failed check.
     pub trouble: &'a str,
-    /// BOLT, which made the program that does not work.
+    /// The BOLT that made the broken program.
     pub bolt: &'a Bolt<'a>,
-    /// What it was asked for.
+    /// The request.
     pub wish: &'a Wish,
     /// The program before BOLT.
     pub input: &'a Input,
     /// The profile.
     pub profile: &'a Path,
-    /// The functions with which it breaks; it works when these are skipped. Empty when none was found.
+    /// The functions that break it; it works if they are skipped. Empty if none was found.
     pub culprits: &'a [String],
-    /// What BOLT said.
+    /// BOLT's messages.
     pub said: &'a Said,
 }
 
-/// Writes the bundle into a new folder: `README.txt`, `command.sh`, `functions.txt`, `said.json`, `profile.fdata`, and
-/// `skip-funcs.txt` when the program that does not work was made with functions left alone. The command reads and writes in this
-/// folder, but for the program itself, which is not copied, since it may be large or secret; its build-id, size and hash are told.
+/// Writes the bundle into a new folder: `README.txt`, `command.sh`, `functions.txt`, `said.json`, `profile.fdata`, and `skip-funcs.txt` if
+/// the broken program was made with skipped functions. The command reads and writes in this folder, except for the program itself, which is
+/// not copied because it may be large or secret; its build-id, size and hash are listed.
 ///
 /// # Errors
-/// When the folder is there already or can't be written.
+/// Fails when the folder already exists or can't be written.
 pub fn write(folder: &Path, bundle: &Bundle<'_>) -> Result<Vec<PathBuf>> {
     let named =
         || format!("the folder {} for the bug report can't be written: name another one", folder.display());
@@ -84,20 +84,20 @@ fn readme(bundle: &Bundle<'_>, skipped: &[String]) -> Result<String> {
     for warning in warnings {
         text += &format!("  {}\n", warning.what);
     }
-    text += "\ncommand.sh rewrites the input by profile.fdata.\n";
+    text += "\ncommand.sh rewrites the input with profile.fdata.\n";
     if !skipped.is_empty() {
-        text += &format!("It leaves these alone (skip-funcs.txt): {}\n", skipped.join(", "));
+        text += &format!("It skips these functions (skip-funcs.txt): {}\n", skipped.join(", "));
     }
     text += &match bundle.culprits {
-        [] => "No function was found whose skipping mends it.\n".to_owned(),
-        some => format!("It works when these are skipped (functions.txt): {}\n", some.join(", ")),
+        [] => "Hone found no function to skip that makes it work.\n".to_owned(),
+        some => format!("It works when BOLT skips these (functions.txt): {}\n", some.join(", ")),
     };
     let names = preflight::local_names(executable)?;
     for culprit in bundle.culprits {
         let namesakes = names.get(culprit).copied().unwrap_or_default();
         if namesakes > 1 {
-            // A profile's name of a local function is that of all of them.
-            text += &format!("{namesakes} functions are called {culprit}: it may be any of them\n");
+            // A profile's name of a local function stands for all functions with that name.
+            text += &format!("{namesakes} functions have the name {culprit}: any of them may be the cause\n");
         }
     }
     Ok(text)

@@ -11,16 +11,16 @@ use super::refusal::BoltRefusal;
 use super::samples::Samples;
 use crate::perf::Event;
 
-/// Majors that are known, best first. What they say and take was recorded from 19 and 22.
+/// Known majors, best first. Their messages and options were recorded from 19 and 22.
 const MAJORS: [&str; 4] = ["llvm-bolt-22", "llvm-bolt-21", "llvm-bolt-20", "llvm-bolt-19"];
 
-/// The oldest BOLT whose words are known.
+/// The oldest BOLT with known messages.
 const OLDEST: u32 = 19;
 
 /// A large program takes minutes, on a small machine many.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// BOLT's tools, all of one version, in the folder where they really are.
+/// BOLT's tools, all of one version, in their real folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoltTools {
     /// The rewriter.
@@ -29,18 +29,17 @@ pub struct BoltTools {
     pub perf2bolt: PathBuf,
     /// Major version.
     pub major: u32,
-    /// Which tools these are.
+    /// The receipts of these tools.
     pub receipts: Vec<ToolReceipt>,
 }
 
 impl BoltTools {
-    /// Finds BOLT of this LLVM, or the newest that is known, and the tools beside it.
+    /// Finds BOLT of this LLVM, or the newest known one, and the tools next to it.
     ///
-    /// BOLT 19 looks for its runtime beside the link by which it was called and not beside itself, so links are followed
-    /// first.
+    /// BOLT 19 looks for its runtime next to the link by which it was called and not next to itself, so links are resolved first.
     ///
     /// # Errors
-    /// When a tool is missing, too old, or answers no version; with the command that installs it.
+    /// Fails when a tool is missing, too old, or prints no version; with the command that installs it.
     pub fn find(major: Option<u32>) -> anyhow::Result<Self> {
         let wanted = major.map(|major| format!("llvm-bolt-{major}"));
         let package = format!("bolt-{}", major.unwrap_or(22));
@@ -68,8 +67,8 @@ impl BoltTools {
         })
     }
 
-    /// What instrumenting a program and rewriting it would run, for a plan; nothing is looked at, and functions that this BOLT fails
-    /// on are not known yet.
+    /// The commands that instrument and rewrite a program, for a plan; nothing is examined, and the functions that this BOLT fails on are
+    /// still unknown.
     pub fn plan(&self, program: &Path, work: &Path) -> [Call; 2] {
         let name = |ending: &str| {
             let mut name = program.file_name().unwrap_or_default().to_owned();
@@ -82,7 +81,7 @@ impl BoltTools {
         [instrument(self, paths(&counting), writes), optimize(self, paths(&output), &Wish::new(Rung::Full))]
     }
 
-    /// What turning perf's data into a profile would run, for a plan.
+    /// The commands that turn perf's data into a profile, for a plan.
     ///
     /// # Errors
     /// [`BoltRefusal::TooOld`].
@@ -99,13 +98,13 @@ impl BoltTools {
         Ok(convert(self, program, data, kind, Path::new(&profile), work)?)
     }
 
-    /// The library that instrumented programs are linked with, where BOLT will look for it.
+    /// The library for instrumented programs, at the path where BOLT will look for it.
     pub fn runtime(&self) -> PathBuf {
         let prefix = self.bolt.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
         prefix.join("lib/libbolt_rt_instr.a")
     }
 
-    /// Whether plain samples can be given as a list of addresses: 19 takes branches and fall-throughs only.
+    /// Whether BOLT accepts plain samples as a list of addresses: 19 takes only branches and fall-throughs.
     pub fn takes_sampled_addresses(&self) -> bool {
         self.major >= 22
     }
@@ -114,12 +113,12 @@ impl BoltTools {
 /// When an instrumented program writes its profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Writes {
-    /// As it ends by `exit` or a return from `main`; not by a signal.
+    /// When it ends by `exit` or a return from `main`; not by a signal.
     AtExit {
         /// One file for each process, `FILE.PID.fdata`.
         for_each_process: bool,
     },
-    /// Every few seconds, and so also when it is killed. A process for each file can't be asked for as well: BOLT refuses.
+    /// Every few seconds, and therefore also if it is killed. BOLT refuses a separate file per process in addition.
     Every {
         /// Seconds between.
         seconds: u32,
@@ -135,7 +134,7 @@ pub(crate) struct Paths<'a> {
     pub(crate) output: &'a Path,
     /// The profile that is read, or that the new program will write.
     pub(crate) profile: &'a Path,
-    /// The functions to leave alone, when there are any.
+    /// The functions to skip, if any.
     pub(crate) skip_file: Option<&'a Path>,
     /// Working directory.
     pub(crate) cwd: &'a Path,
@@ -159,14 +158,14 @@ pub(crate) fn instrument(tools: &BoltTools, paths: Paths<'_>, writes: Writes) ->
     match writes {
         Writes::AtExit { for_each_process: true } => call.arg("--instrumentation-file-append-pid"),
         Writes::AtExit { for_each_process: false } => call,
-        // Without the second, each writing overwrites the file with the counts of the last interval only.
+        // Without the second option, each write overwrites the file with the counts of the last interval only.
         Writes::Every { seconds } => call
             .arg(format!("--instrumentation-sleep-time={}", seconds.max(1)))
             .arg("--instrumentation-no-counters-clear"),
     }
 }
 
-/// How much BOLT may do, from all to least. When a rewritten program does not work, the next rung is tried.
+/// How much BOLT may do, from all to least. If a rewritten program does not work, the next level is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Rung {
     /// Blocks, functions, splitting with exception handlers, folding.
@@ -180,11 +179,11 @@ pub enum Rung {
 }
 
 impl Rung {
-    /// All, in the order in which they are tried.
+    /// All, in order.
     pub const LADDER: [Self; 4] =
         [Self::Full, Self::WithoutSplitEh, Self::WithoutJumpTables, Self::LayoutOnly];
 
-    /// As it is named in records.
+    /// Its name in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -198,7 +197,7 @@ impl Rung {
         let mut flags = vec!["-reorder-blocks=ext-tsp", "-reorder-functions=cdsort"];
         if self < Self::LayoutOnly {
             flags.extend(["-split-functions", "-split-all-cold"]);
-            // Up to 19 it is a switch, and folds all that is equal; later it leaves functions whose address is taken.
+            // Up to 19 it is a switch, and folds all equal functions; later versions skip functions whose address is taken.
             flags.push(if major >= 20 { "-icf=safe" } else { "-icf=1" });
         }
         if self == Self::Full {
@@ -207,33 +206,31 @@ impl Rung {
         if self >= Self::WithoutJumpTables {
             flags.push("-jump-tables=none");
         }
-        // A table of what each place was made of: who samples the program in production, or asks what a layout is worth, needs it. It is
-        // no part of what is loaded.
+        // A table of the origin of each place, for users who sample the program in production, or evaluate a layout. It is not loaded.
         flags.extend(["-use-gnu-stack", "-dyno-stats", "--enable-bat"]);
         flags
     }
 }
 
-/// What to optimise, and how.
+/// The request: what to optimise, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
-    /// How much.
+    /// The level.
     pub rung: Rung,
-    /// Functions to leave alone, by their name in the program.
+    /// Functions to skip, by their name in the program.
     pub skip: Vec<String>,
     /// More options, such as `--no-huge-pages`, `--use-old-text` for a small file, or `--no-threads` for little memory.
     pub extra: Vec<String>,
 }
 
 impl Wish {
-    /// Everything that a rung does.
+    /// Everything that a level does.
     pub fn new(rung: Rung) -> Self {
         Self { rung, skip: Vec::new(), extra: Vec::new() }
     }
 }
 
-/// The text of a file of functions to skip; BOLT takes each line for a regular expression. Local symbols have `/N`
-/// behind their name.
+/// The text of a file of functions to skip; BOLT takes each line for a regular expression. Local symbols end with `/N`.
 pub(crate) fn skip_text(names: &[String]) -> String {
     names.iter().map(|name| format!("{}(/[0-9]+)?\n", escaped(name))).collect()
 }
@@ -258,8 +255,7 @@ pub(crate) fn optimize(tools: &BoltTools, paths: Paths<'_>, wish: &Wish) -> Call
         .args(wish.extra.iter().cloned())
 }
 
-/// Turns samples into a profile. perf2bolt leaves tens of megabytes of temporary files when it fails, so it gets a folder
-/// of its own.
+/// Turns samples into a profile. perf2bolt leaves tens of megabytes of temporary files when it fails, so it gets its own folder.
 ///
 /// # Errors
 /// [`BoltRefusal::TooOld`] for a kind that this version does not read.

@@ -1,8 +1,8 @@
-//! What BOLT said. It ends with 0 when it did nothing, so its words decide; lines that it did not say stay `None`.
+//! Parses BOLT's messages. BOLT exits with 0 even if it did nothing, so its messages decide; a missing line stays `None`.
 
 use serde::{Deserialize, Serialize};
 
-/// A part and the whole it belongs to.
+/// A part and its whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// The part.
@@ -21,22 +21,22 @@ impl Part {
 /// Bytes of the functions that were split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
-    /// What runs.
+    /// The executed bytes.
     pub hot_bytes: u64,
-    /// What does not.
+    /// The other bytes.
     pub cold_bytes: u64,
 }
 
-/// How well the counts fit together, in percent: 0 is best. Told by BOLT 22 of the worst 5 % of the hottest functions.
+/// The consistency of the counts, in percent: 0 is best. BOLT 22 reports it for the worst 5 % of the hottest functions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
     /// Functions looked at.
     pub functions: u64,
-    /// Blocks that ran and that no counted edge leads to.
+    /// Blocks that ran without a counted edge to them.
     pub cfg_discontinuity: f64,
     /// Calls made against calls received.
     pub call_graph_gap: f64,
-    /// What flows into blocks against what flows out, weighted by counts.
+    /// Inflow of blocks against outflow, weighted by counts.
     pub cfg_gap_weighted: f64,
     /// The same, of the worst block.
     pub cfg_gap_worst: f64,
@@ -44,8 +44,8 @@ pub struct Quality {
 
 /// A row of BOLT's own counts, computed from the profile for the layout before and after.
 ///
-/// They count only what BOLT could read of the program: a function that it gave up is not in them. So they may be
-/// compared within one run of BOLT, and never between two builds.
+/// They count only what BOLT could read of the program, without functions that it gave up. So they may be compared within one run of BOLT,
+/// and never between two builds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DynoRow {
     /// Such as `taken branches`.
@@ -56,30 +56,30 @@ pub struct DynoRow {
     pub after: u64,
 }
 
-/// What a run of `llvm-bolt` or `perf2bolt` told.
+/// The report of a run of `llvm-bolt` or `perf2bolt`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Said {
     /// Functions with a profile, of all in the program.
     pub profiled_functions: Option<Part>,
-    /// Functions with a profile whose code has changed since. `Some(0)` functions are never told; `None` means none.
+    /// Functions with a profile whose code has changed since. BOLT never reports 0 functions; `None` means none.
     pub stale_functions: Option<u64>,
     /// Samples in such functions, of all.
     pub stale_samples: Option<Part>,
-    /// The line of the profile from which on BOLT passed over everything.
+    /// The line of the profile from which BOLT ignored everything.
     pub profile_ends_at_line: Option<u64>,
     /// Functions with a profile that could not be optimised.
     pub not_optimized: u64,
     /// Names in the profile that the program does not have.
     pub ignored_objects: u64,
-    /// Functions whose blocks were laid out anew.
+    /// Functions whose blocks have a new layout.
     pub layout_modified: Option<u64>,
-    /// What splitting did.
+    /// The effect of splitting.
     pub split: Option<Split>,
     /// Functions whose code was folded into that of another.
     pub folded: u64,
     /// Of BOLT 22.
     pub quality: Option<Quality>,
-    /// How many times more samples would help, when BOLT said so.
+    /// How many times more samples would help, if BOLT reported it.
     pub wants_more_samples: Option<f64>,
     /// The table of dyno-stats.
     pub dyno_stats: Vec<DynoRow>,
@@ -91,22 +91,22 @@ pub struct Said {
     pub no_branch_records: bool,
     /// Samples that perf2bolt read.
     pub samples: Option<u64>,
-    /// Where the instrumentation's profile can be dumped from a debugger. It is not the "entry point" that is also
-    /// told: that is the dump in BOLT 19 and the start in BOLT 22.
+    /// The address where a debugger can dump the instrumentation's profile. It is not the "entry point" in the messages: that is the dump
+    /// in BOLT 19 and the start in BOLT 22.
     pub dump_address: Option<u64>,
-    /// Where its counters can be reset.
+    /// The address that resets its counters.
     pub reset_address: Option<u64>,
-    /// Lines of warnings, without those that are understood above.
+    /// Warnings, without those that are parsed above.
     pub warnings: Vec<String>,
     /// Lines of errors.
     pub errors: Vec<String>,
 }
 
-/// No more lines of each kind are kept.
+/// The most lines of each kind that are kept.
 const LINES: usize = 50;
 
 impl Said {
-    /// Reads the words of BOLT, both of its outputs one behind the other.
+    /// Parses BOLT's messages, both of its outputs one after the other.
     pub fn parse(text: &str) -> Self {
         let mut said = Self::default();
         for line in text.lines() {
@@ -126,7 +126,7 @@ impl Said {
         said
     }
 
-    /// A line that tells numbers; `None` when it is another one.
+    /// A line with numbers; `None` for another one.
     fn number_line(&mut self, line: &str) -> Option<()> {
         if line.contains("have non-empty execution profile") {
             self.profiled_functions = Some(part(line, " out of ", " functions in the binary")?);
@@ -163,7 +163,7 @@ impl Said {
         Some(())
     }
 
-    /// A line that tells a name, or only itself.
+    /// A line with a name, or the line itself.
     fn name_line(&mut self, line: &str) -> bool {
         if let Some((_, rest)) = line.split_once("split function detected on input : ") {
             let name = rest.split(". The support").next().unwrap_or(rest);
@@ -196,7 +196,7 @@ fn part(line: &str, between: &str, behind: &str) -> Option<Part> {
     Some(Part { of_them, all })
 }
 
-/// The number that ends where the mark begins.
+/// The number before the mark.
 fn number_before(line: &str, mark: &str) -> Option<u64> {
     let front = &line[..line.find(mark)?];
     let digits = front.len() - front.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -213,7 +213,7 @@ fn hex_behind(line: &str, mark: &str) -> Option<u64> {
     u64::from_str_radix(rest.split(|c: char| !c.is_ascii_hexdigit()).next()?, 16).ok()
 }
 
-/// A number with a point; 22 can say `nan` or `inf`, which are none.
+/// A decimal number; 22 can print `nan` or `inf`, which are none.
 fn decimal_behind(line: &str, mark: &str) -> Option<f64> {
     let rest = line.split_once(mark)?.1;
     let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
@@ -231,8 +231,8 @@ fn quality(line: &str) -> Option<Quality> {
     })
 }
 
-/// The table stands there twice, before and after, each `NUMBER : NAME`, the second with `(+1.0%)` or `(=)` behind. Without
-/// the second there is nothing to tell.
+/// The table appears twice, before and after, each row `NUMBER : NAME`, with `(+1.0%)` or `(=)` at the end in the second. Without the
+/// second there is nothing to report.
 fn dyno_stats(text: &str) -> Vec<DynoRow> {
     let mut rows: Vec<(String, Vec<u64>)> = Vec::new();
     let table = text.split_once("dynostats after all optimizations").map_or("", |(_, rest)| rest);
@@ -322,7 +322,7 @@ mod tests {
         }
         for said in of!("gcc") {
             assert_eq!(said.split_on_input, ["_ZL5riskym.cold"]);
-            assert_eq!(said.warnings, [] as [&str; 0], "it is told once");
+            assert_eq!(said.warnings, [] as [&str; 0], "it is reported once");
         }
     }
 

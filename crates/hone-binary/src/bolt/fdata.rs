@@ -25,42 +25,42 @@ use rustc_hash::FxHasher;
 /// The largest count that BOLT reads.
 pub const LARGEST_COUNT: u64 = i64::MAX as u64;
 
-/// What is read of a file at once. A name of C++ can have tens of thousands of characters; a line beyond this is no record.
+/// Bytes per read. A C++ name can have tens of thousands of characters; a longer line is not a record.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Smaller files are not worth two threads.
 const HALVED_BYTES: u64 = 64 << 10;
 
-/// Cursors, and records behind them, that are tried before the index is asked: files of one program have one order, and
-/// leave out what did not run.
+/// Cursors, and records after them, that are tried before the index: files of one program have one order, and leave out what did not run.
 const EXPECTED: [(usize, usize); 6] = [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (0, 3)];
 
 /// Records that are looked up together.
 const BATCH: usize = 32;
 
-/// Bits of the largest weight of a merge in the units in which its weights are kept. A weight of 10^-12 of it still has 23 of its own,
-/// and the largest count times the largest weight has room for a few more.
+/// Bits of the largest weight of a merge in its units. A weight of 10^-12 of it still has 23 bits, and the largest count times the largest
+/// weight has room for a few more.
 const WEIGHT_BITS: u32 = 63;
 
-/// A weight outside of these is a slip of the pen, or of a profile that is nothing beside the others.
+/// Weights outside this range are mistakes, or make a profile negligible.
 const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-12..=1e6;
 
-/// What is wrong with a profile, or with a set of them.
+/// The fault of a profile, or of a set of them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FdataFault {
     /// The file can't be read or written.
-    #[error("{}: {reason}\n  next: check the path, its rights and the free space", file.display())]
+    #[error("{}: {reason}\n  next: check the path, its permissions and the free space", file.display())]
     Unreadable {
         /// The file.
         file: PathBuf,
         /// What the system said.
         reason: String,
     },
-    /// A file of 0 bytes, or with a head only.
+    /// A file of 0 bytes, or with only a head.
     #[error(
-        "{} holds no record: the program was killed before its profile was written, or nothing was sampled\n  next: let the \
-         instrumented program end by itself (SIGTERM and `exit`), or let it write every few seconds", file.display()
+        "{} contains no record: the program was killed before it wrote its profile, or perf took no \
+         samples\n  next: let the instrumented program end by itself (SIGTERM and `exit`), or let it write \
+         every few seconds", file.display()
     )]
     Empty {
         /// The file.
@@ -72,22 +72,22 @@ pub enum FdataFault {
         /// The file.
         file: PathBuf,
     },
-    /// A line that is no record.
+    /// An invalid line.
     #[error("{}, line {line}: {what}: \"{text}\"\n  next: take the profile again", file.display())]
     Malformed {
         /// The file.
         file: PathBuf,
         /// Line, from 1.
         line: u64,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
         /// The beginning of the line.
         text: String,
     },
-    /// The last line has no end.
+    /// The last line is incomplete.
     #[error(
-        "{} is cut off: its last line, {line}, has no end, and its count may lack digits\n  next: look at the free space of \
-         the disk, and take the profile again", file.display()
+        "{} is cut off: its last line, {line}, has no end, and its count may lack digits\n  next: check the \
+         free space of the disk, and take the profile again", file.display()
     )]
     CutOff {
         /// The file.
@@ -96,18 +96,18 @@ pub enum FdataFault {
         line: u64,
     },
     /// Profiles that can't be added up.
-    #[error("{} has {here}, {} has {there}: they can't be merged\n  next: merge profiles of one kind", file.display(), other.display())]
+    #[error("{} has {here}, but {} has {there}: they can't be merged\n  next: merge profiles of one kind", file.display(), other.display())]
     Mixed {
         /// One file.
         file: PathBuf,
-        /// What it has.
+        /// Its kind.
         here: &'static str,
         /// The other file.
         other: PathBuf,
-        /// What that has.
+        /// The other kind.
         there: &'static str,
     },
-    /// A weight that is none.
+    /// An invalid weight.
     #[error("the weight {weight} of {} is not between 10^-12 and 1000000", file.display())]
     Weight {
         /// The file.
@@ -116,7 +116,7 @@ pub enum FdataFault {
         weight: String,
     },
     /// Nothing to merge.
-    #[error("no profile was named to be merged")]
+    #[error("no profile to merge was given")]
     NoFile,
 }
 
@@ -130,7 +130,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads the head; the number of its bytes and lines. Unfinished lines are left to the records.
+    /// Reads the head; returns its number of bytes and lines. Unfinished lines are left to the records.
     fn split(data: &[u8]) -> (Self, usize, u64) {
         let mut head = Self::default();
         let (mut used, mut lines) = (0, 0);
@@ -179,7 +179,7 @@ impl Head {
 pub struct CodeLocation<'a> {
     /// 0 no symbol, 1 a symbol, 2 a local symbol; 3, 4, 5 the same in a memory record.
     pub kind: u8,
-    /// The name as it stands there, with its backslashes, `/1` of local symbols and `@PLT`.
+    /// The name as written, with its backslashes, `/1` of local symbols and `@PLT`.
     pub name: &'a [u8],
     /// Bytes from the beginning of the symbol.
     pub offset: u64,
@@ -207,9 +207,9 @@ pub enum Record<'a> {
     Branch {
         /// Where it is.
         from: CodeLocation<'a>,
-        /// Where it goes.
+        /// Its target.
         to: CodeLocation<'a>,
-        /// How often it was predicted wrongly.
+        /// How often it was mispredicted.
         mispredicted: u64,
         /// How often it was taken.
         count: u64,
@@ -225,7 +225,7 @@ pub enum Record<'a> {
     Memory {
         /// The instruction.
         at: CodeLocation<'a>,
-        /// What it reads or writes.
+        /// The accessed data.
         data: CodeLocation<'a>,
         /// Samples.
         count: u64,
@@ -240,7 +240,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The code that it counts.
+    /// The counted code.
     pub fn place(&self) -> CodeLocation<'a> {
         match self {
             Self::Branch { from, .. } => *from,
@@ -271,7 +271,7 @@ impl<'a> Record<'a> {
         out.push(b'\n');
     }
 
-    /// Reads a line without its end; the length of the key, that is, of all but the counts.
+    /// Reads a line without its end; returns the length of the key, that is, of everything but the counts.
     fn parse(line: &'a [u8], samples: bool) -> Result<(Self, usize), &'static str> {
         let mut rest = line;
         let first = place(&mut rest)?;
@@ -283,7 +283,7 @@ impl<'a> Record<'a> {
         }
         let second = place(&mut rest)?;
         if (second.kind >= 3) != memory {
-            return Err("one place of memory and one of code");
+            return Err("one place in memory and one in code");
         }
         let key = line.len() - rest.len() - 1;
         if memory {
@@ -301,7 +301,7 @@ impl<'a> Record<'a> {
 fn place<'a>(rest: &mut &'a [u8]) -> Result<CodeLocation<'a>, &'static str> {
     let (kind, after) = match *rest {
         [kind @ b'0'..=b'5', b' ', after @ ..] => (kind - b'0', after),
-        _ => return Err("no kind of place, 0 to 5"),
+        _ => return Err("not a kind of place, 0 to 5"),
     };
     let mut length = 0;
     loop {
@@ -327,7 +327,7 @@ fn place<'a>(rest: &mut &'a [u8]) -> Result<CodeLocation<'a>, &'static str> {
     Ok(CodeLocation { kind, name, offset })
 }
 
-/// A decimal number at the front, and its length. `None` when there is none, or it is larger than BOLT reads.
+/// A decimal number at the front, and its length. `None` if there is none, or if it exceeds BOLT's limit.
 fn number(data: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0_u64;
     let mut used = 0;
@@ -344,7 +344,7 @@ fn number(data: &[u8]) -> Option<(u64, usize)> {
 fn last_number(data: &[u8]) -> Result<u64, &'static str> {
     match number(data) {
         Some((value, used)) if used == data.len() => Ok(value),
-        Some(_) => Err("more behind the count"),
+        Some(_) => Err("more text after the count"),
         None => Err("no count, or one that is too large"),
     }
 }
@@ -362,7 +362,7 @@ fn push_number(out: &mut Vec<u8>, mut value: u64) {
     }
 }
 
-/// Reads a profile that lies in memory, record by record, without copies.
+/// Reads a profile in memory, record by record, without copies.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     head: Head,
@@ -383,7 +383,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A line that is no record: its number from 1, what is wrong, and the line.
+/// An invalid line: its number from 1, the fault, and the line.
 pub type BadLine<'a> = (u64, &'static str, &'a [u8]);
 
 impl<'a> Iterator for Reader<'a> {
@@ -405,12 +405,12 @@ impl<'a> Iterator for Reader<'a> {
     }
 }
 
-/// What a profile counts of one function.
+/// A profile's counts of one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FunctionCounts {
     /// Branches and calls from inside of it, or samples in it.
     pub inside: u64,
-    /// Branches to its first byte: how often it was called. A function without any branch shows in this only.
+    /// Branches to its first byte: how often it was called. A function without any branch shows only this.
     pub entered: u64,
 }
 
@@ -421,7 +421,7 @@ impl FunctionCounts {
     }
 }
 
-/// What a profile counts, by function.
+/// A profile's counts, by function.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
     /// The head.
@@ -430,7 +430,7 @@ pub struct Counts {
     pub records: u64,
     /// Sum of all counts.
     pub total: u64,
-    /// Counts of each symbol, by its name in the profile less `/N` and `@PLT`.
+    /// Counts of each symbol, by its name in the profile without `/N` and `@PLT`.
     pub functions: HashMap<String, FunctionCounts>,
 }
 
@@ -506,7 +506,7 @@ pub struct Weighted {
     pub weight: f64,
 }
 
-/// What one file brought in.
+/// The contribution of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Brought {
     /// Its size.
@@ -517,7 +517,7 @@ pub struct Brought {
     pub total: u64,
 }
 
-/// What came of a merge.
+/// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergedFdata {
     /// The head of the result.
@@ -528,14 +528,14 @@ pub struct MergedFdata {
     pub records: u64,
     /// Sum of its counts.
     pub total: u64,
-    /// Counts that would have been larger than BOLT reads, and were kept at the largest.
+    /// Counts that would exceed BOLT's limit, and were set to it.
     pub clipped: u64,
-    /// Weights were kept in units of 2 to the minus this.
+    /// The unit of the weights is 2 to the minus this.
     pub weight_bits: u32,
 }
 
-/// Weights with which each file has the wanted share in the sum of all counts, whatever their lengths; the largest is 1.
-/// `None` when a total is 0 or a share is not above 0.
+/// Weights with which each file has the requested share in the sum of all counts, whatever their lengths; the largest is 1. `None` if a
+/// total is 0 or a share is not above 0.
 pub fn weights_for_shares(totals: &[u64], shares: &[f64]) -> Option<Vec<f64>> {
     let usable = totals.len() == shares.len() && !totals.is_empty();
     if !usable || totals.contains(&0) || !shares.iter().all(|share| share.is_finite() && *share > 0.0) {
@@ -546,10 +546,10 @@ pub fn weights_for_shares(totals: &[u64], shares: &[f64]) -> Option<Vec<f64>> {
     Some(raw.into_iter().map(|weight| weight / largest).collect())
 }
 
-/// Adds up profiles, each times its weight, into a new file. Records are equal when all but their counts are the same
-/// bytes; they come in the order in which they first appear, memory records last. A record that ran keeps at least 1.
+/// Adds up profiles, each times its weight, into a new file. Records are equal if all but their counts are the same bytes. They keep the
+/// order of their first appearance, with memory records last. A record that ran keeps at least 1.
 ///
-/// The files are streamed: memory is needed for the records of the result only.
+/// The files are streamed: only the records of the result need memory.
 ///
 /// # Errors
 /// [`FdataFault`], which names the file. Then there is no output.
@@ -577,13 +577,13 @@ pub fn merge(files: &[Weighted], output: &Path) -> Result<MergedFdata, FdataFaul
     Ok(MergedFdata { head, records, total, clipped, weight_bits: units, files: table.brought })
 }
 
-/// Weights are kept in units of 2 to the minus this.
+/// The unit of the weights is 2 to the minus this.
 fn unit_bits(files: &[Weighted]) -> u32 {
     let largest = files.iter().map(|file| file.weight).fold(1.0, f64::max);
     WEIGHT_BITS.saturating_sub(largest.log2().ceil() as u32)
 }
 
-/// Reads all heads before anything else, so that a wrong set is refused at once.
+/// Reads all heads first, so that an invalid set is refused at once.
 fn common_head(files: &[Weighted]) -> Result<Head, FdataFault> {
     let mut first: Option<(&Path, Head)> = None;
     for Weighted { file, weight } in files {
@@ -616,7 +616,7 @@ fn common_head(files: &[Weighted]) -> Result<Head, FdataFault> {
     first.map(|(_, head)| head).ok_or(FdataFault::NoFile)
 }
 
-/// A part of a file that begins and ends with a line.
+/// A part of a file that begins and ends at a line boundary.
 #[derive(Debug)]
 struct Piece<'a> {
     file: &'a Path,
@@ -625,8 +625,8 @@ struct Piece<'a> {
     end: u64,
 }
 
-/// The halves of a file, at the end of a line. Each half goes to a thread, with those of the other files: profiles of one
-/// program have one order, so that the threads meet few of each other's records.
+/// The halves of a file, split at the end of a line. Each half goes to a thread, with those of the other files: profiles of one program
+/// have one order, so the threads meet few of each other's records.
 fn halves(file: &Weighted, units: u32) -> Result<[Piece<'_>; 2], FdataFault> {
     let failed = |error: io::Error| unreadable(&file.file, &error);
     let mut opened = File::open(&file.file).map_err(failed)?;
@@ -660,18 +660,18 @@ struct Entry {
     count: u128,
 }
 
-/// A place of the index.
+/// A slot of the index.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     entry: u32,
-    /// Upper half of the hash: most entries that are not the one are passed over without a look at them.
+    /// Upper half of the hash: rejects most other entries without reading them.
     tag: u32,
 }
 
-/// An empty place of the index.
+/// An empty slot of the index.
 const NO_ENTRY: u32 = u32::MAX;
 
-/// A record that waits to be looked up.
+/// A record that waits for its look-up.
 #[derive(Debug, Clone, Copy, Default)]
 struct Waiting<'a> {
     key: &'a [u8],
@@ -681,7 +681,7 @@ struct Waiting<'a> {
     count: u64,
 }
 
-/// Sums by key. The keys lie one behind the other, in the order in which they first came.
+/// Sums by key. The keys are stored in the order of their first appearance.
 #[derive(Debug, Default)]
 struct Table {
     samples: bool,
@@ -689,9 +689,9 @@ struct Table {
     entries: Vec<Entry>,
     /// Open addressing, at most half full; a power of two.
     slots: Vec<Slot>,
-    /// The entries behind the last ones that were met, in two places.
+    /// The entries after the last matched ones, at two positions.
     cursors: [usize; 2],
-    /// Whether the last records came in no order.
+    /// Whether the last records were out of order.
     surprised: bool,
     brought: Vec<Brought>,
 }
@@ -728,7 +728,7 @@ impl Table {
                 break;
             }
             brought.bytes += read as u64;
-            // What was carried over holds no end of a line.
+            // The carried-over part contains no end of a line.
             let end = memrchr(b'\n', &buffer[filled..filled + read]).map(|end| filled + end + 1);
             filled += read;
             if let Some(end) = end {
@@ -774,8 +774,8 @@ impl Table {
         Ok(())
     }
 
-    /// Adds the record at the front when its key is one of those that are expected. A key that is the front of a line,
-    /// with its numbers and the end of the line behind it, is the key of that line: fields are read from the left.
+    /// Adds the record at the front if its key is one of the expected ones. If a line begins with a key, followed by its numbers and the
+    /// end of the line, it is the key of that line: fields are read from the left.
     fn add_expected(&mut self, data: &[u8], weight: u64) -> Option<(usize, u64)> {
         for (cursor, ahead) in EXPECTED {
             let at = self.cursors[cursor] + ahead;
@@ -808,8 +808,8 @@ impl Table {
         None
     }
 
-    /// Adds records that were not expected, and some behind them, since a surprise seldom comes alone. They are looked up
-    /// together: what one waits for memory, all wait, at the same time. What is left of the data.
+    /// Adds unexpected records, and some after them, because a surprise seldom comes alone. They are looked up together, so that their
+    /// memory accesses overlap. Returns the rest of the data.
     fn add_unexpected<'a>(
         &mut self,
         mut data: &'a [u8],
@@ -845,7 +845,7 @@ impl Table {
         Ok(data)
     }
 
-    /// Touches what a batch will need. The look-ups do not depend on each other, so the processor does them side by side.
+    /// Touches the memory of a batch. The look-ups are independent, so the processor overlaps them.
     fn warm(&self, batch: &[Waiting<'_>]) {
         if self.slots.is_empty() || batch.len() < 2 {
             return;
@@ -865,8 +865,7 @@ impl Table {
         std::hint::black_box(touched);
     }
 
-    /// The entry of a key, and whether it was about where a cursor stood. What is new leaves the cursors where they are:
-    /// it stands between records that are known.
+    /// The entry of a key, and whether it was near a cursor. A new entry leaves the cursors in place: it is between known records.
     fn find_or_insert(&mut self, key: &[u8], hash: u64, branch: bool) -> (usize, bool) {
         if self.slots.len() < 2 * (self.entries.len() + 1) {
             self.grow();
@@ -897,8 +896,7 @@ impl Table {
         (at, false)
     }
 
-    /// The second cursor follows what was found elsewhere: records that came with later files stand behind all others,
-    /// and in order, too.
+    /// The second cursor follows entries found elsewhere: records from later files come after all others, and in order, too.
     fn follow(&mut self, found: usize) -> bool {
         let near = |cursor: usize| (cursor..cursor + 64).contains(&found);
         let which = self.cursors.iter().position(|cursor| near(*cursor));
@@ -934,17 +932,17 @@ impl Table {
         }
     }
 
-    /// Writes beside the output and renames; the sum of all counts and how many were clipped.
+    /// Writes next to the output and renames; returns the sum of all counts and the number of clipped ones.
     fn write(&self, head: &Head, units: u32, output: &Path) -> io::Result<(u64, u64)> {
         let folder =
             output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // The system's mask says who may read it, as with any other file.
+        // The umask decides who may read it, as with any other file.
         let rights = std::fs::Permissions::from_mode(0o666);
         let mut file = tempfile::Builder::new().permissions(rights).tempfile_in(folder)?;
         let mut out = Vec::with_capacity(2 * CHUNK_BYTES);
         let (mut total, mut clipped) = (0_u64, 0);
         head.write(&mut out);
-        // BOLT takes memory records after all others only.
+        // BOLT reads memory records only after all others.
         for memory in [false, true] {
             for entry in &self.entries {
                 let key = &self.keys[entry.start..entry.start + entry.length as usize];
@@ -974,7 +972,7 @@ impl Table {
     }
 }
 
-/// The number of the line that begins there. Only asked for when something is wrong.
+/// The number of the line that begins there. Computed only for errors.
 fn line_at(file: &Path, offset: u64) -> u64 {
     let mut before = Vec::new();
     let read = File::open(file).and_then(|opened| opened.take(offset).read_to_end(&mut before));
@@ -995,13 +993,13 @@ impl Entry {
     }
 }
 
-/// To the nearest; what is above 0 stays above 0.
+/// Rounds; a value above 0 stays above 0.
 fn rounded(sum: u128, units: u32) -> u64 {
     let nearest = (sum.saturating_add((1 << units) >> 1)) >> units;
     u64::try_from(nearest).unwrap_or(u64::MAX).clamp(u64::from(sum > 0), LARGEST_COUNT)
 }
 
-/// What the fuzzer calls: a profile is read, summed in two pieces, and what is written reads as the same.
+/// Entry point of the fuzzer: a profile is read, summed in two pieces, and the output reads the same.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn fuzz(data: &[u8]) {
     let reader = Reader::new(data);

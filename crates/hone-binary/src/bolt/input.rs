@@ -1,4 +1,4 @@
-//! A program that BOLT can rewrite, and which program a profile was taken from.
+//! A program that BOLT can rewrite, and the program of a profile.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,15 +13,14 @@ use crate::elf::{FileFacts, file_facts};
 use crate::lock::Lock;
 use crate::refusal::Refusal;
 
-/// Which program a profile was taken from. It lies beside the profile as `PROFILE.origin.json`, because the profile itself
-/// does not say.
+/// The program of a profile. The note is next to the profile as `PROFILE.origin.json`, because the profile itself does not contain it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// Build-id of the program before BOLT, hex.
     pub build_id: Option<String>,
     /// SHA-256 of that program, hex.
     pub sha256: String,
-    /// How it was taken.
+    /// The method.
     pub how: String,
 }
 
@@ -31,12 +30,12 @@ impl Origin {
         Self { build_id, sha256: input.facts.sha256.clone(), how: how.to_owned() }
     }
 
-    /// The build-id, or the hash of a program that has none.
+    /// The build-id, or the hash of a program without one.
     pub(super) fn key(&self) -> &str {
         self.build_id.as_deref().unwrap_or(&self.sha256)
     }
 
-    /// Where the note of a profile lies.
+    /// The path of a profile's note.
     pub fn note(profile: &Path) -> PathBuf {
         let mut name: OsString = profile.as_os_str().to_owned();
         name.push(".origin.json");
@@ -64,7 +63,7 @@ impl Origin {
         match fs::read_to_string(&note) {
             Ok(text) => {
                 let origin = serde_json::from_str(&text);
-                Ok(Some(origin.with_context(|| format!("{} can't be understood", note.display()))?))
+                Ok(Some(origin.with_context(|| format!("{} can't be parsed", note.display()))?))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("{} can't be read", note.display())),
@@ -77,35 +76,35 @@ impl Origin {
 pub struct Input {
     /// The program.
     pub executable: PathBuf,
-    /// What it is made of.
+    /// Its anatomy.
     pub anatomy: Anatomy,
     /// Sizes and hashes.
     pub facts: FileFacts,
-    /// Troubles that BOLT lives with.
+    /// Problems that BOLT tolerates.
     pub warnings: Vec<Warning>,
 }
 
 impl Input {
-    /// Looks at a program before BOLT does.
+    /// Examines a program before BOLT does.
     ///
     /// # Errors
-    /// A [`Refusal`] with the flag that mends it.
+    /// A [`Refusal`] with the flag that fixes it.
     pub fn look(executable: &Path) -> Result<Self> {
         let anatomy = preflight::anatomy(executable)?;
         let warnings = preflight::check(executable, &anatomy)?;
         Ok(Self { executable: executable.to_path_buf(), facts: file_facts(executable)?, anatomy, warnings })
     }
 
-    /// Whether the note or the lock beside a profile says that it is of this program; `false` when neither says anything.
+    /// Whether the note or the lock next to a profile names this program; `false` if neither names any.
     ///
     /// # Errors
-    /// [`BoltRefusal::OtherBuild`] when they name another build; what is wrong with one of them.
+    /// [`BoltRefusal::OtherBuild`] if they name another build; the faults of one of them.
     pub fn is_told_by(&self, profile: &Path) -> Result<bool> {
         if let Some(origin) = Origin::read(profile)? {
             return same_build(self, profile, &origin).map(|()| true);
         }
         let programs = Lock::read(profile)?.map(|lock| lock.programs).unwrap_or_default();
-        // Of a merge of several builds one has to be this one: what does not fit is left to BOLT's own words.
+        // For a merge of several builds, one has to be this one: BOLT's own messages cover what does not fit.
         let mut other = None;
         for program in programs {
             let is_this = match (&program.build_id, &self.anatomy.build_id) {

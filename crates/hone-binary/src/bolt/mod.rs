@@ -1,11 +1,11 @@
 //! BOLT: rewriting a linked program by a profile of its branches.
 //!
-//! *Plan* is `calls`, *capture* is [`Bolt`], *verify* is `preflight` before, `diagnostics` and the checks of [`Bolt`] after. BOLT
-//! ends with 0 when it found no profile, when the profile is of another program, and when most of it is stale; so its
-//! words and the file that it wrote decide. `docs/bolt.md` tells of each of these failures.
+//! *Plan* is `calls`, *capture* is [`Bolt`], *verify* is `preflight` before, `diagnostics` and the checks of [`Bolt`] after. BOLT exits
+//! with 0 if it found no profile, if the profile belongs to another program, and if most of it is stale; so its messages and its output
+//! file decide. `docs/bolt.md` describes each of these failures.
 //!
-//! [`fdata`] reads, writes and merges profiles, [`bisect`] finds the functions that BOLT must leave alone, [`bundle`]
-//! packs what a bug report needs.
+//! [`fdata`] reads, writes and merges profiles, [`bisect`] finds the functions that BOLT must skip, [`bundle`] collects the files for a bug
+//! report.
 
 pub mod bisect;
 pub mod bundle;

@@ -1,4 +1,4 @@
-//! What must be known of a program before BOLT sees it: each trouble has the flag that mends it.
+//! Checks of a program before BOLT reads it: each problem names the flag that fixes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,24 +15,24 @@ use serde::{Deserialize, Serialize};
 use super::refusal::BoltRefusal;
 use crate::elf;
 
-/// The first BOLT that was seen to move functions with tables of labels; 19 was seen to fail on them.
+/// The first BOLT known to move functions with label tables; 19 is known to fail on them.
 const MOVES_LABELS: u32 = 22;
 
-/// No more names are kept as examples.
+/// The most names that are kept as examples.
 const EXAMPLES: usize = 8;
 
-/// What a program is made of, as far as BOLT cares.
+/// The properties of a program that matter to BOLT.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Anatomy {
-    /// Build-id, hex. BOLT's output has that of its input with the last bit turned over.
+    /// Build-id, hex. BOLT's output has that of its input with the last bit flipped.
     pub build_id: Option<String>,
     /// Whether the linker kept the relocations of the code.
     pub relocations: bool,
-    /// Whether there is a table of symbols with functions.
+    /// Whether it has a symbol table with functions.
     pub symbols: bool,
     /// Whether it runs without a dynamic loader.
     pub static_link: bool,
-    /// Whether it can be loaded anywhere.
+    /// Whether it is position-independent.
     pub position_independent: bool,
     /// Whether it is a Go program.
     pub go: bool,
@@ -40,30 +40,30 @@ pub struct Anatomy {
     pub bolted: bool,
     /// Whether it is instrumented by BOLT.
     pub bolt_instrumented: bool,
-    /// Functions that the compiler has split itself (`.cold`), their number and some of them.
+    /// The number of functions that the compiler itself has split (`.cold`).
     pub cold_parts: u64,
-    /// Some of those.
+    /// Some of their names.
     pub cold_examples: Vec<String>,
-    /// A function of Rust's whose name BOLT takes for that of a split-off part.
+    /// A Rust function whose name BOLT mistakes for that of a split-off part.
     #[serde(default)]
     pub taken_for_part: Option<String>,
-    /// Functions that jump by a table of labels (computed goto): data outside of jump tables points into their middle.
+    /// Functions that jump through a label table (computed goto): data outside of jump tables points into their middle.
     pub computed_gotos: Vec<String>,
 }
 
 impl Anatomy {
-    /// Functions that a BOLT of this major version fails on: those with tables of labels, in position-independent code.
+    /// Functions that a BOLT of this major version fails on: those with label tables, in position-independent code.
     pub fn to_skip(&self, major: u32) -> &[String] {
         if major < MOVES_LABELS && self.position_independent { &self.computed_gotos } else { &[] }
     }
 }
 
-/// A trouble that BOLT lives with, less well.
+/// A problem that BOLT tolerates, with a worse result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// What it is.
+    /// The problem.
     pub what: String,
-    /// The flag that mends it.
+    /// The flag that fixes it.
     pub mend: String,
 }
 
@@ -72,7 +72,7 @@ type Elf<'a> = ElfFile<'a, FileHeader64<Endianness>>;
 /// Reads the anatomy of a program.
 ///
 /// # Errors
-/// When the file can't be read; [`BoltRefusal::NoProgram`] when it is no program for a machine that BOLT knows.
+/// Fails when the file can't be read; [`BoltRefusal::NoProgram`] if it is not a program for a machine that BOLT supports.
 pub fn anatomy(path: &Path) -> Result<Anatomy> {
     let bytes = elf::read(path)?;
     anatomy_of(&bytes).map_err(|what| refusal(BoltRefusal::NoProgram { file: path.to_path_buf(), what }))
@@ -83,12 +83,12 @@ fn refusal(refusal: BoltRefusal) -> anyhow::Error {
 }
 
 pub(crate) fn anatomy_of(bytes: &[u8]) -> Result<Anatomy, String> {
-    let file = Elf::parse(bytes).map_err(|error| format!("it is no 64-bit ELF file ({error})"))?;
+    let file = Elf::parse(bytes).map_err(|error| format!("it is not a 64-bit ELF file ({error})"))?;
     let endian = file.endian();
     let header = file.elf_header();
     let (kind, machine) = (header.e_type(endian), header.e_machine(endian));
     if kind != ET_EXEC && kind != ET_DYN {
-        return Err(format!("it is no linked program (ELF type {kind})"));
+        return Err(format!("it is not a linked program (ELF type {kind})"));
     }
     if machine != EM_X86_64 && machine != EM_AARCH64 {
         return Err(format!("it is for another machine (ELF machine {machine})"));
@@ -101,7 +101,7 @@ pub(crate) fn anatomy_of(bytes: &[u8]) -> Result<Anatomy, String> {
     let cold: Vec<&Function<'_>> = functions.iter().filter(|function| is_part(function.name)).collect();
     Ok(Anatomy {
         build_id: file.build_id().ok().flatten().map(hex),
-        // A relocation section is named after the section it is for; `object` does not list it among the sections' own.
+        // A relocation section is named after its target section; `object` does not list it among the sections' own.
         relocations: has(".rela.text"),
         symbols: !functions.is_empty(),
         static_link: !has_interpreter(&file) && (!pie || says_pie(&file)),
@@ -120,10 +120,10 @@ pub(crate) fn anatomy_of(bytes: &[u8]) -> Result<Anatomy, String> {
     })
 }
 
-/// BOLT calls a function without a symbol by its address in hex: local ones after `strip -x`, or a link with `--discard-all`.
+/// BOLT names a function without a symbol by its address in hex: local ones after `strip -x`, or a link with `--discard-all`.
 const NAMELESS: &str = "__BOLT_FDE_FUNCat";
 
-/// Names of all functions in the table of symbols, for holding a profile against them.
+/// Names of all functions in the symbol table, for the comparison with a profile.
 #[derive(Debug)]
 pub(crate) struct FunctionNames {
     pub(crate) names: BTreeSet<String>,
@@ -155,7 +155,7 @@ pub(crate) fn function_names(path: &Path) -> Result<FunctionNames> {
     })
 }
 
-/// How many functions of their own file have each name.
+/// Number of file-local functions with each name.
 pub(crate) fn local_names(path: &Path) -> Result<BTreeMap<String, usize>> {
     let bytes = elf::read(path)?;
     let file = elf::parse(&bytes, path)?;
@@ -178,7 +178,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// rustc's older names have `..` between the parts of a path inside of a type: those of a module `cold` hold `.cold`.
+/// rustc's older names have `..` between the parts of a path inside of a type: those of a module `cold` contain `.cold`.
 fn is_taken_for_part(name: &str) -> bool {
     name.starts_with("_ZN")
         && [".cold", ".warm"].iter().any(|part| name.contains(part))
@@ -194,7 +194,7 @@ fn has_interpreter(file: &Elf<'_>) -> bool {
     file.elf_program_headers().iter().any(|header| header.p_type(file.endian()) == PT_INTERP)
 }
 
-/// A static program that can be loaded anywhere says so; a library does not.
+/// A static position-independent program is marked as such; a library is not.
 fn says_pie(file: &Elf<'_>) -> bool {
     let endian = file.endian();
     let dynamic = file
@@ -229,8 +229,8 @@ fn functions<'a>(file: &Elf<'a>) -> Vec<Function<'a>> {
     functions
 }
 
-/// Functions into whose middle writable or relocated data points by absolute address. Switch tables of position-independent
-/// code are relative, and those of other code lie in `.rodata`, so neither is taken for one.
+/// Functions with pointers into their middle from writable or relocated data, by absolute address. Switch tables of position-independent
+/// code are relative, and those of other code are in `.rodata`, so neither is mistaken for one.
 fn computed_gotos(file: &Elf<'_>, functions: &[Function<'_>]) -> Vec<String> {
     let mut found = BTreeSet::new();
     let wanted = |name: &str| name == ".data" || name.starts_with(".data.rel.ro");
@@ -263,7 +263,7 @@ fn is_code(file: &Elf<'_>, address: u64) -> bool {
     })
 }
 
-/// Refuses a program that BOLT can't rewrite, or would leave as it is; what remains is warned of.
+/// Refuses a program that BOLT can't rewrite, or would leave unchanged; the other problems become warnings.
 ///
 /// # Errors
 /// [`BoltRefusal`], inside of [`crate::Refusal`].
@@ -292,7 +292,7 @@ fn warnings(anatomy: &Anatomy) -> Vec<Warning> {
     let mut warn = |what: String, mend: &str| warnings.push(Warning { what, mend: mend.to_owned() });
     if anatomy.cold_parts > 0 {
         let what = format!(
-            "the compiler has split {} functions itself ({} ...); BOLT handles those badly",
+            "the compiler itself has split {} functions ({} ...); BOLT optimises those badly",
             anatomy.cold_parts,
             anatomy.cold_examples.join(", ")
         );
@@ -300,14 +300,15 @@ fn warnings(anatomy: &Anatomy) -> Vec<Warning> {
     }
     if !anatomy.computed_gotos.is_empty() {
         let what = format!(
-            "{} functions jump through tables of labels ({} ...), which BOLT 19 can't move: with it they are left alone",
+            "{} functions jump through tables of labels ({} ...); BOLT 19 can't move them and leaves them \
+             as they are",
             anatomy.computed_gotos.len(),
             anatomy.computed_gotos.iter().take(EXAMPLES).cloned().collect::<Vec<_>>().join(", ")
         );
         warn(what, "use BOLT 22");
     }
     if anatomy.build_id.is_none() {
-        let what = "the program has no build-id; profiles are held against its hash instead".to_owned();
+        let what = "the program has no build-id; Hone compares profiles with its hash instead".to_owned();
         warn(what, "link with -Wl,--build-id");
     }
     if anatomy.static_link {
@@ -334,7 +335,7 @@ mod tests {
     #[test]
     fn what_is_no_program_is_told() {
         let what = anatomy_of(b"#!/bin/sh\n").unwrap_err();
-        assert!(what.starts_with("it is no 64-bit ELF file"), "{what}");
+        assert!(what.starts_with("it is not a 64-bit ELF file"), "{what}");
         let error = anatomy(Path::new("/nowhere/at/all")).unwrap_err();
         assert!(error.to_string().contains("can't be read"));
     }

@@ -1,4 +1,4 @@
-//! Reasons for which Hone does not go on with BOLT, although BOLT itself would, or says so less clearly.
+//! Reasons why Hone stops with BOLT, although BOLT itself would continue, or reports them less clearly.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ pub enum BoltRefusal {
     #[error(transparent)]
     Fdata(#[from] FdataFault),
     /// Not a program that BOLT can read.
-    #[error("{} is no program that BOLT rewrites: {what}\n  next: name an ELF program for x86-64 or AArch64", file.display())]
+    #[error("BOLT can't rewrite {}: {what}\n  next: name an ELF program for x86-64 or AArch64", file.display())]
     NoProgram {
         /// The file.
         file: PathBuf,
-        /// What it is.
+        /// Its kind.
         what: String,
     },
     /// Go's compiler keeps tables of addresses that BOLT does not know.
@@ -25,21 +25,22 @@ pub enum BoltRefusal {
         /// The file.
         file: PathBuf,
     },
-    /// BOLT has been there.
+    /// BOLT has already rewritten it.
     #[error(
-        "{} was already {} by BOLT, which never takes its own output\n  next: name the program as the linker left it",
+        "{} was already {} by BOLT, which never takes its own output\n  next: name the linker's original \
+         output",
         file.display(), if *instrumented { "instrumented" } else { "rewritten" }
     )]
     AlreadyBolted {
         /// The file.
         file: PathBuf,
-        /// Whether it counts for a profile.
+        /// Whether it is instrumented.
         instrumented: bool,
     },
     /// No symbols.
     #[error(
-        "{} is stripped: without symbols a profile fits no function, and BOLT ends well and changes nothing\n  next: \
-         link without -s, set `strip = false` in the Cargo profile; `strip -g` does no harm", file.display()
+        "{} is stripped: without symbols a profile fits no function, and BOLT succeeds without a change\n  \
+         next: link without -s, or set `strip = false` in the Cargo profile; `strip -g` does no harm", file.display()
     )]
     Stripped {
         /// The file.
@@ -47,8 +48,9 @@ pub enum BoltRefusal {
     },
     /// BOLT would stop at it.
     #[error(
-        "{} has a function that BOLT takes for the split-off part of another ({function}): a path of its sources is called `cold` or \
-         `warm`, and BOLT stops at names with `.cold` or `.warm`\n  next: build it with -Csymbol-mangling-version=v0", file.display()
+        "{} has a function that BOLT mistakes for the split part of another ({function}): a path in its \
+         sources has the name `cold` or `warm`, and BOLT stops at names with `.cold` or `.warm`\n  next: \
+         build it with -Csymbol-mangling-version=v0", file.display()
     )]
     TakenForPart {
         /// The file.
@@ -65,7 +67,7 @@ pub enum BoltRefusal {
         /// The file.
         file: PathBuf,
     },
-    /// A static program never runs what BOLT hooks into.
+    /// A static program never runs BOLT's hooks.
     #[error(
         "{} is linked statically: its instrumentation writes nothing at the end\n  next: let it write every few seconds, \
          or link it dynamically", file.display()
@@ -74,30 +76,30 @@ pub enum BoltRefusal {
         /// The file.
         file: PathBuf,
     },
-    /// The library that is linked into instrumented programs.
-    #[error("BOLT's runtime {} is not there\n  next: apt-get install libbolt-{major}-dev", file.display())]
+    /// The library for instrumented programs.
+    #[error("BOLT's runtime {} is missing\n  next: apt-get install libbolt-{major}-dev", file.display())]
     NoRuntime {
         /// Where BOLT looks for it.
         file: PathBuf,
         /// Major version.
         major: u32,
     },
-    /// BOLT itself is too old for what is asked of it.
-    #[error("BOLT {major} can't {what}\n  next: install bolt-{needed}, or do without")]
+    /// BOLT itself is too old for the request.
+    #[error("BOLT {major} can't {what}\n  next: install bolt-{needed}, or leave that out")]
     TooOld {
         /// Its major version.
         major: u32,
-        /// What it can't do.
+        /// The missing ability.
         what: &'static str,
-        /// The first one that can.
+        /// The first version with it.
         needed: u32,
     },
-    /// What should have been written is not what BOLT writes.
-    #[error("{} {what}\n  next: look at what BOLT said; the input may have been left as it was", file.display())]
+    /// The output is not BOLT's.
+    #[error("{} {what}\n  next: read BOLT's output; it may have left the input unchanged", file.display())]
     NotWritten {
         /// The output.
         file: PathBuf,
-        /// What it lacks.
+        /// The missing part.
         what: &'static str,
     },
     /// perf2bolt found no branch records and wrote an empty profile.
@@ -124,15 +126,15 @@ pub enum BoltRefusal {
         /// Build-id of the program.
         asked: String,
     },
-    /// Nobody knows where the profile comes from.
+    /// The origin of the profile is unknown.
     #[error(
-        "nothing says which program {} was taken from ({} is missing)\n  next: keep the note beside the profile, or \
-         vouch for the profile if you know that it is of this very build", profile.display(), note.display()
+        "Hone can't find out which program {} was taken from ({} is missing)\n  next: keep the note next to \
+         the profile, or write it yourself if you know that the profile is of exactly this build", profile.display(), note.display()
     )]
     UnknownOrigin {
         /// The profile.
         profile: PathBuf,
-        /// Where the note should be.
+        /// The expected path of the note.
         note: PathBuf,
     },
     /// The profile names functions that the program lacks.
@@ -148,10 +150,10 @@ pub enum BoltRefusal {
         /// Share of counts in known functions, 0 to 1.
         known: f64,
     },
-    /// BOLT found the profile of no function.
+    /// BOLT found no function of the profile.
     #[error(
-        "BOLT used the profile for none of {of} functions, and ended well\n  next: check that the training reached this \
-         program, and that the profile is of this build"
+        "BOLT succeeded, but used the profile for none of {of} functions\n  next: check that the training \
+         reached this program, and that the profile is of this build"
     )]
     NothingProfiled {
         /// Functions of the program.
@@ -159,32 +161,34 @@ pub enum BoltRefusal {
     },
     /// Too much of the profile does not fit.
     #[error(
-        "{:.1} % of the samples are in functions whose code has changed since (allowed: {:.1} %)\n  next: take the profile \
-         again from this build", share * 100.0, budget * 100.0
+        "{:.1} % of the samples are in functions with changed code (allowed: {:.1} %)\n  next: take the \
+         profile again from this build", share * 100.0, budget * 100.0
     )]
     Stale {
         /// Share of samples, 0 to 1.
         share: f64,
-        /// The most that is allowed.
+        /// The limit.
         budget: f64,
     },
     /// BOLT read a part of the profile only.
     #[error(
-        "BOLT read the profile up to line {line} only, and ended well\n  next: merge the profile once more, which puts its \
-         records into the order that BOLT wants"
+        "BOLT succeeded, but read the profile only up to line {line}\n  next: merge the profile once more, \
+         which sorts its records in BOLT's order"
     )]
     ReadInPart {
-        /// The first line that was passed over.
+        /// The first ignored line.
         line: u64,
     },
     /// BOLT moved nothing.
     #[error(
-        "BOLT changed the layout of no function\n  next: check the profile: it may be too thin (train longer)"
+        "BOLT did not change the layout of any function\n  next: train longer: the profile may have too few \
+         samples"
     )]
     LayoutUnchanged,
-    /// A line that decides was not said.
+    /// A necessary line is missing.
     #[error(
-        "BOLT did not say {what}: its words have changed, and nothing proves what it did\n  next: use BOLT 19 to 22"
+        "BOLT did not report {what}: its messages have changed, so Hone can't verify the result\n  next: \
+         use BOLT 19 to 22"
     )]
     Silent {
         /// The fact.

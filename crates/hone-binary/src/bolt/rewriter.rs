@@ -1,4 +1,4 @@
-//! BOLT at work: programs instrumented and rewritten, profiles converted, merged and proven.
+//! Runs BOLT: instruments and rewrites programs, converts, merges and verifies profiles.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,18 +20,18 @@ use crate::elf::{FileFacts, file_facts};
 use crate::perf;
 use crate::refusal::Refusal;
 
-/// What a profile may lack before it is refused.
+/// Tolerances of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// The most of its samples, 0 to 1, that may be in functions whose code has changed since.
+    /// The most of its samples, 0 to 1, that may be in functions with changed code.
     pub stale_samples: f64,
-    /// The least of its counts, 0 to 1, that must be in functions that the program has.
+    /// The least of its counts, 0 to 1, that must be in functions of the program.
     pub known_counts: f64,
 }
 
 impl Default for Budget {
-    /// One in ten stale is a release or two of ordinary work; a profile of another program shares little more than the
-    /// functions of its start (6 of 4,653 in the case of the facts). Choices, not constants of nature.
+    /// One in ten stale is a release or two of ordinary work; a profile of another program shares little more than the start-up functions
+    /// (6 of 4,653 in the case of the facts). Choices, not constants of nature.
     fn default() -> Self {
         Self { stale_samples: 0.10, known_counts: 0.50 }
     }
@@ -42,17 +42,17 @@ impl Default for Budget {
 pub struct InstrumentedByBolt {
     /// The program.
     pub executable: PathBuf,
-    /// Where it writes its profile. With a file for each process: the beginning of their names.
+    /// The path of its profile. With a file per process: the beginning of their names.
     pub profile: PathBuf,
     /// How it writes.
     pub writes: Writes,
     /// The command, ready to paste.
     pub command: String,
-    /// What BOLT said.
+    /// BOLT's messages.
     pub said: Said,
 }
 
-/// A profile that may be used.
+/// A verified profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProvenFdata {
     /// The profile.
@@ -61,11 +61,11 @@ pub struct ProvenFdata {
     pub counts: Counts,
     /// Share of counts in functions of the program, 0 to 1.
     pub known: f64,
-    /// Whether the note beside it was checked; otherwise the caller vouches for it.
+    /// Whether the note next to it was checked; otherwise the caller vouches for it.
     pub noted: bool,
 }
 
-/// A program that BOLT wrote, of which nothing is proven.
+/// A program that BOLT wrote, not verified yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rewritten {
     /// The program.
@@ -74,35 +74,35 @@ pub struct Rewritten {
     pub command: String,
     /// Wall time of BOLT.
     pub took_s: f64,
-    /// Logs of what it said.
+    /// Logs of its messages.
     pub stderr_paths: Vec<PathBuf>,
-    /// What it said.
+    /// Its messages.
     pub said: Said,
 }
 
-/// A program that BOLT rewrote, proven to be another one.
+/// A program that BOLT rewrote, verified to be a changed one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OptimizedByBolt {
     /// The program.
     pub executable: PathBuf,
     /// Sizes and hashes.
     pub facts: FileFacts,
-    /// How much BOLT was allowed.
+    /// The level.
     pub rung: Rung,
-    /// Functions that it left alone.
+    /// Skipped functions.
     pub skipped: Vec<String>,
     /// The command, ready to paste.
     pub command: String,
     /// Wall time of BOLT.
     pub took_s: f64,
-    /// Logs of what it said.
+    /// Logs of its messages.
     pub stderr_paths: Vec<PathBuf>,
-    /// What it said.
+    /// Its messages.
     pub said: Said,
 }
 
 impl OptimizedByBolt {
-    /// As a variant like any other. `from` is the build that BOLT rewrote.
+    /// As an ordinary variant. `from` is the build that BOLT rewrote.
     pub fn built(self, variant: &str, from: &Built) -> Built {
         Built {
             variant: variant.to_owned(),
@@ -147,10 +147,10 @@ impl<'a> Bolt<'a> {
         &self.tools
     }
 
-    /// Instruments a program. The profile's note is written now, while it is known which program counts.
+    /// Instruments a program. Writes the profile's note now, while the instrumented program is known.
     ///
     /// # Errors
-    /// A [`Refusal`], or what BOLT said.
+    /// A [`Refusal`], or BOLT's messages.
     pub fn instrument(&self, input: &Input, writes: Writes) -> Result<InstrumentedByBolt> {
         let runtime = self.tools.runtime();
         if !runtime.is_file() {
@@ -165,7 +165,7 @@ impl<'a> Bolt<'a> {
         let skip_file = self.skip_file(&folder, &self.skipped(input, &[]))?;
         let paths = self.paths(input, &executable, &profile, skip_file.as_deref());
         let call = calls::instrument(&self.tools, paths, writes);
-        // What an earlier training left must not pass for what the next one leaves.
+        // Files of an earlier training must not pass for those of the next one.
         for old in of_each_process(&profile)?.into_iter().chain(profile.exists().then(|| profile.clone())) {
             fs::remove_file(&old).with_context(|| format!("{} can't be removed", old.display()))?;
         }
@@ -193,15 +193,15 @@ impl<'a> Bolt<'a> {
         if files.is_empty() {
             return none_written(beginning);
         }
-        // All were written by the one program whose note lies beside their common beginning.
+        // All were written by the one program whose note is next to their common beginning.
         if let Some(origin) = Origin::read(beginning)? {
             files.iter().try_for_each(|file| origin.write(file))?;
         }
         Ok(files)
     }
 
-    /// Merges profiles of one program into a new one, with its note; without one when any of them has none, since what nobody knows of
-    /// a part nobody knows of the sum.
+    /// Merges profiles of one program into a new one, with its note. There is no note if any of them has none, because the origin of the
+    /// sum is then unknown.
     ///
     /// # Errors
     /// A [`Refusal`]: profiles that can't be added up, or of different programs.
@@ -213,7 +213,7 @@ impl<'a> Bolt<'a> {
                 None => all_are_noted = false,
             }
         }
-        // That of an earlier merge says nothing of this one.
+        // The note of an earlier merge does not apply to this one.
         Origin::remove(output)?;
         let merged = fdata::merge(profiles, output).map_err(BoltRefusal::from).map_err(Refusal::from)?;
         if all_are_noted {
@@ -225,7 +225,7 @@ impl<'a> Bolt<'a> {
     /// Turns samples of a program into a profile, with its note.
     ///
     /// # Errors
-    /// A [`Refusal`]: samples without branch records, or an empty profile, after which perf2bolt ends with 0.
+    /// A [`Refusal`]: samples without branch records, or an empty profile, after which perf2bolt exits with 0.
     pub fn convert(&self, input: &Input, samples: &Path, kind: Samples) -> Result<PathBuf> {
         let folder = self.folder("sampled")?;
         let profile = folder.join(with_ending(&file_name(&input.executable), ".fdata"));
@@ -245,8 +245,7 @@ impl<'a> Bolt<'a> {
         Ok(profile)
     }
 
-    /// Reads a profile back and holds it against the program that it shall shape. Without a note beside it, `vouched` says
-    /// that the caller knows where it comes from.
+    /// Reads a profile back and compares it with its program. Without a note next to it, `vouched` says that the caller knows its origin.
     ///
     /// # Errors
     /// A [`Refusal`]: empty, cut off, of another build, of another program.
@@ -274,10 +273,10 @@ impl<'a> Bolt<'a> {
         Ok(ProvenFdata { path: profile.to_path_buf(), counts, known, noted: origin.is_some() })
     }
 
-    /// Rewrites a program and proves nothing: for a search, in which functions are skipped until little is left to change.
+    /// Rewrites a program without verification: for a search that skips functions until little is left to change.
     ///
     /// # Errors
-    /// When BOLT fails.
+    /// Fails when BOLT fails.
     pub fn rewrite(&self, input: &Input, profile: &ProvenFdata, wish: &Wish) -> Result<Rewritten> {
         let folder = self.folder(wish.rung.name())?;
         let executable = folder.join(file_name(&input.executable));
@@ -293,10 +292,10 @@ impl<'a> Bolt<'a> {
         })
     }
 
-    /// Rewrites a program, and proves that it was rewritten.
+    /// Rewrites a program, and verifies that it was rewritten.
     ///
     /// # Errors
-    /// A [`Refusal`] for each way in which BOLT ends with 0 and has done nothing of use.
+    /// A [`Refusal`] for each way in which BOLT exits with 0 without a useful result.
     pub fn optimize(&self, input: &Input, profile: &ProvenFdata, wish: &Wish) -> Result<OptimizedByBolt> {
         let Rewritten { executable, command, took_s, stderr_paths, said } =
             self.rewrite(input, profile, wish)?;
@@ -307,18 +306,19 @@ impl<'a> Bolt<'a> {
         Ok(OptimizedByBolt { executable, facts, rung, skipped, command, took_s, stderr_paths, said })
     }
 
-    /// BOLT's mark is in the file, and the code is not what it was.
+    /// The file has BOLT's mark, and the code has changed.
     fn prove_written(&self, input: &Input, output: &Path) -> Result<FileFacts> {
         let (written, facts) = (preflight::anatomy(output)?, file_facts(output)?);
         if !written.bolted {
             return refused(BoltRefusal::NotWritten {
                 file: output.to_path_buf(),
-                what: "bears no mark of BOLT",
+                what: "has no mark of BOLT",
             });
         }
         let expected = input.anatomy.build_id.as_deref().and_then(preflight::flipped);
         if expected.is_some() && expected != written.build_id {
-            let what = "is not made of this input: its build-id is not that of the input with the last bit turned over";
+            let what = "was not made from this input: its build-id is not the input's with the last bit \
+                flipped";
             return refused(BoltRefusal::NotWritten { file: output.to_path_buf(), what });
         }
         if facts.text_sha256 == input.facts.text_sha256 {
@@ -350,7 +350,7 @@ impl<'a> Bolt<'a> {
         calls::Paths { input: &input.executable, output, profile, skip_file, cwd: &self.work }
     }
 
-    /// What is asked for, and what this BOLT fails on.
+    /// The requested skips, and the functions that this BOLT fails on.
     pub(super) fn skipped(&self, input: &Input, asked: &[String]) -> Vec<String> {
         let more = input.anatomy.to_skip(self.tools.major).iter().filter(|name| !asked.contains(name));
         asked.iter().chain(more).cloned().collect()
@@ -373,7 +373,7 @@ impl<'a> Bolt<'a> {
     }
 }
 
-/// What BOLT's words must tell before its output is looked at.
+/// What BOLT must report before Hone examines its output.
 fn prove_said(said: &Said, budget: Budget) -> Result<(), BoltRefusal> {
     let profiled =
         said.profiled_functions.ok_or(BoltRefusal::Silent { what: "how many functions have a profile" })?;
@@ -398,7 +398,7 @@ fn prove_said(said: &Said, budget: Budget) -> Result<(), BoltRefusal> {
     }
 }
 
-/// Profiles of the form `PROFILE.PID.fdata`, in order.
+/// Profiles with names `PROFILE.PID.fdata`, in order.
 fn of_each_process(profile: &Path) -> Result<Vec<PathBuf>> {
     let folder = profile.parent().unwrap_or(Path::new("."));
     let start = with_ending(&file_name(profile), ".");
@@ -420,7 +420,7 @@ fn none_written<T>(profile: &Path) -> Result<T> {
     refused(BoltRefusal::Fdata(fdata::FdataFault::Empty { file: profile.to_path_buf() }))
 }
 
-/// Both outputs; BOLT spreads its words over them.
+/// Both outputs; BOLT splits its messages between them.
 fn printed(finished: &Finished) -> Result<Said, ToolError> {
     Ok(Said::parse(&(finished.stdout_text()? + "\n" + &finished.stderr_text()?)))
 }

@@ -1,4 +1,4 @@
-//! The kinds of samples that BOLT takes.
+//! The kinds of samples that BOLT accepts.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 pub enum Samples {
     /// perf's data with branch records (`-j any,u`).
     Branches,
-    /// perf's data without them: `-nl`, which 19 and 22 know.
+    /// perf's data without them: `-nl`, which 19 and 22 support.
     Plain,
-    /// A text with branches and fall-throughs that somebody has added up already.
+    /// A text with pre-aggregated branches and fall-throughs.
     AddedUpBranches,
     /// A text with addresses and counts.
     AddedUpAddresses,

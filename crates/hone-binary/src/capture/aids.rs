@@ -18,10 +18,10 @@ const ORDERLY_EXIT: &str = include_str!("orderly_exit.c");
 /// The source of the dump object.
 const PROFILE_DUMP: &str = include_str!("profile_dump.c");
 
-/// Both are a page of C; more time means that something is wrong.
+/// Both are a page of C; a longer compilation means a fault.
 const COMPILE_LIMIT: Duration = Duration::from_secs(120);
 
-/// How long the thread of the dump object may take to fetch a signal.
+/// Time for the thread of the dump object to fetch a signal.
 const TAKE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Compiles the shared object that turns a default SIGTERM, SIGINT and SIGHUP into an orderly exit.
@@ -37,7 +37,7 @@ pub fn build_preload(runner: &dyn Runner, compiler: &Path, folder: &Path) -> any
     build(runner, compiler, folder, "orderly_exit", "so", ORDERLY_EXIT, &flags)
 }
 
-/// The environment that loads the preload first, before what is preloaded already.
+/// The environment that loads the preload first, before existing preloads.
 pub fn preload_env(preload: &Path, already: Option<&OsStr>) -> (OsString, OsString) {
     let mut value = preload.as_os_str().to_owned();
     if let Some(already) = already.filter(|already| !already.is_empty()) {
@@ -47,25 +47,25 @@ pub fn preload_env(preload: &Path, already: Option<&OsStr>) -> (OsString, OsStri
     ("LD_PRELOAD".into(), value)
 }
 
-/// The environment that switches the dump object on in a program that was linked with it.
+/// The environment that switches the dump object on.
 pub fn dump_env() -> (OsString, OsString) {
     ("HONE_PROFILE_DUMP".into(), "on".into())
 }
 
-/// An object to link into an instrumented program. Where [`dump_env`] is set, SIGUSR2 writes the profile, SIGUSR1 sets the counters to 0.
+/// An object to link into an instrumented program. With [`dump_env`] set, SIGUSR2 writes the profile, and SIGUSR1 sets the counters to 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DumpObject {
     /// The object file; an argument of the link.
     pub object: PathBuf,
-    /// More arguments of the link. gcc's runtime is an archive, of which a weak reference alone takes nothing.
+    /// More arguments of the link. gcc's runtime is an archive, from which a weak reference alone takes nothing.
     pub link_flags: &'static [&'static str],
 }
 
 /// Compiles the dump object for this kind of profile.
 ///
 /// # Errors
-/// [`CaptureRefusal::NoDumpObject`] for BOLT, whose counters are in no function that a program could call, and for Go, which
-/// links no such object; and when the folder can't be written or the compiler fails.
+/// [`CaptureRefusal::NoDumpObject`] for BOLT, whose counters no function can write on request, and for Go, which links no such object; also
+/// fails when the folder can't be written or the compiler fails.
 pub fn build_dump_object(
     runner: &dyn Runner,
     compiler: &Path,
@@ -103,20 +103,20 @@ fn build(
     let source = folder.join(format!("{name}.c"));
     let output = folder.join(format!("{name}.{ending}"));
     fs::create_dir_all(folder).and_then(|()| fs::write(&source, text)).with_context(|| {
-        format!("can't write {}\n  next: make room, or name another folder", source.display())
+        format!("can't write {}\n  next: free some disk space, or name another folder", source.display())
     })?;
     let call = Call::new(format!("compile-{name}"), compiler, folder).args(["-O2", "-o"]).arg(&output);
-    // What a target's build sets must not instrument these, or preload anything into the compiler.
+    // The settings of a target's build must not instrument these, or preload anything into the compiler.
     let call = call.env_remove("LD_PRELOAD").env_remove("LLVM_PROFILE_FILE").limit(COMPILE_LIMIT);
     runner.run(&call.args(flags.iter().copied()).arg(&source).produces(&output))?;
     Ok(output)
 }
 
-/// Sets the counters of all processes of a session to 0: to be done when the start-up and the warm-up are over. Returns the
-/// processes that took it.
+/// Sets the counters of all processes of a session to 0, after the start-up and the warm-up. Returns the processes that received the
+/// signal.
 ///
 /// # Errors
-/// [`CaptureRefusal::NotReset`] when no process has the dump object; none was sent anything then.
+/// [`CaptureRefusal::NotReset`] if no process has the dump object; no process gets a signal then.
 pub fn reset(session: &mut Session) -> anyhow::Result<Vec<u32>> {
     session.check_alive("its counters should be reset")?;
     let told = session.tell(libc::SIGUSR1, TAKE_LIMIT);

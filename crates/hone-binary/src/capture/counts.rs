@@ -1,7 +1,7 @@
-//! What a training must leave beside what a program counts anyway.
+//! The counts that a training must add to those of an idle program.
 //!
-//! A load may end well and have reached nothing: one whose connections nobody takes, or one that was served by processes whose counts
-//! are lost. Start, idling and stop count as well, so a profile that is not empty shows nothing. How a load is answered is in no count:
+//! A load may succeed and have reached nothing: if no process accepts its connections, or if the processes that served it lose their
+//! counts. Start, idle time and stop count as well, so a profile that is not empty proves nothing. No count shows how a load was answered:
 //! refusals run code, too.
 
 use std::collections::BTreeMap;
@@ -15,38 +15,38 @@ use crate::bolt::refusal::BoltRefusal;
 use crate::profile::Profile;
 use crate::refusal::Refusal;
 
-/// A program that waits may count this many times as much in a second as it did in the rehearsal: a choice, not a constant of nature.
+/// An idle program may count this many times as much per second as in the rehearsal: a choice, not a constant of nature.
 const TIMES: f64 = 2.0;
 
-/// A load whose counts are a smaller share than this of those that are there without it shapes next to nothing: a choice, too. A start
-/// may well count a hundred times as much as a load that was made to fit a slow program.
+/// A load with a smaller share of the idle counts than this has next to no effect: a choice, too. A start may well count a hundred times as
+/// much as a load that was adapted to a slow program.
 const LEAST_SHARE: f64 = 0.001;
 
-/// So few counts are no load, wherever nothing is counted without one: a connection of the filling that the program closes a moment after
-/// the counters were set to 0 leaves a handful. One request of any program that is worth a profile leaves more.
+/// This few counts are no load, even if an idle program counts nothing: a connection of the filling that the program closes a moment after
+/// the reset leaves a handful. One request of any program that is worth a profile leaves more.
 const LEAST_COUNTS: f64 = 32.0;
 
-/// What a counting program left, whoever made it count.
+/// The counts of an instrumented program, whatever its instrumentation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// The counts of each function that ran.
     counts: BTreeMap<String, u64>,
 }
 
-/// Rehearsals: the program was started, left alone, and stopped.
+/// Rehearsals: the program was started, left idle, and stopped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Idle {
-    /// What that left.
+    /// Its counts.
     pub tally: Tally,
     /// How long it counted, in seconds.
     pub counted_s: f64,
-    /// The same after a shorter time, in seconds, where the start counts: what the start has and what idling has is told from the
-    /// difference. `None` where the counters were 0 when the time began.
+    /// The same after a shorter time, in seconds, if the start counts: the difference separates the counts of the start from those of idle
+    /// time. `None` if the counters were 0 at the beginning.
     pub shorter: Option<(Tally, f64)>,
 }
 
 impl Tally {
-    /// Sums up counts by function; those that did not run are left out.
+    /// Sums up counts by function, without functions that did not run.
     pub(crate) fn from_counts(counts: impl IntoIterator<Item = (String, u64)>) -> Self {
         let mut tally = Self::default();
         for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
@@ -62,10 +62,10 @@ impl Tally {
         )
     }
 
-    /// Of BOLT's profiles; a program that ran none of its code has an empty one.
+    /// For BOLT's profiles; a program that ran none of its code has an empty one.
     ///
     /// # Errors
-    /// When one can't be read or is broken.
+    /// Fails when one can't be read or is broken.
     pub fn of_fdata(files: &[PathBuf]) -> Result<Self> {
         let mut all = Vec::new();
         for file in files {
@@ -87,7 +87,7 @@ impl Tally {
         self.counts.get(name).map_or(0.0, |count| *count as f64)
     }
 
-    /// Refuses a training that brought no function more than start, idling and stop bring it, or so little that it shapes nothing.
+    /// Refuses a training that brought no function more than start, idle time and stop, or so little that it has no effect.
     ///
     /// # Errors
     /// [`CaptureRefusal::ReachedNothing`].
@@ -106,8 +106,8 @@ impl Tally {
 }
 
 impl Idle {
-    /// The most that a function may count in so many seconds without a load. A start does not count the same each time, either, so it may
-    /// differ once more by as much as it did.
+    /// The most that a function may count in this many seconds without a load. Starts differ too, so the limit allows that difference once
+    /// more.
     fn most_of(&self, function: &str, trained_s: f64) -> f64 {
         let longer = self.tally.of_function(function);
         let (shorter, shorter_s) = self
@@ -144,7 +144,7 @@ mod tests {
         assert!(tally(&[("close", 5)]).reached(&nothing, 1.0).is_err(), "the end of a connection");
         assert!(tally(&[("answer", 200)]).reached(&nothing, 1.0).is_ok());
         let told = tally(&[("main", 5)]).reached(&idle, 1.0).unwrap_err().to_string();
-        assert!(told.contains("5 counts") && told.contains("leave 1005"), "{told}");
+        assert!(told.contains("it wrote 5 counts") && told.contains("without any load write 1005"), "{told}");
     }
 
     /// Where the counters can't be set to 0, an index that is read at the start counts more than the load.

@@ -25,7 +25,7 @@ impl fmt::Display for HowEnded {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(formatter, "exit code {code}"),
-            Self::Signal(libc::SIGTERM) => formatter.write_str("by SIGTERM, which it does not handle"),
+            Self::Signal(libc::SIGTERM) => formatter.write_str("by SIGTERM, without a handler"),
             Self::Signal(libc::SIGKILL) => formatter.write_str("by SIGKILL"),
             Self::Signal(signal) => write!(formatter, "by signal {signal}"),
         }

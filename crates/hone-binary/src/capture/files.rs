@@ -8,10 +8,10 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
-/// Folders deeper than this are not looked into; gcc's files lie as deep as the objects of a build.
+/// Deeper folders are not searched; gcc's files are as deep as the objects of a build.
 const DEPTH: usize = 64;
 
-/// Who writes the profile.
+/// The writer of the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProfileKind {
     /// LLVM's instrumentation (clang, rustc): `.profraw`.
@@ -20,7 +20,7 @@ pub enum ProfileKind {
     Gcov,
     /// BOLT's: `.fdata`.
     Bolt,
-    /// CPU profiles of Go, which whoever trains fetches from the running program: `.pprof`.
+    /// Go CPU profiles, which the caller fetches from the running program: `.pprof`.
     Pprof,
 }
 
@@ -36,21 +36,21 @@ impl ProfileKind {
     }
 }
 
-/// Where the profile files of a run will be.
+/// The place of a run's profile files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileFiles {
     /// Their kind.
     pub kind: ProfileKind,
-    /// The folder, looked through with all below it; symbolic links are not followed.
+    /// The folder, searched with all folders below it; symbolic links are not followed.
     pub folder: PathBuf,
 }
 
-/// Lets a server write its profile that is started as root and becomes another user: everybody may make files in `folder`, and each
-/// remove its own only (as in `/tmp`), and may pass through what lies between it and `root`. Whoever is not root can't become another
-/// user, so nothing is changed then.
+/// Permissions for a server that starts as root, becomes another user, and must write its profile. All users may make files in `folder`,
+/// and each may remove only its own (as in `/tmp`), and may pass through the folders between it and `root`. A process without root rights
+/// can't become another user, so nothing changes then.
 ///
 /// # Errors
-/// When the rights can't be set.
+/// Fails when the permissions can't be set.
 pub fn let_all_write(folder: &Path, root: &Path) -> io::Result<()> {
     // SAFETY: it takes nothing and can't fail.
     if unsafe { libc::geteuid() } != 0 {
@@ -69,7 +69,7 @@ pub fn let_all_write(folder: &Path, root: &Path) -> io::Result<()> {
 pub struct FileState {
     /// Bytes.
     pub bytes: u64,
-    /// When it was written last; `None` where the file system does not tell.
+    /// Time of the last write; `None` if the file system does not store it.
     pub modified: Option<SystemTime>,
 }
 
@@ -77,10 +77,10 @@ pub struct FileState {
 pub type Snapshot = BTreeMap<PathBuf, FileState>;
 
 impl ProfileFiles {
-    /// Looks what is there. A folder that is not there has no files.
+    /// Reads the present state. A missing folder has no files.
     ///
     /// # Errors
-    /// When a folder can't be read.
+    /// Fails when a folder can't be read.
     pub fn snapshot(&self) -> io::Result<Snapshot> {
         let mut found = Snapshot::new();
         self.collect(&self.folder, DEPTH, &mut found)?;
@@ -99,7 +99,7 @@ impl ProfileFiles {
             if kind.is_dir() && depth > 0 {
                 self.collect(&path, depth - 1, found)?;
             } else if kind.is_file() && path.extension().is_some_and(|end| end == self.kind.ending()) {
-                // A runtime may replace a file between the two looks.
+                // A runtime may replace a file between the two calls.
                 let Ok(facts) = entry.metadata() else { continue };
                 found.insert(path, FileState { bytes: facts.len(), modified: facts.modified().ok() });
             }
@@ -108,25 +108,25 @@ impl ProfileFiles {
     }
 }
 
-/// What happened to one file.
+/// The change of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
     /// The file.
     pub path: PathBuf,
-    /// Bytes before; `None` when it was not there.
+    /// Bytes before; `None` if it did not exist.
     pub before: Option<u64>,
-    /// Bytes after; `None` when it is gone.
+    /// Bytes after; `None` if it is gone.
     pub after: Option<u64>,
 }
 
 impl FileChange {
-    /// Whether it now has something that it had not before.
+    /// Whether it now has contents that it did not have before.
     pub fn wrote(&self) -> bool {
         self.after.is_some_and(|bytes| bytes > 0)
     }
 }
 
-/// The files that are not as they were, also those that were written anew with the same size.
+/// The changed files, including those that were rewritten with the same size.
 pub fn changes(before: &Snapshot, after: &Snapshot) -> Vec<FileChange> {
     let paths = before.keys().chain(after.keys().filter(|path| !before.contains_key(*path)));
     paths

@@ -1,11 +1,10 @@
-//! How a server's profile gets onto disk: help for programs that would not write one, and a stop that looks at what each of
-//! its steps left.
+//! How a server's profile gets to disk: aids for programs that would not write one, and a stop that checks what each of its steps left.
 //!
-//! An instrumented program writes as it ends by `exit` or a return from `main`, and in no other way. For all others there is
-//! the [`preload`](build_preload) (a signal's death becomes an orderly exit; for the profiles of clang, gcc and BOLT), the
-//! [`DumpObject`] (written on demand and reset after the start-up; clang and gcc), and BOLT's own writing at intervals
-//! ([`crate::bolt::Writes::Every`]). [`stop`] climbs from the mildest way to the harshest, and refuses when nothing was
-//! written, with the remedy for that very end.
+//! An instrumented program writes only when it ends by `exit` or a return from `main`. For all others there is the
+//! [`preload`](build_preload) (it turns death by a signal into an orderly exit; for the profiles of clang, gcc and BOLT), the
+//! [`DumpObject`] (written on demand and reset after the start-up; clang and gcc), and BOLT's own periodic writing
+//! ([`crate::bolt::Writes::Every`]). [`stop`] proceeds from the mildest way to the harshest, and refuses if nothing was written, with the
+//! remedy for that very end.
 
 mod aids;
 mod counts;

@@ -1,8 +1,8 @@
-/* Makes a signal that would kill the process an orderly exit, so that what writes at the end of a process is run:
-   the profile writers of clang, of gcc and of BOLT. Loaded before the program with LD_PRELOAD.
+/* Turns a signal that would kill the process into a call of `exit`, so that the profile writers of clang, gcc and BOLT
+   run; they run at exit. Loaded before the program with LD_PRELOAD.
 
-   Only where the action is the system's own: a program that handles or ignores the signal is left alone, and one that
-   installs a handler later replaces this one. */
+   Only for signals with the default action: a program that handles or ignores the signal is not changed, and a handler
+   that the program installs later replaces this one. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@ static sem_t asked;
 static volatile sig_atomic_t asked_by;
 static volatile sig_atomic_t has_waiter;
 
-/* `exit` takes locks that the interrupted thread may hold, so a thread of our own calls it. */
+/* `exit` takes locks that the interrupted thread may hold, so a separate thread calls it. */
 static void *wait_and_exit(void *unused) {
     (void)unused;
     while (sem_wait(&asked) != 0 && errno == EINTR) {}
@@ -46,7 +46,7 @@ static void start_waiter(void) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* A signal that comes to the child before it can be asked waits until it can. */
+/* A signal to a new child waits until the child's handler is ready. */
 static __thread sigset_t before_fork;
 
 static void hold_signals(void) {
@@ -59,7 +59,7 @@ static void hold_signals(void) {
 
 static void let_signals(void) { pthread_sigmask(SIG_SETMASK, &before_fork, NULL); }
 
-/* Threads do not live on in a forked child, and what its parent was asked for is not asked of it. */
+/* A forked child has no thread of its parent, and a request to the parent is not one to the child. */
 static void in_child(void) {
     sem_init(&asked, 0, 0);
     asked_by = 0;

@@ -1,11 +1,12 @@
-/* Linked into an instrumented program: SIGUSR2 writes the profile, SIGUSR1 sets the counters to 0, while the program runs
-   on. For the instrumentation of LLVM and of gcc; the runtime's functions are weak, so the same object links with either
-   and without any.
+/* Linked into an instrumented program: SIGUSR2 writes the profile, SIGUSR1 sets the counters to 0, and the program
+   continues. For the instrumentation of LLVM and of gcc; the runtime's functions are weak, so the same object links with
+   either of them and without both.
 
-   It does nothing unless HONE_PROFILE_DUMP is set: what a build runs of its own programs has no use for it.
+   It does nothing unless HONE_PROFILE_DUMP is set: programs that a build itself runs do not need it.
 
-   Both signals are blocked before `main`, so every thread inherits that and only the thread made here takes them. By its
-   name it is known from threads of the program's own, and from programs that only inherited what is blocked. */
+   Both signals are blocked before `main`; every thread inherits that, so only the thread started here receives them. The
+   name of this thread distinguishes it from the program's threads, and the program from others that only inherited the
+   blocked signals. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -37,8 +38,9 @@ static void dump(void) {
         return;
     }
     if (__gcov_dump) __gcov_dump();
-    /* Each writing of LLVM's adds to what is in the file already, also under a name without %m, and so would count twice;
-       gcc's would write nothing more at the end. What other threads count between the two is lost. */
+    /* LLVM's runtime adds to the counts in the file at each write, also under a name without %m, so without a reset they
+       would be counted twice; gcc's runtime would write nothing at exit. Counts of other threads between the write and
+       the reset are lost. */
     reset();
 }
 
@@ -48,8 +50,8 @@ static void wanted(sigset_t *signals) {
     sigaddset(signals, SIGUSR2);
 }
 
-/* Held while a profile is written or reset, and over each fork: a child made in the middle of it would find locks of gcc's
-   runtime that nobody opens, and the half of a file that it then writes into its parent's. */
+/* Held while a profile is written or reset, and during each fork: a child forked in the middle of a write would inherit
+   locks of gcc's runtime that are never released, and a half-written buffer, and write it into its parent's file. */
 static pthread_mutex_t at_work = PTHREAD_MUTEX_INITIALIZER;
 
 static void begin_work(void) { pthread_mutex_lock(&at_work); }
@@ -87,7 +89,7 @@ static void start_thread(void) {
 }
 
 /* LLVM's runtime puts the process id into the name once, at the start, so a child would write into its parent's file. It
-   takes a name anew only when it differs: one more slash in front leads to the same folder. */
+   evaluates a name again only when the name differs: one more slash in front leads to the same folder. */
 static void rename_for_child(void) {
     const char *name = getenv("LLVM_PROFILE_FILE");
     static char longer[4096];
@@ -100,7 +102,7 @@ static void rename_for_child(void) {
     __llvm_profile_set_filename(longer);
 }
 
-/* A child starts with its parent's counts, which the parent writes itself; and without its threads. */
+/* A child starts with its parent's counts, which the parent writes itself, and without the parent's threads. */
 static void in_child(void) {
     pthread_mutex_init(&at_work, NULL);
     reset();

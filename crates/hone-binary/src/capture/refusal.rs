@@ -1,44 +1,46 @@
-//! Why a run gave no profile, or none that may be used.
+//! Why a run gave no profile, or no usable one.
 
 use std::path::PathBuf;
 
 use super::ended::HowEnded;
 use super::files::ProfileKind;
 
-/// A profile that was not written. Each says how to get it the next time.
+/// A profile that was not written. Each error says how to get it the next time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureRefusal {
-    /// The target had ended before it was asked to.
+    /// The target ended too early.
     #[error(
-        "the target ended in the training ({ended}): what it was trained with is not complete{left}\n  next: see in its log \
-         why it ends; an instrumented program needs more memory and time, so look at its limits, too"
+        "the target ended during the training ({ended}), so the training is not complete{left}\n  next: \
+         read in its log why it ends; an instrumented program needs more memory and time, so check its \
+         limits, too"
     )]
     EndedInTraining {
         /// How.
         ended: HowEnded,
-        /// What it left, as an addition to the sentence.
+        /// Its files, as an addition to the sentence.
         left: String,
     },
-    /// It ended, and wrote nothing.
+    /// It ended, but wrote nothing.
     #[error("the profile is lost: the target ended ({ended}) and wrote {what}\n  next: {}", remedy(*kind, *ended))]
     NothingWritten {
         /// How it ended.
         ended: HowEnded,
         /// `no .profraw file`, or the files of 0 bytes.
         what: String,
-        /// Who should have written.
+        /// The writer.
         kind: ProfileKind,
     },
-    /// The runtime that writes the profile says why it could not.
-    #[error("the profile was not written; its runtime says: {said}\n  next: {}", remedy_of(said))]
+    /// The profile's runtime reports why it could not write.
+    #[error("the profile was not written; its runtime reports: {said}\n  next: {}", remedy_of(said))]
     RuntimeFailed {
         /// Its line.
         said: String,
     },
     /// Some processes wrote, others were ended before.
     #[error(
-        "the profile is not complete: {} of 0 bytes beside {written} written ones, the first is {}\n  next: {}",
+        "the profile is not complete: {} of 0 bytes and {written} complete ones, the first empty one is \
+         {}\n  next: {}",
         files.len(), files.first().map(|path| path.display().to_string()).unwrap_or_default(), remedy(*kind, *ended)
     )]
     SomeEmpty {
@@ -48,14 +50,14 @@ pub enum CaptureRefusal {
         written: usize,
         /// How the first process ended.
         ended: HowEnded,
-        /// Who writes.
+        /// The writer.
         kind: ProfileKind,
     },
-    /// The load ended well, and the program did no more than without one.
+    /// The load succeeded, but the program did no more than without one.
     #[error(
-        "the training reached next to nothing: it left {counted} counts, and a start and a stop without any load leave {idle}\n  next: \
-         look whether the load comes to the program, and whether the processes that serve it leave their counts: a \
-         worker that leaves by `_exit`, or is killed by its parent, leaves none"
+        "the training reached almost no code: it wrote {counted} counts, and a start and a stop without any \
+         load write {idle}\n  next: check that the load reaches the program, and that the processes that \
+         serve it write their counts: a worker that ends by `_exit`, or that its parent kills, writes none"
     )]
     ReachedNothing {
         /// Sum of the counts of the training.
@@ -63,27 +65,29 @@ pub enum CaptureRefusal {
         /// Sum of the counts without a load.
         idle: u64,
     },
-    /// No process takes the signal.
+    /// No process receives the signal.
     #[error(
-        "the counters were not reset: no process of the target takes SIGUSR1 ({blocked} block it and left it lying)\n  next: \
-         link the dump object into the instrumented build, or give a `reset` command of the target's own"
+        "the counters were not reset: no process of the target handles SIGUSR1 ({blocked} block it and left \
+         it pending)\n  next: link the dump object into the instrumented build, or give a `reset` command \
+         for the target"
     )]
     NotReset {
         /// Processes that block it and did not fetch it.
         blocked: usize,
     },
-    /// `LD_PRELOAD` takes a list, and would silently load nothing from here.
+    /// `LD_PRELOAD` takes a list, and would silently load nothing from this path.
     #[error(
-        "{} can't be preloaded: a space or a colon in its path would cut it in two\n  next: name a folder without them",
+        "{} can't be preloaded: a space or a colon would split its path\n  next: name a folder without them",
         folder.display()
     )]
     PreloadPath {
-        /// Where the preload was to be.
+        /// The intended path of the preload.
         folder: PathBuf,
     },
     /// A program that served nothing has no rate.
     #[error(
-        "the slow-down is not known: the {which} program has no rate above 0\n  next: check that the load reaches it"
+        "the slowdown is unknown: the {which} program has no rate above 0\n  next: check that the load \
+         reaches it"
     )]
     NoRate {
         /// `plain` or `instrumented`.
@@ -91,34 +95,36 @@ pub enum CaptureRefusal {
     },
     /// The program has no function that writes its profile.
     #[error(
-        "a program whose profile is a .{} file has no function that writes it, so the dump object does nothing for it\n  next: {}",
+        "a program with a .{} file as profile has no function that writes it, so the dump object has no \
+         effect\n  next: {}",
         kind.ending(), match kind {
             ProfileKind::Pprof => "fetch the profile from its /debug/pprof/profile while it runs",
             _ => "let BOLT write every few seconds, or use the preload and stop the program with SIGTERM",
         }
     )]
     NoDumpObject {
-        /// Who writes the profile.
+        /// The writer of the profile.
         kind: ProfileKind,
     },
 }
 
-/// What would have saved the profile, by what its runtime said.
+/// What would have saved the profile, by its runtime's message.
 fn remedy_of(said: &str) -> &'static str {
     if said.contains(NAME_TOO_LARGE) {
-        "a function's name is longer than BOLT's instrumentation can write: take the profile of an emulator (profile = \"emulated\")"
+        "use an emulator's profile (profile = \"emulated\"): BOLT's instrumentation can't write so long a \
+         function name"
     } else if said.contains("ermission denied") {
-        "let the user that the target becomes reach the run's folder (every folder above it needs the right x for others: name \
-         another one by --output), or start the target as that user"
+        "give the target's user access to the run's folder (every folder above it needs the permission x \
+         for others; --output names another folder), or start the target as that user"
     } else {
-        "look at the folder that it names: its rights, and the free space of its disk"
+        "check the permissions of the folder in that message, and the free space of its disk"
     }
 }
 
-/// As BOLT's runtime says it; what it wrote before is cut off.
+/// BOLT's runtime's message; its earlier output is cut off.
 pub(crate) const NAME_TOO_LARGE: &str = "function name too large";
 
-/// The first line of a log in which a profile's runtime says that it failed.
+/// The first line of a log with a failure of a profile's runtime.
 pub(crate) fn runtime_said(log: &str) -> Option<&str> {
     let is_of_llvm = |line: &str| line.contains("LLVM Profile Error: ");
     let is_of_gcc = |line: &str| line.starts_with("profiling:") && line.contains("Cannot");
@@ -139,17 +145,18 @@ fn remedy(kind: ProfileKind, ended: HowEnded) -> String {
     };
     match ended {
         HowEnded::Signal(signal) if [libc::SIGTERM, libc::SIGINT, libc::SIGHUP].contains(&signal) => {
-            format!("start it with the preload, which makes this signal an orderly exit; or {on_demand}")
+            format!("start it with the preload, which turns this signal into an orderly exit; or {on_demand}")
         }
         HowEnded::Signal(libc::SIGKILL) => format!(
-            "give a `stop` command of the target's own, or more time to end; if it can't end in order, {on_demand}"
+            "give a `stop` command for the target, or more time to end; if it can't exit normally, \
+             {on_demand}"
         ),
         HowEnded::Signal(_) => {
-            format!("see in its log why it ends so; to have a profile all the same, {on_demand}")
+            format!("read in its log why it ends; to get a profile nevertheless, {on_demand}")
         }
         HowEnded::Code(_) => format!(
-            "it leaves by `_exit` or `quick_exit`, is not the instrumented program, or can't write there: look at its \
-             log; if it leaves so, {on_demand}"
+            "read its log: it ends by `_exit` or `quick_exit`, is not instrumented, or can't write there; \
+             if it ends by one of these calls, {on_demand}"
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! How much slower the instrumented program is, and what its counters miss.
+//! The slowdown of the instrumented program, and the losses of its counters.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 use super::refusal::CaptureRefusal;
 use crate::refusal::Refusal;
 
-/// A burst of the plain program lasts at least so long, so that the driver's own start does not count.
+/// The least duration of a burst of the plain program, so that the driver's own start has no effect.
 const BURST: Duration = Duration::from_millis(200);
 
 /// Bursts of each program, in turns.
 const BURSTS: usize = 3;
 
-/// More operations than this in a burst are not tried.
+/// The most operations of a burst.
 const MOST_OPERATIONS: u64 = 1 << 32;
 
-/// A limit is not made longer than this.
+/// The most that a limit is extended to.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// Which of two running servers is driven.
+/// The driven server of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driven {
     /// The one without instrumentation.
@@ -41,10 +41,10 @@ pub struct SlowDown {
 }
 
 impl SlowDown {
-    /// From the rates of bursts, in operations per second. The median, so that one disturbed burst does not count.
+    /// From the rates of bursts, in operations per second. The median excludes one disturbed burst.
     ///
     /// # Errors
-    /// [`CaptureRefusal::NoRate`] when one of the two has no rate above 0.
+    /// [`CaptureRefusal::NoRate`] if one of the two has no rate above 0.
     pub fn from_rates(plain_per_s: &[f64], instrumented_per_s: &[f64]) -> Result<Self, CaptureRefusal> {
         let plain = middle(plain_per_s).ok_or(CaptureRefusal::NoRate { which: "plain" })?;
         let instrumented =
@@ -62,7 +62,7 @@ impl SlowDown {
         plain_per_s / self.factor()
     }
 
-    /// The time that the instrumented program needs for what the plain one does in `plain`; a day at most.
+    /// The time of the instrumented program for the work that the plain one does in `plain`; a day at most.
     pub fn limit(self, plain: Duration) -> Duration {
         let scaled = plain.as_secs_f64() * self.factor();
         Duration::try_from_secs_f64(scaled).map_or(LONGEST, |limit| limit.min(LONGEST))
@@ -74,21 +74,22 @@ impl fmt::Display for SlowDown {
         let factor = self.factor();
         write!(
             formatter,
-            "the instrumented program is {factor:.2} times slower: the training's rate is divided by that, "
+            "the instrumented program is {factor:.2} times slower: Hone divides the training's rate by that \
+             factor, "
         )?;
-        formatter.write_str("its time limits are multiplied by it")
+        formatter.write_str("and multiplies the time limits by it")
     }
 }
 
-/// Of the bursts that had a rate.
+/// The bursts with a rate.
 fn middle(rates: &[f64]) -> Option<f64> {
     median(rates.iter().copied().filter(|rate| rate.is_finite() && *rate > 0.0))
 }
 
-/// Drives both servers in turns for a second or two. `drive` makes the call that sends so many operations to one of them.
+/// Drives both servers in turns for a second or two. `drive` makes the call that sends this number of operations to one of them.
 ///
 /// # Errors
-/// When a call fails, and [`CaptureRefusal::NoRate`].
+/// Fails when a call fails, and with [`CaptureRefusal::NoRate`].
 pub fn measure_slow_down(
     runner: &dyn Runner,
     drive: impl Fn(Driven, u64) -> Call,
@@ -112,12 +113,12 @@ fn operations_of_a_burst(runner: &dyn Runner, drive: &impl Fn(Driven, u64) -> Ca
     Ok(operations)
 }
 
-/// What plain counters miss when several threads run the same code: two that add at once leave one addition.
+/// The losses of plain counters when several threads run the same code: of two concurrent increments, one is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterLoss {
-    /// What the profile says.
+    /// The count in the profile.
     pub counted: u64,
-    /// What was done: requests of the driver, for a function that runs once for each.
+    /// The true count: requests of the driver, for a function that runs once per request.
     pub done: u64,
 }
 
@@ -131,12 +132,13 @@ impl CounterLoss {
 impl fmt::Display for CounterLoss {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(share) = self.share() else {
-            return formatter.write_str("nothing was counted, and nothing was done");
+            return formatter.write_str("no calls ran, and the counters counted none");
         };
         write!(formatter, "the counters miss {:.1} % of {} calls", share * 100.0, self.done)?;
         if self.counted < self.done {
             formatter.write_str(
-                ": threads that add at once leave one addition; -fprofile-update=atomic counts all, and costs time",
+                ": concurrent threads overwrite each other's increments; -fprofile-update=atomic counts \
+                 all, but is slower",
             )?;
         }
         Ok(())
@@ -175,7 +177,11 @@ mod tests {
         let loss = |counted, done| CounterLoss { counted, done };
         assert_eq!(loss(75, 100).share(), Some(0.25));
         assert_eq!((loss(101, 100).share(), loss(1, 0).share()), (Some(0.0), None));
-        assert!(loss(75, 100).to_string().starts_with("the counters miss 25.0 % of 100 calls: threads"));
+        assert!(
+            loss(75, 100)
+                .to_string()
+                .starts_with("the counters miss 25.0 % of 100 calls: concurrent threads")
+        );
         assert_eq!(loss(9, 9).to_string(), "the counters miss 0.0 % of 9 calls");
     }
 }

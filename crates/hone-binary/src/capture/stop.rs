@@ -1,4 +1,4 @@
-//! The ladder by which a trained target is stopped.
+//! The steps that stop a trained target.
 
 use std::fmt;
 use std::fs::File;
@@ -16,53 +16,53 @@ use super::files::{FileChange, ProfileFiles, ProfileKind, Snapshot, changes};
 use super::refusal::{CaptureRefusal, NAME_TOO_LARGE, runtime_said};
 use crate::refusal::Refusal;
 
-/// Between two looks at the files while something should be written.
+/// Interval of the checks for written files.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// So many looks without a change mean that a program which writes every second or so has written once.
+/// After this many checks without a change, a program that writes every second or so has written once.
 const QUIET_LOOKS: u32 = 4;
 
-/// A dump may pause between two of its files, of which a large program of gcc has thousands, on a machine that has other things to
-/// do. It is over after this time without a change, and after [`PAUSES`] times the longest pause so far.
+/// A dump may pause between two of its files, of which a large gcc program has thousands, on a busy machine. It is over after this time
+/// without a change, and after [`PAUSES`] times the longest pause so far.
 const LEAST_REST: Duration = Duration::from_secs(1);
 
 /// See [`LEAST_REST`]. Both are choices, not constants of nature.
 const PAUSES: u32 = 4;
 
-/// How a profile is had from a target that still runs.
+/// How to get a profile from a running target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dump {
     /// In no way.
     None,
-    /// A command of the target's own that makes it write.
+    /// The target's own command for it.
     Command(Box<Call>),
-    /// A signal: SIGUSR2 for the dump object, or one that the target knows. Sent only to processes that take it.
+    /// A signal: SIGUSR2 for the dump object, or one that the target handles. Only processes that receive it get it.
     Signal(i32),
-    /// BOLT writes on its own: the next writing is waited for.
+    /// BOLT writes by itself: wait for the next write.
     Every {
         /// Seconds between.
         seconds: u32,
     },
 }
 
-/// How a target is to be stopped.
+/// How to stop a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopPlan {
-    /// First of all: it needs a process that still runs.
+    /// The first step, because it needs a running process.
     pub dump: Dump,
     /// The target's own way to stop.
     pub command: Option<Call>,
-    /// How long each rung may take: the dump until files are there, a stop until the target has ended; and how long the
-    /// target's other processes may take after it.
+    /// Time limit of each step: the dump until files exist, a stop until the target has ended; and the limit for the target's other
+    /// processes after it.
     pub grace: Duration,
-    /// Where the profile will be.
+    /// The place of the profile.
     pub files: ProfileFiles,
 }
 
-/// One rung of the ladder.
+/// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Step {
-    /// The profile is asked for.
+    /// Requests the profile.
     Dump,
     /// The target's own command to stop.
     Command,
@@ -72,18 +72,18 @@ pub enum Step {
     Kill,
 }
 
-/// What a rung did.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The target ended.
     Ended(HowEnded),
-    /// It still ran when the time was over, or should run on.
+    /// It still ran at the end of the time limit, or should continue.
     Runs,
-    /// The command failed, or nobody takes the signal; with the reason.
+    /// The command failed, or no process receives the signal; with the reason.
     Failed(String),
 }
 
-/// One rung, and what it left.
+/// One step, and the files that it left.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
     /// Which.
@@ -92,26 +92,26 @@ pub struct Rung {
     pub outcome: Outcome,
     /// Seconds.
     pub took_s: f64,
-    /// Profile files that are not as they were before it.
+    /// Profile files that changed since before it.
     pub files: Vec<FileChange>,
 }
 
-/// What is not in the profile.
+/// The missing part of the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Lost {
     /// Nothing: the program wrote as it ended.
     Nothing,
-    /// What ran after the dump, whose age in seconds at the end this is.
+    /// The time after the dump, whose age at the end this is, in seconds.
     SinceDump {
         /// Seconds.
         age_s: f64,
     },
-    /// What the first process counted: it did not end in order, but others of its group did.
+    /// The counts of the first process: it did not end in order, but others of its group did.
     OfFirst {
         /// How it ended.
         ended: HowEnded,
     },
-    /// What so many processes counted that outlived the first one and had to be killed.
+    /// The counts of this number of processes, which outlived the first one and had to be killed.
     OfProcesses {
         /// Processes.
         killed: usize,
@@ -123,43 +123,45 @@ impl fmt::Display for Lost {
         match self {
             Self::Nothing => formatter.write_str("nothing is lost: the target wrote its profile as it ended"),
             Self::SinceDump { age_s } => {
-                write!(formatter, "lost is what ran in the {age_s:.1} s between the dump and the end")
+                write!(formatter, "the profile lacks the last {age_s:.1} s, between the dump and the end")
             }
             Self::OfFirst { ended } => {
                 write!(
                     formatter,
-                    "lost is what the first process counted, which ended {ended}; its children wrote"
+                    "the counts of the first process are lost, because it ended ({ended}); its children \
+                     wrote theirs"
                 )
             }
             Self::OfProcesses { killed } => {
                 write!(
                     formatter,
-                    "lost is what {killed} processes counted that outlived the first and were killed"
+                    "the counts of {killed} processes are lost, because they outlived the first and were \
+                     killed"
                 )
             }
         }
     }
 }
 
-/// A target that was stopped, with a profile.
+/// A stopped target, with a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stop {
-    /// The rungs that were climbed.
+    /// The executed steps.
     pub rungs: Vec<Rung>,
     /// How the first process ended.
     pub ended: HowEnded,
-    /// The profile files, all with something in them.
+    /// The profile files, all with contents.
     pub files: Vec<PathBuf>,
-    /// What is not in them.
+    /// The missing part.
     pub lost: Lost,
 }
 
-/// Stops a trained target: dump, its own command, SIGTERM, SIGKILL, as far as needed. The dump comes first because only a
-/// process that runs can be asked for one.
+/// Stops a trained target: dump, its own command, SIGTERM, SIGKILL, as far as necessary. The dump comes first because only a running
+/// process can write one.
 ///
 /// # Errors
-/// [`CaptureRefusal`] (through [`Refusal`]) when the target had ended before or no profile was written; the target is ended
-/// in any case. Else when files or processes can't be looked at.
+/// [`CaptureRefusal`] (through [`Refusal`]) if the target had ended before or no profile was written; the target is ended in any case.
+/// Otherwise when files or processes can't be checked.
 pub fn stop(runner: &dyn Runner, session: Session, plan: &StopPlan) -> anyhow::Result<Stop> {
     let mut ladder = Ladder { runner, session, plan, rungs: Vec::new(), written_at: None };
     if let Some(status) = ladder.session.try_exit()? {
@@ -174,11 +176,11 @@ struct Ladder<'a> {
     session: Session,
     plan: &'a StopPlan,
     rungs: Vec<Rung>,
-    /// When something was written while the target ran on.
+    /// The time of a write while the target continued.
     written_at: Option<Instant>,
 }
 
-/// The end of the target, and when it was seen.
+/// The end of the target, and its time.
 struct End {
     ended: HowEnded,
     killed: usize,
@@ -191,7 +193,7 @@ impl End {
     }
 }
 
-/// What a rung did, and the end of the target when it brought that.
+/// The result of a step, and the end of the target if the step caused it.
 type Climbed = anyhow::Result<(Outcome, Option<End>)>;
 
 impl Ladder<'_> {
@@ -213,7 +215,7 @@ impl Ladder<'_> {
         end.context("the target was killed and has not ended")
     }
 
-    /// One rung between two looks at the files.
+    /// One step between two checks of the files.
     fn rung(&mut self, step: Step, act: fn(&mut Self, &Snapshot) -> Climbed) -> anyhow::Result<Option<End>> {
         let before = self.look()?;
         let start = Instant::now();
@@ -231,7 +233,7 @@ impl Ladder<'_> {
         let folder = &self.plan.files.folder;
         let looked = self.plan.files.snapshot();
         looked.with_context(|| {
-            format!("can't look for profiles in {}\n  next: look at its rights", folder.display())
+            format!("can't look for profiles in {}\n  next: check its permissions", folder.display())
         })
     }
 
@@ -247,11 +249,11 @@ impl Ladder<'_> {
             Dump::Signal(signal) => {
                 let told = self.session.tell(*signal, self.plan.grace);
                 if told.took.is_empty() {
-                    return self.after_failure(format!("no process of the target takes signal {signal}"));
+                    return self.after_failure(format!("no process of the target handles signal {signal}"));
                 }
                 self.plan.grace
             }
-            // Two writings: the first may have begun before the last request was answered.
+            // Two writes: the first may have begun before the last request was answered.
             Dump::Every { seconds } => Duration::from_secs(u64::from(*seconds) * 2 + 3),
         };
         if self.wait_for_writing(before, limit)? {
@@ -260,7 +262,7 @@ impl Ladder<'_> {
         self.after_failure("no profile file was written".to_owned())
     }
 
-    /// Waits until files have been written and rest. BOLT's are waited for twice.
+    /// Waits until files have been written and no longer change. For BOLT it waits twice.
     fn wait_for_writing(&mut self, before: &Snapshot, limit: Duration) -> anyhow::Result<bool> {
         let deadline = Instant::now() + limit;
         let (mut known, mut quiet, mut written) = (before.clone(), 0, 0);
@@ -294,7 +296,7 @@ impl Ladder<'_> {
 
     fn command(&mut self, _: &Snapshot) -> Climbed {
         let Some(call) = &self.plan.command else { return self.still_there() };
-        // A server that ends at once may well cut off the connection by which it was told to.
+        // A server that ends at once may cut off the connection of the command that stopped it.
         let failure = self.runner.run(call).err().map(|error| error.to_string());
         let limit =
             if failure.is_some() { self.plan.grace.min(Duration::from_secs(2)) } else { self.plan.grace };
@@ -330,7 +332,7 @@ impl Ladder<'_> {
         Ok(if end.is_some() { (outcome, end) } else { (Outcome::Failed(reason), None) })
     }
 
-    /// The line of the target's standard error in which the profile's runtime says that it failed.
+    /// The line of the target's standard error with a failure of the profile's runtime.
     fn runtime_said(&self) -> Option<String> {
         let mut file = File::open(self.session.stderr_path()).ok()?;
         let length = file.metadata().ok()?.len();
@@ -348,7 +350,7 @@ impl Ladder<'_> {
             (Err(CaptureRefusal::NothingWritten { .. } | CaptureRefusal::SomeEmpty { .. }), Some(said)) => {
                 Err(CaptureRefusal::RuntimeFailed { said })
             }
-            // A file is there, and its end is not.
+            // A file exists, but it is incomplete.
             (Ok(_), Some(said)) if said.contains(NAME_TOO_LARGE) => {
                 Err(CaptureRefusal::RuntimeFailed { said })
             }
@@ -359,10 +361,10 @@ impl Ladder<'_> {
     }
 }
 
-/// No more of the end of a log is read.
+/// Limit of the end of a log.
 const LOG_BYTES: u64 = 1 << 20;
 
-/// What the files say about the end.
+/// The evidence of the files about the end.
 fn verdict(
     rungs: &[Rung],
     end: &End,
@@ -370,7 +372,7 @@ fn verdict(
     kind: ProfileKind,
     after: &Snapshot,
 ) -> Result<Lost, CaptureRefusal> {
-    // A file that changes as its process is killed was not written by its end.
+    // A file that changes while its process is killed was not written at its end.
     let wrote_at_end =
         rungs.last().is_some_and(|rung| rung.step != Step::Kill && rung.files.iter().any(FileChange::wrote));
     let empty: Vec<PathBuf> =
@@ -400,7 +402,7 @@ fn nothing(kind: ProfileKind, empty: &[PathBuf]) -> String {
     }
 }
 
-/// The refusal for a target that was not there any more.
+/// The refusal for a target that had already ended.
 fn ended_before(ended: HowEnded, plan: &StopPlan) -> CaptureRefusal {
     let found = plan.files.snapshot().unwrap_or_default();
     let written = found.values().filter(|state| state.bytes > 0).count();

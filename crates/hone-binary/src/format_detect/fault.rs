@@ -1,15 +1,15 @@
-//! Why a file is not taken for a profile.
+//! Why a file is not accepted as a profile.
 
 use std::path::PathBuf;
 
-/// A file that is no profile, or none that can be taken. It is inside of [`crate::Refusal::Form`].
+/// A file that is not a usable profile. It is inside of [`crate::Refusal::Form`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the profile {} {what}\n  next: {next}", file.display())]
 pub struct FormFault {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub what: String,
-    /// The way out.
+    /// What to do.
     pub next: &'static str,
 }

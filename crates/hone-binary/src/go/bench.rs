@@ -1,6 +1,6 @@
-//! Go's own benchmarks, off against on: test programs built with and without the profile, started in turns.
+//! Go's own benchmarks, without and with the profile: test programs of both kinds, started in turns.
 //!
-//! What comes out are plain numbers, pair by pair; the verdict belongs to whoever compares.
+//! The results are plain numbers, pair by pair; the comparison gives the verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,25 +17,24 @@ use super::plan::From;
 use crate::built::Merged;
 use crate::elf::file_facts;
 
-/// Fewer rounds than this show nothing but large effects: the published case took 8, and on a shared machine even
-/// 12 left effects of 3 % open.
+/// Fewer rounds show only large effects: the published case took 8, and on a shared machine even 12 left effects of 3 % open.
 pub const LEAST_ROUNDS: u32 = 8;
 
-/// One program may run this long in one round.
+/// Time limit of one program in one round.
 const ROUND_LIMIT: Duration = Duration::from_secs(3600);
 
-/// Which benchmarks, and how often.
+/// The benchmarks, and the number of rounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BenchPlan {
     /// Packages with benchmarks, as `go test` takes them, for example `./...`.
     pub packages: Vec<String>,
-    /// Which benchmarks: a regular expression of Go's.
+    /// The benchmarks: a Go regular expression.
     pub pattern: String,
     /// Rounds; in each of them every program runs once. At least [`LEAST_ROUNDS`].
     pub rounds: u32,
-    /// How long a benchmark runs each time: a duration, or a number of turns as `1000x`.
+    /// How long a benchmark runs each time: a duration, or a number of iterations as `1000x`.
     pub benchtime: String,
-    /// Value of GOMAXPROCS; Go's own choice when nothing is said.
+    /// Value of GOMAXPROCS; otherwise Go's own choice.
     pub cpus: Option<u32>,
 }
 
@@ -46,24 +45,24 @@ pub struct Pairs {
     pub package: String,
     /// The benchmark with its sub-benchmark and number of CPUs, as Go prints it.
     pub benchmark: String,
-    /// The metric's unit, which is its name: `ns/op`, `B/op`, `allocs/op`, or one of the benchmark's own.
+    /// The metric's unit, which is its name: `ns/op`, `B/op`, `allocs/op`, or a custom one of the benchmark.
     pub metric: String,
     /// Without the profile.
     pub off: Vec<f64>,
     /// With it.
     pub on: Vec<f64>,
-    /// Without it, by another copy of the same program: what differs from `off` is noise.
+    /// Without it, by another copy of the same program: the difference to `off` is noise.
     pub control: Vec<f64>,
 }
 
-/// What came of a series.
+/// The results of a series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchResult {
     /// By package, benchmark and metric.
     pub pairs: Vec<Pairs>,
-    /// Benchmarks or metrics that did not come from every program in every round: left out.
+    /// Benchmarks or metrics that some program in some round lacks: left out.
     pub incomplete: Vec<String>,
-    /// Packages of which the profile changes no machine code: not run.
+    /// Packages whose machine code the profile does not change: not run.
     pub unchanged: Vec<String>,
     /// The command of one run of each program, ready to paste.
     pub commands: Vec<String>,
@@ -76,14 +75,13 @@ pub struct BenchLine {
     pub package: String,
     /// Its name.
     pub benchmark: String,
-    /// Turns.
+    /// Iterations.
     pub iterations: u64,
     /// Values by unit, in the order of the line.
     pub metrics: Vec<(String, f64)>,
 }
 
-/// Reads the output of benchmarks (`golang.org/design/14313-benchmark-format`). Lines of other kinds are passed over,
-/// and values that are no finite number, too.
+/// Reads the output of benchmarks (`golang.org/design/14313-benchmark-format`). Skips other lines, and values that are not finite numbers.
 pub fn parse(text: &str) -> Vec<BenchLine> {
     let mut package = String::new();
     let mut lines = Vec::new();
@@ -112,7 +110,7 @@ fn bench_line(line: &str, package: &str) -> Option<BenchLine> {
     (!metrics.is_empty()).then_some(BenchLine { package, benchmark, iterations, metrics })
 }
 
-/// Which program.
+/// The program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Arm {
     Off,
@@ -125,7 +123,7 @@ const ARMS: [Arm; 3] = [Arm::Off, Arm::On, Arm::Control];
 /// The values of one arm of one metric of one benchmark, by round.
 type Values = BTreeMap<(String, String, String), BTreeMap<Arm, Vec<f64>>>;
 
-/// Puts the lines of all runs together.
+/// Combines the lines of all runs.
 fn gather(runs: &[(Arm, Vec<BenchLine>)], rounds: usize) -> (Vec<Pairs>, Vec<String>) {
     let mut values = Values::new();
     for (arm, lines) in runs {
@@ -155,16 +153,16 @@ struct Programs {
 }
 
 impl GoPgo<'_> {
-    /// Builds the test programs of the packages with and without the profile, and runs their benchmarks in turns: every
-    /// round runs all arms, each round in another order.
+    /// Builds the test programs of the packages with and without the profile, and runs their benchmarks in turns: every round runs all
+    /// arms, each round in another order.
     ///
     /// # Errors
-    /// When the plan is too small, a build or a benchmark fails, the profile changes nothing, or no benchmark matches (of
-    /// which Go says nothing).
+    /// Fails when the plan is too small, when a build or a benchmark fails, when the profile changes nothing, or when no benchmark matches
+    /// (which Go does not report).
     pub fn bench(&self, plan: &BenchPlan, merged: &Merged) -> Result<BenchResult> {
         ensure!(
             plan.rounds >= LEAST_ROUNDS,
-            "{} rounds show nothing: take {LEAST_ROUNDS} or more",
+            "{} rounds are too few: use {LEAST_ROUNDS} or more",
             plan.rounds
         );
         let (programs, unchanged) = self.test_programs(plan, merged)?;
@@ -184,7 +182,7 @@ impl GoPgo<'_> {
         let (pairs, incomplete) = gather(&runs, plan.rounds as usize);
         ensure!(
             !pairs.is_empty(),
-            "no benchmark in {} matches `{}`: go says nothing of that\n  next: see `go test -list . {}`",
+            "no benchmark in {} matches `{}`\n  next: list the benchmarks with `go test -list . {}`",
             plan.packages.join(", "),
             plan.pattern,
             plan.packages.join(" ")
@@ -204,7 +202,7 @@ impl GoPgo<'_> {
                 continue;
             }
             self.build_test(&package, &From::File(&merged.path), &on)?;
-            // The build settings of a test program never name a profile, so its machine code has to prove it.
+            // The build settings of a test program never name a profile, so its machine code is the evidence.
             if file_facts(&off)?.text_sha256 == file_facts(&on)?.text_sha256 {
                 unchanged.push(package.import_path);
                 continue;
@@ -229,7 +227,7 @@ impl GoPgo<'_> {
         diagnostics::packages(&self.runner.run(&self.plan.listed(patterns))?.stdout()?)
     }
 
-    /// `false` when the package has no test files: then go writes nothing, and says so with exit code 0.
+    /// `false` if the package has no test files: then go writes nothing, and exits with code 0.
     fn build_test(&self, package: &Package, from: &From<'_>, output: &Path) -> Result<bool> {
         super::build::remove_if_there(output)?;
         self.runner.run(&self.plan.test_program(&package.import_path, from, output))?;

@@ -1,4 +1,4 @@
-//! The builds of a Go program, carried out and proven.
+//! The builds of a Go program, carried out and verified.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -27,31 +27,30 @@ use crate::lock::Lock;
 use crate::refusal::{Refusal, refuse_if};
 use crate::target_kind::TargetKind;
 
-/// `-pgo` means what it means today since this version.
+/// `-pgo` has its present meaning since this version.
 const GO: Tool<'static> =
     Tool::new("go", "HONE_GO").version_args(&["version"]).at_least(1, 21, 0).debian("golang-go");
 
-/// Where Go's own archive unpacks to, when PATH does not have it.
+/// The usual folder of Go's own archive, for a PATH without it.
 const USUAL_FOLDER: &str = "/usr/local/go/bin";
 
-/// The file that Go takes from the main package's folder.
+/// The profile that Go takes from the main package's folder.
 pub const DEFAULT_PGO: &str = "default.pgo";
 
-/// What Hone may leave in the main package's folder, which is no source of any of its builds: the profile in its place, its lock,
-/// and the profile that it has set aside.
+/// Files that Hone may leave in the main package's folder, which are no sources of its builds: the placed profile, its lock, and the
+/// earlier profile that it moved aside.
 pub fn left_beside(main: &Path) -> Vec<PathBuf> {
     let own = main.join(DEFAULT_PGO);
     vec![Lock::path(&own), set_aside(&own), own]
 }
 
-/// No more folders are looked through for a misplaced `default.pgo`.
+/// Limit of the folders in the search for a misplaced `default.pgo`.
 const MOST_FOLDERS: usize = 20_000;
 
-/// So many lost functions go into a record.
+/// The number of lost functions in a record.
 const MESSAGES: usize = 5;
 
-/// Profile-guided optimisation of one Go program in one work folder. The order of work, of which load and capture belong
-/// to the caller:
+/// Profile-guided optimisation of one Go program in one work folder. The order of work, in which the caller does load and capture:
 ///
 /// 1. [`GoPgo::prepare`], [`GoPgo::build_baseline`];
 /// 2. the caller loads the baseline and fetches profiles from it: Go needs no instrumented build;
@@ -70,11 +69,11 @@ impl<'a> GoPgo<'a> {
     /// Checks what is cheap to check: flags, work folder, `go` and its version, the module and its main package.
     ///
     /// # Errors
-    /// With what is wrong, and the way out.
+    /// Returns the fault and the remedy.
     pub fn prepare(runner: &'a dyn Runner, target: GoTarget, work: &Path) -> Result<Self> {
         target.check_flags()?;
         let manifest = target.module_dir.join("go.mod");
-        ensure!(manifest.is_file(), "{} is not there: name the folder of the module", manifest.display());
+        ensure!(manifest.is_file(), "{} does not exist: name the folder of the module", manifest.display());
         let module_dir = target.module_dir.canonicalize()?;
         fs::create_dir_all(work)
             .with_context(|| format!("the work folder {} can't be made", work.display()))?;
@@ -86,25 +85,25 @@ impl<'a> GoPgo<'a> {
         let mains = list(plan.main_package())?;
         let package = &plan.target.package;
         let [main] = mains.as_slice() else {
-            bail!("`{package}` stands for {} packages: name the one that is the program", mains.len());
+            bail!("`{package}` matches {} packages: name the one that is the program", mains.len());
         };
         let main = main.clone();
         ensure!(
             main.name == "main",
-            "`{package}` is the package {}, which is no program: name a folder of `package main`, for example \
-             ./cmd/NAME",
+            "`{package}` is the package {}, which is not a program: name a folder of `package main`, for \
+             example ./cmd/NAME",
             main.name
         );
         let packages = list(plan.packages())?;
         Ok(Self { runner, work, plan, receipt, main, packages })
     }
 
-    /// Which `go` builds.
+    /// The `go` that builds.
     pub fn receipt(&self) -> &ToolReceipt {
         &self.receipt
     }
 
-    /// Packages of the module itself that are in the program, as they stand in symbols: the program's own package is `main`.
+    /// Packages of the module itself in the program, as they appear in symbols: the program's own package is `main`.
     pub fn own_packages(&self) -> BTreeSet<String> {
         let own =
             self.packages.iter().filter(|package| package.module.as_ref().is_some_and(|module| module.main));
@@ -129,7 +128,7 @@ impl<'a> GoPgo<'a> {
         self.build(&BuildRequest::plain("baseline"))
     }
 
-    /// Builds with a merged profile. To be called with a proven one only.
+    /// Builds with a merged profile, which must be verified.
     ///
     /// # Errors
     /// As [`Builder::build`].
@@ -137,10 +136,10 @@ impl<'a> GoPgo<'a> {
         self.build(&BuildRequest::plain("pgo").guided(Guide::Use(merged.path.clone())))
     }
 
-    /// Builds as a plain `go build` does, with the `default.pgo` of the main package.
+    /// Builds like a plain `go build`, with the `default.pgo` of the main package.
     ///
     /// # Errors
-    /// [`GoRefusal::Misplaced`] and [`GoRefusal::Missing`] when none lies where Go looks for it, and as
+    /// [`GoRefusal::Misplaced`] and [`GoRefusal::Missing`] if there is none at the place where Go looks for it, and as
     /// [`GoPgo::build_optimized`].
     pub fn build_auto(&self) -> Result<Built> {
         let wanted = self.default_profile();
@@ -171,7 +170,7 @@ impl<'a> GoPgo<'a> {
     fn carry_out(&self, request: &BuildRequest, (call, executable): (Call, PathBuf)) -> Result<Built> {
         let folder = executable.parent().unwrap_or(&self.work);
         fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
-        // An older file would be taken for up to date by its build id alone.
+        // By its build id alone, Go would consider an older file up to date.
         remove_if_there(&executable)?;
         let finished = self.runner.run(&call)?;
         let known = self.packages.iter().map(|package| package.import_path.clone()).collect();
@@ -192,10 +191,10 @@ impl<'a> GoPgo<'a> {
         })
     }
 
-    /// How much of a profile's weight a program can take.
+    /// The share of a profile's weight that a program can use.
     ///
     /// # Errors
-    /// A [`GoRefusal`] when the profile can't be used at all; otherwise when the program can't be read.
+    /// A [`GoRefusal`] if the profile can't be used at all; otherwise when the program can't be read.
     pub fn coverage(&self, profile: &Path, binary: &Path) -> Result<Coverage> {
         let (contents, _) = read(profile)?;
         let own = self.own_packages();
@@ -203,11 +202,10 @@ impl<'a> GoPgo<'a> {
         Ok(proof::coverage(&contents, sound.index, &symbols::functions_of(binary)?, &own))
     }
 
-    /// Builds the module's own packages once more to hear which calls the compiler inlines and devirtualises because of
-    /// the profile.
+    /// Builds the module's own packages once more to learn which calls the compiler inlines and devirtualises because of the profile.
     ///
     /// # Errors
-    /// When the build fails.
+    /// Fails when the build fails.
     pub fn explain(&self, merged: &Merged) -> Result<Decisions> {
         let folder = self.work.join("explained");
         fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
@@ -218,25 +216,24 @@ impl<'a> GoPgo<'a> {
         Ok(diagnostics::decisions(&finished.stderr_text()?))
     }
 
-    /// Lays a profile where a plain `go build` takes it. What lay there is kept beside it until
-    /// [`Placed::put_back`] or [`Placed::keep`].
+    /// Places a profile where a plain `go build` uses it. The earlier file stays next to it until [`Placed::put_back`] or [`Placed::keep`].
     ///
     /// # Errors
-    /// When the profile can't be used, or the files can't be written.
+    /// Fails when the profile can't be used, or the files can't be written.
     pub fn place(&self, profile: &Path) -> Result<Placed> {
         read(profile)?;
         Placed::lay(profile, self.default_profile())
     }
 
-    /// Lays back what a run that was broken off in the midst of [`GoPgo::place`] with this profile had set aside.
+    /// Restores the file that an interrupted run had moved aside in [`GoPgo::place`] with this profile.
     ///
     /// # Errors
-    /// When another file lies in its place, which would be lost, or the files can't be moved.
+    /// Fails when another file is in its place, which would be lost, or when the files can't be moved.
     pub fn lay_back(&self, profile: &Path) -> Result<()> {
         lay_back(profile, &self.default_profile())
     }
 
-    /// Files of the name `default.pgo` that lie where Go does not look for them.
+    /// Files with the name `default.pgo` at places where Go ignores them.
     pub fn misplaced(&self) -> Vec<PathBuf> {
         misplaced(&self.plan.target.module_dir, &self.main.dir)
     }
@@ -257,10 +254,10 @@ impl<'a> GoPgo<'a> {
         }
     }
 
-    /// The profile that a program was built with, as its build settings have it.
+    /// The profile of a program, according to its build settings.
     ///
     /// # Errors
-    /// When `go version -m` can't read the program.
+    /// Fails when `go version -m` can't read the program.
     pub fn profile_of(&self, binary: &Path) -> Result<Option<String>> {
         let finished = self.runner.run(&self.plan.settings(binary))?;
         Ok(diagnostics::build_settings(&finished.stdout_text()?).remove("-pgo"))
@@ -286,7 +283,7 @@ impl Builder for GoPgo<'_> {
         TargetKind::Go
     }
 
-    /// The program's settings must name the profile of the request, and none when there is none.
+    /// The program's settings must name the requested profile, or none if none was requested.
     fn build(&self, request: &BuildRequest) -> Result<Built> {
         self.fits(request)?;
         let built = self.carry_out(request, self.call(request))?;
@@ -314,7 +311,7 @@ impl Builder for GoPgo<'_> {
         ProfileFiles { kind: ProfileKind::Pprof, folder: raw.to_path_buf() }
     }
 
-    /// Files, or folders of files that end in `.pprof`. Weights count by what they are to each other.
+    /// Files, or folders of files that end in `.pprof`. Only the ratio of the weights counts.
     fn merge(&self, raw: &[(PathBuf, f64)]) -> Result<Merged> {
         refuse_if(raw.is_empty(), || Refusal::NothingToMerge)?;
         let profiles = files_of(raw)?;
@@ -369,8 +366,8 @@ impl Builder for GoPgo<'_> {
         })
     }
 
-    /// From the program's build settings, its names and its machine code; and how much of the profile's weight the present
-    /// source can't take.
+    /// By the program's build settings, its names and its machine code; and the share of the profile's weight that the present source can't
+    /// use.
     fn prove_applied(&self, shaped: &Built, plain: &Built, proven: &Proven) -> Result<ProfileApplied> {
         let profile = Path::new(&proven.proof.path);
         self.prove_named(&shaped.executable, profile)?;
@@ -386,7 +383,10 @@ impl Builder for GoPgo<'_> {
             messages: lost
                 .map(|(name, weight)| {
                     let percent = *weight as f64 * 100.0 / coverage.weight.max(1) as f64;
-                    format!("{name} is not in the program any more: {percent:.1} % of the weight of the profile's calls")
+                    format!(
+                        "{name} is no longer in the program: {percent:.1} % of the weight of the profile's \
+                         calls"
+                    )
                 })
                 .collect(),
         })
@@ -397,7 +397,7 @@ impl Builder for GoPgo<'_> {
     }
 }
 
-/// The profiles of folders, and those that were named themselves.
+/// The profiles of folders, and separately named ones.
 fn files_of(raw: &[(PathBuf, f64)]) -> Result<Vec<(PathBuf, f64)>> {
     let mut files = Vec::new();
     for (path, weight) in raw {
@@ -415,12 +415,12 @@ fn files_of(raw: &[(PathBuf, f64)]) -> Result<Vec<(PathBuf, f64)>> {
     Ok(files)
 }
 
-/// A profile that was laid where Go takes it. Dropped without a word, it puts back what it found.
+/// A profile that was placed where Go uses it. Dropping it restores the earlier state.
 #[derive(Debug)]
-#[must_use = "what is dropped is taken away again"]
+#[must_use = "a dropped `Placed` removes the profile again"]
 pub struct Placed {
     path: PathBuf,
-    /// What lay there before.
+    /// The earlier file.
     kept: Option<PathBuf>,
     done: bool,
 }
@@ -431,7 +431,7 @@ impl Placed {
         ensure!(!kept.exists(), left_over(&kept));
         let had = path.is_file();
         if had {
-            fs::rename(&path, &kept).with_context(|| format!("{} can't be set aside", path.display()))?;
+            fs::rename(&path, &kept).with_context(|| format!("{} can't be moved aside", path.display()))?;
         }
         let placed = Self { path, kept: had.then_some(kept), done: false };
         let bytes = fs::read(profile).with_context(|| format!("{} can't be read", profile.display()))?;
@@ -439,24 +439,24 @@ impl Placed {
         Ok(placed)
     }
 
-    /// Where it lies.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes it away, and lays back what was there.
+    /// Removes it, and restores the earlier file.
     ///
     /// # Errors
-    /// When the files can't be moved.
+    /// Fails when the files can't be moved.
     pub fn put_back(mut self) -> Result<()> {
         self.done = true;
         self.restore()
     }
 
-    /// Leaves it, and drops what was there.
+    /// Keeps it, and removes the earlier file.
     ///
     /// # Errors
-    /// When the old file can't be removed.
+    /// Fails when the old file can't be removed.
     pub fn keep(mut self) -> Result<PathBuf> {
         self.done = true;
         if let Some(kept) = &self.kept {
@@ -468,7 +468,7 @@ impl Placed {
     fn restore(&self) -> Result<()> {
         match &self.kept {
             Some(kept) => {
-                fs::rename(kept, &self.path).with_context(|| format!("{} can't be laid back", kept.display()))
+                fs::rename(kept, &self.path).with_context(|| format!("{} can't be restored", kept.display()))
             }
             None => remove_if_there(&self.path),
         }
@@ -478,7 +478,7 @@ impl Placed {
 impl Drop for Placed {
     fn drop(&mut self) {
         if !self.done {
-            // Nobody is left to be told; a file that was set aside is found by the next run.
+            // A destructor has no caller for an error; the next run finds a file that was moved aside.
             let _ = self.restore();
         }
     }
@@ -490,12 +490,13 @@ fn set_aside(path: &Path) -> PathBuf {
 
 fn left_over(kept: &Path) -> String {
     format!(
-        "{} is left over from a run that was broken off: it is the {DEFAULT_PGO} from before; move it back or remove it",
+        "{} is left over from an interrupted run: it is your earlier {DEFAULT_PGO}; rename it back, or \
+         remove it",
         kept.display()
     )
 }
 
-/// What lies at `path` may only go if it is the profile that was being placed.
+/// The file at `path` may be removed only if it is the profile that was being placed.
 fn lay_back(profile: &Path, path: &Path) -> Result<()> {
     let kept = set_aside(path);
     if !kept.exists() {
@@ -505,10 +506,10 @@ fn lay_back(profile: &Path, path: &Path) -> Result<()> {
         let read = |path: &Path| fs::read(path).with_context(|| format!("{} can't be read", path.display()));
         ensure!(read(path)? == read(profile)?, left_over(&kept));
     }
-    fs::rename(&kept, path).with_context(|| format!("{} can't be laid back", kept.display()))
+    fs::rename(&kept, path).with_context(|| format!("{} can't be restored", kept.display()))
 }
 
-/// Files of the name `default.pgo` that no main package has beside it.
+/// Files with the name `default.pgo` without a main package next to them.
 fn misplaced(module_dir: &Path, main_dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![module_dir.to_path_buf()];
@@ -564,7 +565,7 @@ fn in_symbols(import_path: &str) -> String {
     if head.is_empty() { last } else { format!("{head}/{last}") }
 }
 
-/// What the merge amounts to, to be pasted. The tool has no weights: a file of weight 2 would have to be named twice.
+/// The equivalent command of the merge, ready to paste. The tool has no weights: it would need a file of weight 2 twice.
 fn merge_command(profiles: &[(PathBuf, f64)]) -> String {
     let files: Vec<String> = profiles.iter().map(|(file, _)| file.display().to_string()).collect();
     let weights: Vec<String> = profiles.iter().map(|(_, weight)| weight.to_string()).collect();
@@ -633,7 +634,7 @@ mod tests {
         std::mem::forget(Placed::lay(&profile, place.clone()).unwrap());
         fs::write(&place, "of the user").unwrap();
         let refused = lay_back(&profile, &place).unwrap_err().to_string();
-        assert!(refused.contains("left over from a run that was broken off"), "{refused}");
+        assert!(refused.contains("left over from an interrupted run"), "{refused}");
         assert_eq!(texts(), ["of the user", "old"].map(|text| Some(text.to_owned())));
     }
 
@@ -650,7 +651,7 @@ mod tests {
         let placed = Placed::lay(&profile, place.clone()).unwrap();
         assert_eq!(text().as_deref(), Some("new"));
         let again = Placed::lay(&profile, place.clone()).unwrap_err().to_string();
-        assert!(again.contains("left over from a run that was broken off"), "{again}");
+        assert!(again.contains("left over from an interrupted run"), "{again}");
         drop(placed);
         assert_eq!(text().as_deref(), Some("old"));
         assert_eq!(Placed::lay(&profile, place.clone()).unwrap().keep().unwrap(), place);

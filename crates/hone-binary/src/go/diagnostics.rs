@@ -1,4 +1,4 @@
-//! What `go` said: build settings, packages, what the compiler did with a profile. Pure.
+//! Parses `go`'s output: build settings, packages, the compiler's use of a profile. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub(super) fn build_settings(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A text that Go has put into quotes when it holds blanks or quotes; its escapes are those of JSON in all that paths have.
+/// A text in Go's quotes, which it uses if the text has blanks or quotes; its escapes are those of JSON for everything in paths.
 fn plain(text: &str) -> String {
     match text.starts_with('"') {
         true => serde_json::from_str(text).unwrap_or_else(|_| text.to_owned()),
@@ -48,7 +48,7 @@ pub(super) struct Module {
 /// The packages that `go list -json` printed, one value behind the other.
 pub(super) fn packages(json: &[u8]) -> Result<Vec<Package>> {
     let values = serde_json::Deserializer::from_slice(json).into_iter();
-    values.collect::<Result<_, _>>().context("what `go list -json` printed is not the JSON that it promises")
+    values.collect::<Result<_, _>>().context("`go list -json` did not print the expected JSON")
 }
 
 /// Packages that `go build -v` compiled.
@@ -57,18 +57,18 @@ pub(super) fn compiled(stderr: &str, known: &BTreeSet<String>) -> usize {
     words.filter(|word| known.contains(*word)).collect::<BTreeSet<_>>().len()
 }
 
-/// What the compiler did with a profile, by its own words (`-m -d=pgodebug=1`).
+/// The compiler's use of a profile, by its own messages (`-m -d=pgodebug=1`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decisions {
-    /// Functions that were given a larger budget because they are hot.
+    /// Functions with a larger budget because they are hot.
     pub hot_functions: Vec<String>,
     /// Calls that were inlined only because they are hot: place and callee.
     pub inlined: Vec<String>,
-    /// Calls through an interface or a function value that got a direct call beside them.
+    /// Calls through an interface or a function value that also got a direct call.
     pub devirtualized: Vec<String>,
 }
 
-/// Reads the compiler's words.
+/// Parses the compiler's messages.
 pub(super) fn decisions(text: &str) -> Decisions {
     let mut hot = BTreeSet::new();
     let mut inlined = BTreeSet::new();

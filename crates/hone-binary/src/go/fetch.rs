@@ -1,4 +1,4 @@
-//! Profiles of a running service, from its pprof endpoint: one GET, with an end to the time and to the bytes.
+//! Fetches profiles of a running service from its pprof endpoint: one GET, with limits on time and bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,37 +16,37 @@ use crate::refusal::Refusal;
 /// Time limit for a page other than a profile.
 const PAGE_LIMIT: Duration = Duration::from_secs(5);
 
-/// What a service may take beyond the window itself: it packs the profile while it works.
+/// Additional time for the service: it compresses the profile while it works.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Begins the line of the heap's page that tells what goroutine stacks take, and what the system gave for them.
+/// Begins the line of the heap page with the bytes of goroutine stacks, in use and from the system.
 const STACK_LINE: &str = "# Stack = ";
 
 /// Where `net/http/pprof` puts its pages.
 const USUAL_PATH: &str = "/debug/pprof/";
 
-/// Which profile.
+/// The kind of profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProfileRequest {
-    /// Where the CPU went, over this many seconds.
+    /// CPU time, over this many seconds.
     Cpu {
         /// Length of the window.
         seconds: u32,
     },
-    /// What was allocated over this many seconds, or since the service started.
+    /// Allocations over this many seconds, or since the service started.
     Allocations {
         /// Length of the window.
         seconds: Option<u32>,
     },
 }
 
-/// A profile that was fetched and is one.
+/// A valid fetched profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Captured {
-    /// Where it lies.
+    /// Its path.
     pub file: PathBuf,
-    /// What was asked.
+    /// The requested address.
     pub url: String,
     /// Its size.
     pub bytes: u64,
@@ -54,38 +54,38 @@ pub struct Captured {
     pub stacks: u64,
     /// Sum of its first value: samples of a CPU profile.
     pub total: i64,
-    /// Wall time of the question.
+    /// Wall time of the request.
     pub took_s: f64,
 }
 
-/// A question that got no profile for an answer.
+/// A request that returned no profile.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// The address can't be used.
-    #[error("`{url}` can't be asked: {reason}\n  next: give an address like http://127.0.0.1:6060")]
+    /// The address is unusable.
+    #[error("invalid address `{url}`: {reason}\n  next: give an address like http://127.0.0.1:6060")]
     Address {
-        /// As it was given, without a password.
+        /// The address without its password.
         url: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// The service answered with something else.
     #[error("{url} answered {status}: {said}\n  next: {}", next_after(*status, said))]
     Status {
-        /// What was asked.
+        /// The requested address.
         url: String,
         /// The status.
         status: u16,
         /// The first words of the answer.
         said: String,
     },
-    /// The heap's page has no line for stacks.
+    /// The heap page has no line for stacks.
     #[error(
-        "{url} has no line `{STACK_LINE}...`\n  next: look whether this is the pprof address of the service"
+        "{url} has no line `{STACK_LINE}...`\n  next: check that this is the pprof address of the service"
     )]
     NoStackLine {
-        /// What was asked.
+        /// The requested address.
         url: String,
     },
     /// The service gave no complete answer.
@@ -103,21 +103,21 @@ fn next_after(status: u16, said: &str) -> &'static str {
     match status {
         401 | 403 => "serve pprof on a loopback address without a login",
         404 => "let the service import net/http/pprof, and give the address of that server",
-        _ => "look into the service's log",
+        _ => "read the service's log",
     }
 }
 
-/// Fetches a profile into a file, and checks that it is one. `base` is the address of the pprof server, with the path of
-/// its pages when that is not `/debug/pprof/`.
+/// Fetches a profile into a file, and verifies it. `base` is the address of the pprof server, with the path of its pages if that is not
+/// `/debug/pprof/`.
 ///
 /// # Errors
-/// A [`FetchError`], or a [`GoRefusal`] when the answer is no profile or has no samples.
+/// A [`FetchError`], or a [`GoRefusal`] if the answer is no profile or has no samples.
 pub fn capture(base: &str, wanted: ProfileRequest, file: &Path) -> Result<Captured> {
     capture_unless(base, wanted, file, &|| false)
 }
 
-/// As [`capture`], until `given_up` says that nobody needs it any more: a profile of a load that has failed, or after an
-/// interrupt. It is asked a few times a second.
+/// Like [`capture`], until `given_up` says that the profile is no longer necessary: because its load has failed, or after an interrupt. It
+/// is called a few times per second.
 ///
 /// # Errors
 /// As [`capture`], and [`WebError::GivenUp`].
@@ -157,8 +157,8 @@ fn limit_of(wanted: ProfileRequest) -> Duration {
     Duration::from_secs(u64::from(window)) + GRACE
 }
 
-/// Reads what goroutine stacks take, in bytes: `runtime.MemStats.StackInuse`, which the heap's page has as text. One client serves all readings,
-/// so that they disturb the measured program as little as they can.
+/// Reads the bytes of goroutine stacks: `runtime.MemStats.StackInuse`, which the heap page contains as text. One client serves all
+/// readings, so that they disturb the measured program as little as possible.
 #[derive(Debug)]
 pub struct StackGauge {
     web: Web,
@@ -174,10 +174,10 @@ impl StackGauge {
         Ok(Self { web: Web::open(None)?, url: page(base, "heap", Some("debug=1"))? })
     }
 
-    /// Bytes at this moment.
+    /// The present bytes.
     ///
     /// # Errors
-    /// A [`FetchError`], also when the page does not have the figure.
+    /// A [`FetchError`], also if the page lacks the figure.
     pub fn bytes(&self) -> Result<u64, FetchError> {
         let text = self.web.get_bytes(self.url.as_str(), PAGE_LIMIT, &|| false)?;
         stack_in(&String::from_utf8_lossy(&text))
@@ -200,7 +200,7 @@ pub fn profile_url(base: &str, wanted: ProfileRequest) -> Result<Url, FetchError
         ProfileRequest::Allocations { seconds } => ("allocs", seconds),
     };
     if seconds == Some(0) {
-        let reason = "a window of 0 seconds holds nothing".to_owned();
+        let reason = "a window of 0 seconds contains no samples".to_owned();
         return Err(FetchError::Address { url: without_login(base), reason });
     }
     page(base, name, seconds.map(|seconds| format!("seconds={seconds}")).as_deref())
@@ -219,21 +219,22 @@ fn page(base: &str, name: &str, query: Option<&str>) -> Result<Url, FetchError> 
     Ok(url)
 }
 
-/// An address that can be asked. One with a login is refused: none is spoken here, and what is asked stands in errors and records.
+/// A valid address for requests. One with a login is refused: Hone supports none here, and addresses appear in errors and records.
 fn address(text: &str) -> Result<Url, FetchError> {
     let wrong = |reason: String| FetchError::Address { url: without_login(text), reason };
     let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {
-        let reason = "it has a name or a password, and logins are not spoken here; serve pprof on a loopback address without one";
+        let reason = "it has a user name or a password, and Hone does not support logins here; serve pprof \
+            on a loopback address without one";
         return Err(wrong(reason.to_owned()));
     }
     match url.scheme() {
         "http" | "https" => Ok(url),
-        other => Err(wrong(format!("its scheme is {other}, and only http and https are spoken"))),
+        other => Err(wrong(format!("its scheme is {other}, but Hone supports only http and https"))),
     }
 }
 
-/// The same as a text that may be told, in case that it holds a login.
+/// The address as a text for messages, without a login.
 fn without_login(text: &str) -> String {
     match text.rsplit_once('@') {
         Some((_, behind)) => format!("...@{behind}"),
@@ -302,7 +303,7 @@ mod tests {
             let error = profile_url(base, CPU).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
         };
-        refused("ftp://h", "its scheme is ftp, and only http and https are spoken");
+        refused("ftp://h", "its scheme is ftp, but Hone supports only http and https");
         refused("127.0.0.1:6060", "give an address like http://127.0.0.1:6060");
         assert!(profile_url("http://h", ProfileRequest::Cpu { seconds: 0 }).is_err());
     }
@@ -314,7 +315,7 @@ mod tests {
             let page = page(url, "heap", None).unwrap_err().to_string();
             for error in [profile_url(url, CPU).unwrap_err().to_string(), page] {
                 assert!(
-                    error.contains("`...@h:6060/own` can't be asked: it has a name or a password"),
+                    error.contains("invalid address `...@h:6060/own`: it has a user name or a password"),
                     "{error}"
                 );
                 assert!(!error.contains("secret"), "{error}");
@@ -322,7 +323,7 @@ mod tests {
         }
         for url in ["ada:secret@h:6060", "http://ada:secret@h:6o6o", "ftp://ada:secret@h"] {
             let error = profile_url(url, CPU).unwrap_err().to_string();
-            assert!(error.contains("can't be asked") && !error.contains("secret"), "{error}");
+            assert!(error.contains("invalid address `") && !error.contains("secret"), "{error}");
         }
         let nothing =
             profile_url("http://ada:secret@h", ProfileRequest::Cpu { seconds: 0 }).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! What stands out in a profile. Pure: source text comes through a function. The thresholds are choices, not constants of
-//! nature; docs/go.md states them.
+//! Notable findings in a profile. Pure: source text comes through a function. The thresholds are choices, not constants of nature;
+//! docs/go.md states them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -10,17 +10,17 @@ use super::pprof::{Line, Profile};
 use super::source::loop_around;
 use super::tables::{Names, Row, Table, is_standard, package_of, percent, table};
 
-/// A function that does little itself has at most this part of its cumulative share flat ...
+/// A function does little itself if its flat part is at most this part of its cumulative share ...
 pub const WALKER_MOST_FLAT_OF_CUMULATIVE: f64 = 0.25;
-/// ... and stands out from this cumulative share on. (The published case: a few per cent flat, 40 % cumulative.)
+/// ... and is notable from this cumulative share on. (The published case: a few per cent flat, 40 % cumulative.)
 pub const WALKER_LEAST_CUMULATIVE_PERCENT: f64 = 20.0;
-/// So many calls may lie between the loop and the function.
+/// The largest number of calls between the loop and the function.
 pub const WALKER_MOST_FRAMES_UP: usize = 2;
-/// A function below its caller by this factor is a side branch of it, not the stem on which everything hangs.
+/// A function below its caller by this factor is a side branch of it, not its main path.
 pub const SIDE_BRANCH_MOST_OF_CALLER: f64 = 0.8;
-/// From this share of the CPU on, making and collecting garbage is worth a look.
+/// From this share of the CPU on, allocation and garbage collection are worth a look.
 pub const GARBAGE_LEAST_PERCENT: f64 = 15.0;
-/// From this share of what was allocated on, a place that allocates is named.
+/// From this share of the allocations on, the report names a place.
 pub const ALLOCATOR_LEAST_PERCENT: f64 = 10.0;
 
 /// A line of a source file.
@@ -32,12 +32,12 @@ pub struct SourceLine {
     pub line: i64,
 }
 
-/// Something that stands out.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "finding")]
 pub enum Finding {
-    /// A function does little itself and costs much by what it calls, and it is called in a loop: often it walks something
-    /// that grows, or works out again what has not changed.
+    /// A function does little itself and costs much by its calls, and it is called in a loop: often it walks a growing collection, or
+    /// recomputes something unchanged.
     Walker {
         /// The function.
         function: String,
@@ -51,14 +51,14 @@ pub enum Finding {
         loop_at: SourceLine,
         /// Calls between the loop and the function.
         frames_up: usize,
-        /// A loop of its own in which it spends most: then the work is the product of both.
+        /// Its own loop with most of its time: then the work is the product of both.
         own_loop: Option<SourceLine>,
     },
     /// Much CPU goes into allocating and collecting.
     Garbage {
         /// Share of the CPU in stacks that allocate or collect.
         percent: f64,
-        /// Those of them in which the collector works on its own threads.
+        /// Those of them in the collector's own threads.
         background_percent: f64,
         /// The function outside Go's own library that allocates most of it, and its share of the CPU by that.
         most_by: Option<(String, f64)>,
@@ -71,9 +71,9 @@ pub enum Finding {
         function: String,
         /// Its flat share.
         percent: f64,
-        /// What it allocated, in the unit of the profile.
+        /// Its allocations, in the unit of the profile.
         value: i64,
-        /// The most used way to it, outermost first, the function itself last; without Go's own library.
+        /// The most frequent path to it, outermost first, the function itself last; without Go's own library.
         path: Vec<String>,
         /// The line that allocates most.
         at: SourceLine,
@@ -110,9 +110,13 @@ impl fmt::Display for Finding {
                 }
                 match own_loop {
                     Some(own) => {
-                        write!(to, ", and spends it in a loop of its own at {own}: does it walk what grows?")
+                        write!(
+                            to,
+                            ", and spends it in its own loop at {own}: does the loop walk a growing \
+                             collection?"
+                        )
                     }
-                    None => write!(to, ": does every turn need it?"),
+                    None => write!(to, ": does every iteration need it?"),
                 }
             }
             Self::Garbage { percent, background_percent, most_by } => {
@@ -136,11 +140,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Reads a CPU profile. `own` are packages of the target; `source` gives the text of a source file that the profile
-/// names, or nothing.
+/// Analyses a CPU profile. `own` are packages of the target; `source` returns the text of a source file that the profile names, or nothing.
 ///
 /// # Errors
-/// When the profile has no values of the type `cpu`.
+/// Fails when the profile has no values of the type `cpu`.
 pub fn of_cpu(
     profile: &Profile,
     own: &BTreeSet<String>,
@@ -154,10 +157,10 @@ pub fn of_cpu(
     Ok(found)
 }
 
-/// Reads an allocation profile: `alloc_space`, then `alloc_objects`.
+/// Analyses an allocation profile: `alloc_space`, then `alloc_objects`.
 ///
 /// # Errors
-/// When the profile has no values of these types.
+/// Fails when the profile has no values of these types.
 pub fn of_allocations(profile: &Profile, own: &BTreeSet<String>) -> Result<Vec<Finding>, String> {
     let mut found = Vec::new();
     for kind in ["alloc_space", "alloc_objects"] {
@@ -194,7 +197,7 @@ impl Look<'_> {
         SourceLine { file: self.profile.functions[line.function].file.clone(), line: line.line }
     }
 
-    /// The loop in which a line runs, inside its own function.
+    /// The loop that contains a line, inside its own function.
     fn loop_of(&self, line: Line, source: &dyn Fn(&str) -> Option<String>) -> Option<SourceLine> {
         let function = &self.profile.functions[line.function];
         let at = loop_around(&source(&function.file)?, function.start_line, line.line)?;
@@ -242,7 +245,7 @@ impl Look<'_> {
         })
     }
 
-    /// From where a function is called, and from which of its lines it calls, by weight.
+    /// The callers of a function, and the lines with its calls, by weight.
     fn ways_to(&self, name: &str) -> Ways {
         let mut ways = Ways::default();
         for sample in &self.profile.samples {
@@ -317,7 +320,7 @@ impl Look<'_> {
 
 #[derive(Default)]
 struct Ways {
-    /// Lines of the function in which it called something.
+    /// Lines of the function with a call.
     inside: Weights<Line>,
     /// The call that leads to it, and those above.
     callers: [Weights<Line>; WALKER_MOST_FRAMES_UP + 1],
@@ -368,8 +371,8 @@ mod tests {
         assert_eq!(
             text,
             "main.size: 3.0 % flat, 41.0 % cumulative, called in the loop of /src/main.collect.go:2 (by \
-             /src/main.collect.go:3, one call above), and spends it in a loop of its own at /src/main.size.go:2: does it \
-             walk what grows?"
+             /src/main.collect.go:3, one call above), and spends it in its own loop at /src/main.size.go:2: does the \
+             loop walk a growing collection?"
         );
         let stem = |name: &str| {
             found

@@ -1,22 +1,22 @@
-//! Several profiles made one. One profile is held at a time beside the merged one, whose size depends on how many
-//! different stacks there are, not on how many profiles come in.
+//! Merges several profiles. Besides the merged profile, only one is in memory at a time. Its size depends on the number of different
+//! stacks, not on the number of profiles.
 
 use std::collections::HashMap;
 
 use super::pprof::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
 use crate::weights::nearly_whole_ratio;
 
-/// Sums are kept in units of 2^-64: a weight of 10^-12 is then exact to 3 in 100 million, and a sum that goes beyond its type is one
-/// that no value of a profile can hold either.
+/// Sums are kept in units of 2^-64: a weight of 10^-12 is then exact to 3 in 100 million, and an overflowing sum is one that no value of a
+/// profile can hold either.
 const UNIT_BITS: u32 = 64;
 
 /// One, in these units.
 const ONE: f64 = 18_446_744_073_709_551_616.0;
 
-/// Where weights are made larger, sums come to half of what a value can hold, and no further.
+/// Enlarged weights let sums reach half of the largest value, and no more.
 const LARGEST_SUM: f64 = (i64::MAX / 2) as f64;
 
-/// By how much a weight may be off where it is kept in units.
+/// The error of a weight in units.
 pub(crate) const WEIGHT_OFF: f64 = 0.5 / ONE;
 
 /// A profile that others are added to.
@@ -24,7 +24,7 @@ pub(crate) const WEIGHT_OFF: f64 = 0.5 / ONE;
 pub struct Merger {
     /// Its samples get their values at the end.
     merged: Profile,
-    /// Of each sample a sum for each type of value, in units.
+    /// For each sample a sum for each type of value, in units.
     sums: Vec<i128>,
     /// The weight of each profile.
     weights: Vec<f64>,
@@ -34,7 +34,7 @@ pub struct Merger {
     samples: HashMap<(Vec<usize>, Vec<Label>), usize>,
 }
 
-/// What makes two mappings the same, wherever they were loaded: size, offset, and build id or else the file.
+/// The identity of a mapping, wherever it was loaded: size, offset, and build id or otherwise the file.
 type MappingKey = (u64, u64, String);
 
 impl Merger {
@@ -43,7 +43,7 @@ impl Merger {
         Self::default()
     }
 
-    /// Adds a profile, all its values times `weight`. Weight 1 keeps them exactly. Sums are rounded once, at the end.
+    /// Adds a profile, with all its values times `weight`. Weight 1 keeps them exactly. Sums are rounded once, at the end.
     ///
     /// # Errors
     /// In words, when the weight is not above 0, or when the profile counts something else than those before it.
@@ -72,20 +72,19 @@ impl Merger {
         Ok(())
     }
 
-    /// The merged profile, without stacks whose values are all 0. Weights that are not all whole numbers become such in the same
-    /// proportions, none off by more than a thousandth: most stacks of a profile were seen once or twice, and three tenths of that would
-    /// be rounded away.
+    /// The merged profile, without stacks whose values are all 0. Fractional weights become whole numbers in the same proportions, with an
+    /// error of at most a thousandth: most stacks of a profile have a count of one or two, and rounding would lose three tenths of them.
     ///
     /// # Errors
-    /// When nothing was added.
+    /// Fails when nothing was added.
     pub fn finish(self) -> Result<Profile, String> {
         self.finish_scaled().map(|(merged, _)| merged)
     }
 
-    /// As [`Merger::finish`], and by what all weights were multiplied for that.
+    /// Like [`Merger::finish`], and returns the common factor of all weights.
     ///
     /// # Errors
-    /// When nothing was added.
+    /// Fails when nothing was added.
     pub fn finish_scaled(mut self) -> Result<(Profile, f64), String> {
         if self.weights.is_empty() {
             return Err("there is no profile to merge".to_owned());
@@ -99,7 +98,7 @@ impl Merger {
         Ok((self.merged, factor))
     }
 
-    /// What makes whole numbers of the weights, as far as sums have room for it.
+    /// The factor that makes the weights whole numbers, as far as sums have room for it.
     fn factor(&self) -> f64 {
         if self.weights.iter().all(|weight| weight.fract() == 0.0) {
             return 1.0;
@@ -129,7 +128,7 @@ impl Merger {
             merged.doc_url.clone_from(&profile.doc_url);
         } else if merged.sample_types != profile.sample_types {
             let (a, b) = (names(&merged.sample_types), names(&profile.sample_types));
-            return Err(format!("profiles of {a} and of {b} can't be merged: take all of the same kind"));
+            return Err(format!("profiles of {a} and of {b} can't be merged: use profiles of one kind"));
         }
         merged.period = merged.period.max(profile.period);
         merged.time_ns = match (merged.time_ns, profile.time_ns) {
@@ -154,7 +153,7 @@ impl Merger {
         })
     }
 
-    /// Addresses are compared as seen from the start of their mapping, which differs from process to process.
+    /// Addresses are compared relative to the start of their mapping, which differs from process to process.
     fn location(
         &mut self,
         location: &Location,
@@ -192,11 +191,11 @@ impl Merger {
     }
 }
 
-/// The weights by which profiles with these totals get these shares of the merged one. The largest weight is 1, so that
-/// no sample counts for more than it was: a window under little load is then not drowned by one under much.
+/// The weights with which profiles with these totals get these shares of the merged one. The largest weight is 1, so that no sample counts
+/// more than once: a window under little load is then not outweighed by one under much.
 ///
 /// # Errors
-/// When a total or a share is not above 0.
+/// Fails when a total or a share is not above 0.
 pub fn weights_for_shares(totals: &[i64], shares: &[f64]) -> Result<Vec<f64>, String> {
     if totals.len() != shares.len() {
         return Err(format!("there are {} profiles and {} shares", totals.len(), shares.len()));
@@ -204,7 +203,7 @@ pub fn weights_for_shares(totals: &[i64], shares: &[f64]) -> Result<Vec<f64>, St
     let raw: Vec<f64> = totals.iter().zip(shares).map(|(&total, share)| share / total as f64).collect();
     match raw.iter().position(|weight| !(weight.is_finite() && *weight > 0.0)) {
         Some(at) => Err(format!(
-            "profile {} has the total {} and is to have the share {}: both must be above 0",
+            "profile {} has the total {} and the share {}: both must be above 0",
             at + 1,
             totals[at],
             shares[at]
@@ -216,7 +215,7 @@ pub fn weights_for_shares(totals: &[i64], shares: &[f64]) -> Result<Vec<f64>, St
     }
 }
 
-/// A sum in units as a value, to the nearest. What is not 0 stays so, and what is too large stays at the end of the type.
+/// A sum in units as a rounded value. A value above 0 stays above 0, and one that is too large stays at the maximum.
 fn value_of(sum: i128, factor: f64) -> i64 {
     let whole = if factor == 1.0 {
         let half = 1_u128 << (UNIT_BITS - 1);

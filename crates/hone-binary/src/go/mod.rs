@@ -1,9 +1,9 @@
 //! Profile-guided optimisation of a Go program.
 //!
-//! Go needs no instrumented build: CPU profiles of the running service are its profile. They are fetched (`fetch`), read,
-//! merged with weights and written (`pprof`, `merge`), shown (`tables`, `findings`), held against the program (`proof`,
-//! `symbols`), and handed to `go build` (`plan`, `build`, `diagnostics`), which takes an empty file, a profile of another program
-//! and a `default.pgo` in the wrong folder without a word. `bench` runs Go's own benchmarks off against on.
+//! Go needs no instrumented build: CPU profiles of the running service are its profile. Hone fetches them (`fetch`), reads, merges with
+//! weights and writes them (`pprof`, `merge`), shows them (`tables`, `findings`), compares them with the program (`proof`, `symbols`), and
+//! passes them to `go build` (`plan`, `build`, `diagnostics`). `go build` silently accepts an empty file, a profile of another program and
+//! a `default.pgo` in the wrong folder. `bench` runs Go's own benchmarks without and with the profile.
 
 mod bench;
 mod build;

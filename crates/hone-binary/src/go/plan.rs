@@ -1,4 +1,4 @@
-//! The calls of `go`, as values. Nothing here looks at the world.
+//! The calls of `go`, as values. This module reads nothing from the system.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use hone_tool::Call;
 
 use super::target::GoTarget;
 
-/// A profile has every package compiled again, those of Go itself too.
+/// With a profile, Go recompiles every package, its own ones too.
 const BUILD_LIMIT: Duration = Duration::from_secs(3600);
 
 /// The linker's seed is a signed number.
 const LARGEST_SEED: u64 = i64::MAX as u64 - 1;
 
-/// Where a build takes its profile from.
+/// The source of a build's profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum From<'a> {
-    /// From nowhere.
+    /// None.
     Off,
-    /// From this file.
+    /// This file.
     File(&'a Path),
-    /// From `default.pgo` in the main package's folder, when there is one.
+    /// `default.pgo` in the main package's folder, if there is one.
     Auto,
 }
 
@@ -76,7 +76,7 @@ impl GoPlan {
         self.with_flags(call, link_seed).arg("-o").arg(output).arg(&self.target.package).produces(output)
     }
 
-    /// The same build once more, only to hear what the compiler does with the profile in the module's own packages.
+    /// The same build once more, only for the compiler's messages about the profile in the module's own packages.
     pub(super) fn explain(&self, profile: &Path, module: &str, output: &Path) -> Call {
         let call = self.call("go-explain", "build").arg(From::File(profile).flag());
         let call = call.arg(format!("-gcflags={module}/...=-m -d=pgodebug=1"));
@@ -105,7 +105,7 @@ impl GoPlan {
         }
     }
 
-    /// The test program of a package: built once, started often. Nothing is promised: a package without tests has none.
+    /// The test program of a package: built once, started often. It requires no output file: a package without tests has none.
     pub(super) fn test_program(&self, package: &str, from: &From<'_>, output: &Path) -> Call {
         let call = self.call("go-test-build", "test").arg("-c").arg(from.flag());
         self.with_flags(call, None).arg("-o").arg(output).arg(package)

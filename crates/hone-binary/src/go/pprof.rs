@@ -1,7 +1,7 @@
-//! Profiles in the form of pprof: a gzip'd protocol buffer, read and written.
+//! Profiles in pprof's format: a gzip-compressed protocol buffer, read and written.
 //!
-//! What is read is checked as a whole (every reference leads somewhere, every sample has a value of every type), so that
-//! the rest of the room can index without asking.
+//! The reader checks the whole profile (every reference is valid, every sample has a value of every type), so that the rest of the crate
+//! can index without checks.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -13,28 +13,28 @@ use flate2::{Compression, GzBuilder};
 
 use super::wire::{Fields, Message, Value};
 
-/// A profile may unpack to this much: a profile of an hour of a large service has a few MB.
+/// Limit of a decompressed profile: a profile of an hour of a large service has a few MB.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// A profile that was read may take this much memory. A text of a megabyte that every function has for its name takes its size each time,
-/// and fields of two bytes become things of a hundred.
+/// Memory limit of a parsed profile. A text of a megabyte that every function has as its name takes its size each time, and fields of two
+/// bytes become objects of a hundred.
 const MOST_MEMORY: u64 = 1 << 30;
 
-/// What a value of a sample means, for example `cpu` in `nanoseconds`.
+/// The meaning of a sample's value, for example `cpu` in `nanoseconds`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ValueType {
-    /// What is counted.
+    /// The counted quantity.
     pub kind: String,
-    /// In which unit.
+    /// Its unit.
     pub unit: String,
 }
 
-/// A loaded file that code came from.
+/// A loaded file with code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// First address behind it.
+    /// First address after it.
     pub limit: u64,
     /// Offset in the file.
     pub offset: u64,
@@ -42,20 +42,20 @@ pub struct Mapping {
     pub file: String,
     /// Its build id.
     pub build_id: String,
-    /// What is known of its code: functions, files, line numbers, inlined calls.
+    /// The known information about its code: functions, files, line numbers, inlined calls.
     pub has: [bool; 4],
 }
 
 /// A function.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// For people.
+    /// The name for people.
     pub name: String,
-    /// As the linker knows it.
+    /// The linker's name.
     pub system_name: String,
     /// Source file.
     pub file: String,
-    /// Line in which it begins; 0 when the profiler did not say. The Go compiler needs it.
+    /// Line in which it begins; 0 if the profiler did not record it. The Go compiler needs it.
     pub start_line: i64,
 }
 
@@ -77,13 +77,13 @@ pub struct Location {
     pub mapping: Option<usize>,
     /// Its address.
     pub address: u64,
-    /// The line, and when calls were inlined, those that called it: innermost first.
+    /// The line, and for inlined calls those of the callers: innermost first.
     pub lines: Vec<Line>,
-    /// Whether several places were made one.
+    /// Whether several places were combined.
     pub folded: bool,
 }
 
-/// Something that a sample is marked with.
+/// A label of a sample.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Label {
     /// Its name.
@@ -96,7 +96,7 @@ pub struct Label {
     pub unit: String,
 }
 
-/// A stack, and what was counted there.
+/// A stack, and its counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Indices in [`Profile::locations`], the innermost first.
@@ -107,10 +107,10 @@ pub struct Sample {
     pub labels: Vec<Label>,
 }
 
-/// A profile. Every index in it leads somewhere: [`Profile::parse`] sees to it.
+/// A profile. All of its indices are valid: [`Profile::parse`] ensures that.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// What the values of samples mean.
+    /// The meaning of the samples' values.
     pub sample_types: Vec<ValueType>,
     /// The samples.
     pub samples: Vec<Sample>,
@@ -120,31 +120,31 @@ pub struct Profile {
     pub locations: Vec<Location>,
     /// Functions.
     pub functions: Vec<Function>,
-    /// When it was taken, nanoseconds since 1970.
+    /// Its start, nanoseconds since 1970.
     pub time_ns: i64,
-    /// How long it was taken, nanoseconds.
+    /// Its duration, nanoseconds.
     pub duration_ns: i64,
-    /// What `period` counts.
+    /// The quantity of `period`.
     pub period_type: ValueType,
     /// Events between two samples.
     pub period: i64,
     /// Free text.
     pub comments: Vec<String>,
-    /// Name of the value type that is shown when none is asked for.
+    /// Name of the default value type.
     pub default_kind: String,
-    /// Pattern of functions that a viewer leaves out.
+    /// Pattern of functions that a viewer hides.
     pub drop_frames: String,
-    /// Pattern of functions that it keeps nevertheless.
+    /// Pattern of functions that it shows nevertheless.
     pub keep_frames: String,
-    /// Where the profile is explained.
+    /// Address of its documentation.
     pub doc_url: String,
 }
 
 impl Profile {
-    /// Reads a profile, packed by gzip or not.
+    /// Reads a profile, with or without gzip compression.
     ///
     /// # Errors
-    /// In words, when the bytes are no whole profile.
+    /// In words, if the bytes are not a complete profile.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         if bytes.is_empty() {
             return Err("it is empty (0 bytes)".to_owned());
@@ -213,12 +213,12 @@ impl Profile {
             Ok(())
         })?;
         match profile.sample_types.is_empty() {
-            true => Err("it says of no value what it counts: that is no pprof profile".to_owned()),
+            true => Err("none of its values has a type, so it is not a pprof profile".to_owned()),
             false => Ok(profile),
         }
     }
 
-    /// The profile as a file, packed by gzip. The same profile gives the same bytes.
+    /// The profile as a gzip-compressed file. The same profile gives the same bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let plain = self.to_plain();
         let mut packer = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
@@ -290,7 +290,7 @@ fn unpack(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let read = MultiGzDecoder::new(bytes).take(MOST_BYTES + 1).read_to_end(&mut plain);
     read.map_err(|error| format!("its gzip part is broken or cut off ({error})"))?;
     match plain.len() as u64 > MOST_BYTES {
-        true => Err(format!("it unpacks to more than {MOST_BYTES} bytes")),
+        true => Err(format!("it decompresses to more than {MOST_BYTES} bytes")),
         false => Ok(plain),
     }
 }
@@ -306,7 +306,7 @@ fn each<'a>(
     Ok(())
 }
 
-/// The table of texts while a profile is read, and the memory that may still be taken for it. What is taken is told before it is taken.
+/// The table of texts while a profile is read, and the remaining memory for it. Each use is declared before it happens.
 struct Texts {
     table: Vec<String>,
     most: u64,
@@ -328,12 +328,12 @@ impl Texts {
         })?;
         match texts.table.first() {
             Some(first) if first.is_empty() => Ok(texts),
-            Some(_) => Err("its first text is not the empty one: that is no pprof profile".to_owned()),
-            None => Err("it has no texts: that is no pprof profile".to_owned()),
+            Some(_) => Err("its first string is not empty, so it is not a pprof profile".to_owned()),
+            None => Err("it has no strings, so it is not a pprof profile".to_owned()),
         }
     }
 
-    /// So many things of a kind are about to be kept.
+    /// Declares that this number of objects of a kind will be kept.
     fn takes<T>(&self, things: usize) -> Result<(), String> {
         let bytes = (things as u64).saturating_mul(size_of::<T>() as u64);
         let left = self.left.get().checked_sub(bytes);
@@ -347,8 +347,8 @@ impl Texts {
     fn at(&self, value: Value<'_>) -> Result<String, String> {
         let index = value.number()?;
         let found = usize::try_from(index).ok().and_then(|index| self.table.get(index));
-        let found =
-            found.ok_or_else(|| format!("text {index} is asked for, and there are {}", self.table.len()))?;
+        let found = found
+            .ok_or_else(|| format!("it refers to string {index}, but it has only {}", self.table.len()))?;
         self.takes::<u8>(found.len())?;
         Ok(found.clone())
     }
@@ -365,7 +365,7 @@ impl Texts {
     }
 }
 
-/// The numbers by which a profile names its things, and where those are.
+/// The numbers that a profile uses for its objects, and their indices.
 struct Ids {
     what: &'static str,
     places: HashMap<u64, usize>,
@@ -378,7 +378,7 @@ impl Ids {
 
     fn add<T>(&mut self, (id, thing): (u64, T), into: &mut Vec<T>) -> Result<(), String> {
         if id == 0 || self.places.insert(id, into.len()).is_some() {
-            return Err(format!("the number {id} of a {} is 0 or taken twice", self.what));
+            return Err(format!("the number {id} of a {} is 0 or used twice", self.what));
         }
         into.push(thing);
         Ok(())
@@ -490,7 +490,7 @@ fn sample(bytes: &[u8], table: &Texts, locations: &Ids, types: usize) -> Result<
         Ok(())
     })?;
     if values.len() != types {
-        return Err(format!("a sample has {} values, and the profile {types} types of them", values.len()));
+        return Err(format!("a sample has {} values, but the profile has {types} value types", values.len()));
     }
     Ok(Sample {
         stack: stack.into_iter().map(|id| locations.find(id)).collect::<Result<_, _>>()?,
@@ -694,14 +694,14 @@ pub(super) mod tests {
         check(&plain[..plain.len() - 2], "cut off");
         let mut broken = small();
         broken.samples[0].values.push(1);
-        check(&broken.to_bytes(), "a sample has 2 values, and the profile 1 types");
+        check(&broken.to_bytes(), "a sample has 2 values, but the profile has 1 value types");
         let mut broken = small();
         broken.samples[0].stack.push(99);
         check(&broken.to_bytes(), "there is no location 100");
         let mut broken = small();
         broken.locations[0].lines[0].function = 7;
         check(&broken.to_bytes(), "there is no function 8");
-        check(&Profile::default().to_bytes(), "what it counts");
+        check(&Profile::default().to_bytes(), "none of its values has a type");
     }
 
     #[test]
@@ -712,7 +712,7 @@ pub(super) mod tests {
             packer.write_all(&block).unwrap();
         }
         let error = Profile::parse(&packer.finish().unwrap()).unwrap_err();
-        assert!(error.contains("unpacks to more than"), "{error}");
+        assert!(error.contains("decompresses to more than"), "{error}");
     }
 
     /// Nothing of it is large, and all of it together would be.

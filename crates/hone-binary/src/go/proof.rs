@@ -1,5 +1,4 @@
-//! Whether a profile may be used, and how much of it a program can take. Pure, from the profile's contents and the names
-//! in the program.
+//! Whether a profile may be used, and how much of it a program can use. Pure, by the profile's contents and the names in the program.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -12,30 +11,30 @@ use super::refusal::GoRefusal;
 use super::symbols::shortened;
 use super::tables::{Names, is_standard, package_of, percent, table};
 
-/// Beyond this share of the weight the rest of the profile shapes next to nothing: the same choice as for other compilers.
+/// Above this lost share of the weight, the rest of the profile has next to no effect: the same choice as for other compilers.
 const MOST_LOST_PERCENT: f64 = 90.0;
 
 /// The compiler matches calls by lines counted from the function's first one; a profile must have those for most of its
 /// weight.
 const MOST_WITHOUT_START_PERCENT: f64 = 50.0;
 
-/// So many lost functions are named.
+/// The number of lost functions that a message names.
 const NAMED: usize = 5;
 
-/// A function counts as hot when functions at least as heavy make up this share of the weight: the compiler's own
+/// A function is hot if functions at least as heavy make up this share of the weight: the compiler's own
 /// `inlineCDFHotCallSiteThresholdPercent`.
 const HOT_CUTOFF_PERCENT: f64 = 99.0;
 
-/// How much of a profile's weight a program can take.
+/// The share of a profile's weight that a program can use.
 ///
-/// Weight is that of calls, from one function to another, since that is what the compiler uses, and of calls in which at
-/// least one side is neither in Go's own library nor `main.main`, since every program has those. Names are compared, not lines: a call
-/// that moved inside its function is lost to the compiler too, and not counted here.
+/// Weight is that of calls, from one function to another, because the compiler uses those. It counts only calls with at least one side that
+/// is neither in Go's own library nor `main.main`, because every program has those. Hone compares names, not lines: the compiler also loses
+/// a call that moved inside its function, but that is not counted here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Coverage {
     /// Weight of the calls, in the unit of the profile's first value.
     pub weight: i64,
-    /// Weight of calls of which a side is not in the program.
+    /// Weight of calls with a side that is not in the program.
     pub lost: i64,
     /// `lost` in per cent of `weight`.
     pub lost_percent: f64,
@@ -43,7 +42,7 @@ pub struct Coverage {
     pub lost_functions: Vec<(String, i64)>,
 }
 
-/// What can be said of a profile alone.
+/// The evidence of a profile alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sound {
     /// Index of the value that the compiler uses.
@@ -56,7 +55,7 @@ pub(super) struct Sound {
     pub(super) hot_own: usize,
 }
 
-/// Checks what needs no program: samples, of CPU, with the functions' first lines.
+/// Checks that need no program: samples, of CPU, with the functions' first lines.
 pub(super) fn sound(profile: &Profile, file: &Path, own: &BTreeSet<String>) -> Result<Sound, GoRefusal> {
     let file = file.to_path_buf();
     let wanted = [("samples", "count"), ("cpu", "nanoseconds")];
@@ -100,7 +99,7 @@ fn hot(profile: &Profile, index: usize) -> Vec<HotFunction> {
     hot
 }
 
-/// Holds a profile against the names in a program, type parameters shortened: profiles have them in both forms.
+/// Compares a profile with the names in a program, with shortened type parameters: profiles have them in both forms.
 pub(super) fn coverage(
     profile: &Profile,
     index: usize,
@@ -138,7 +137,7 @@ pub(super) fn coverage(
     Coverage { weight, lost, lost_percent: percent(lost, weight), lost_functions }
 }
 
-/// Refuses a profile of which a program can take next to nothing.
+/// Refuses a profile of which a program can use next to nothing.
 pub(super) fn fits(coverage: &Coverage, file: &Path, binary: &Path) -> Result<(), GoRefusal> {
     let file = file.to_path_buf();
     if coverage.weight <= 0 {
@@ -187,10 +186,10 @@ mod tests {
             let error = fits(&coverage, Path::new("/p"), Path::new("/b")).unwrap_err().to_string();
             assert!(error.starts_with(reason), "{error}");
         };
-        check(&[("runtime.main:1>runtime.f:3", 9)], "the profile /p holds calls of Go's own library only");
+        check(&[("runtime.main:1>runtime.f:3", 9)], "the profile /p contains only calls of Go's own library");
         check(
             &[("main.main:1>x.org/a.F:3", 9), ("main.main:1>x.org/a.G:3", 1)],
-            "the profile /p does not fit /b: 100.0 % of the weight of its calls is of functions that the program does \
+            "the profile /p does not fit /b: 100.0 % of the weight of its calls is in functions that the program does \
              not have (x.org/a.F, x.org/a.G)",
         );
     }
@@ -206,7 +205,7 @@ mod tests {
         check(&of_kind("alloc_space", "bytes", &[("main.main:1", 1)]), "the profile /p counts alloc_space");
         let mut bare = cpu(&[("main.main:1", 1), ("main.main:2>main.f:3", 2)]);
         bare.functions[1].start_line = 0;
-        check(&bare, "the profile /p does not say where functions begin (67 % of its weight)");
+        check(&bare, "the profile /p lacks the start lines of functions (67 % of its weight)");
         bare.samples[0].values[0] = 3;
         let sound = sound(&bare, Path::new("/p"), &own()).unwrap();
         assert_eq!((sound.total, sound.hot.len(), sound.hot_own), (5, 2, 2));

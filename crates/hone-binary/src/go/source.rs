@@ -1,10 +1,10 @@
-//! Loops in Go source: whether a line runs again and again. Pure, and a reader of tokens only: it knows comments, texts and
-//! braces, and takes for a loop what begins with `for` and opens a brace at the end of a line, as gofmt writes it.
+//! Loops in Go source: whether a line runs repeatedly. Pure, and only a tokenizer: it knows comments, texts and braces. A loop is what
+//! begins with `for` and opens a brace at the end of a line, as gofmt writes it.
 
-/// The line of the innermost `for` around `line`, among those that begin at `from_line` or later: with the first line of
-/// the function, loops around a function literal don't count for its body.
+/// The line of the innermost `for` around `line`, among those that begin at `from_line` or later: with the first line of the function,
+/// loops around a function literal do not count for its body.
 ///
-/// The header of a loop counts as inside of it, unless it says `range`, which is worked out once.
+/// The header of a loop counts as inside of it, unless it has `range`, which is evaluated once.
 pub(super) fn loop_around(source: &str, from_line: i64, line: i64) -> Option<i64> {
     let mut scan = Scan { rest: source, line: 1, open: Vec::new(), header: None };
     let mut found = None;
@@ -22,7 +22,7 @@ pub(super) fn loop_around(source: &str, from_line: i64, line: i64) -> Option<i64
             Token::Close => drop(scan.open.pop()),
             Token::Word(_) | Token::Other => {}
         }
-        // The line's last word on it, but for what it closes: a header is known for one with `range` only behind that word.
+        // The last word of the line, except for closing braces: a header with `range` is recognised only after that word.
         if scan.line == line && !closes {
             found = scan.innermost(from_line, line);
         }
@@ -45,7 +45,7 @@ enum Token<'a> {
 struct Scan<'a> {
     rest: &'a str,
     line: i64,
-    /// For each open brace the line of the `for` that opened it, if one did.
+    /// For each open brace the line of its `for`, if it has one.
     open: Vec<Option<Header>>,
     /// A `for` whose brace has not come yet.
     header: Option<Header>,
@@ -58,7 +58,7 @@ impl<'a> Scan<'a> {
         pending.or_else(|| self.open.iter().rev().flatten().find(counts).map(|header| header.line))
     }
 
-    /// A brace with more text behind it on its line belongs to a value in the loop's header, or to another statement.
+    /// A brace with more text after it on its line belongs to a value in the loop's header, or to another statement.
     fn open(&mut self) {
         let behind = self.rest.trim_start_matches([' ', '\t', '\r']);
         let ends_line = behind.is_empty() || behind.starts_with('\n') || behind.starts_with("//");

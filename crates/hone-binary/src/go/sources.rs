@@ -1,4 +1,4 @@
-//! The target's sources, for what stands out in its profiles.
+//! The target's sources, for findings in its profiles.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,14 +11,14 @@ use super::diagnostics::Package;
 use super::findings::{Finding, of_allocations, of_cpu};
 use super::pprof::Profile;
 
-/// No source file is read beyond this.
+/// Size limit of a source file.
 const MOST_BYTES: u64 = 8 << 20;
 
 impl GoPgo<'_> {
-    /// What stands out in a profile of the target, of CPU or of allocations.
+    /// Findings in a profile of the target, of CPU or of allocations.
     ///
     /// # Errors
-    /// When the profile is of neither kind.
+    /// Fails when the profile is of neither kind.
     pub fn findings(&self, profile: &Profile) -> Result<Vec<Finding>> {
         let own = self.own_packages();
         let found = match profile.value_index("alloc_space") {
@@ -29,7 +29,7 @@ impl GoPgo<'_> {
     }
 }
 
-/// Where a source file lies that a profile names: by its path, or, after `-trimpath`, by its package.
+/// The path of a source file that a profile names: as named, or, after `-trimpath`, by its package.
 fn place(file: &str, packages: &[Package]) -> Option<PathBuf> {
     let path = Path::new(file);
     if path.extension().is_none_or(|extension| extension != "go") {

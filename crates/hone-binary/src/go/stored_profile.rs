@@ -1,4 +1,4 @@
-//! What [`crate::profile_store`] asks of a profile of Go, without a module at hand: the profile and the program alone must tell.
+//! The functions that [`crate::profile_store`] needs for a Go profile, without a module: the profile and the program alone must be enough.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,19 +19,19 @@ use crate::refusal::Refusal;
 /// A profile of a service has some hundred kB.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// No source file is read beyond this.
+/// Size limit of a source file.
 const SOURCE_BYTES: u64 = 8 << 20;
 
-/// What stands before the build's facts in a program, since Go 1.18.
+/// Precedes the build information in a program, since Go 1.18.
 const INFO_MAGIC: &[u8] = b"\xff Go buildinf:";
 
-/// Where the facts begin behind the start of the magic, when they lie there themselves.
+/// Offset of the build information from the magic, if it is inline.
 const INFO_AT: usize = 32;
 
-/// This bit of the flags says that they do.
+/// This bit of the flags marks the inline form.
 const INFO_INLINE: u8 = 2;
 
-/// The module's list of facts has so many bytes of its own at both ends.
+/// The module information has this many marker bytes at both ends.
 const INFO_MARK: usize = 16;
 
 /// Reads a profile.
@@ -46,11 +46,10 @@ pub(crate) fn read_profile(file: &Path) -> Result<Profile> {
     Profile::parse(&bytes).map_err(|reason| refused(wrong(reason)))
 }
 
-/// How much of the weight of a profile's calls a program can take.
+/// The share of the weight of a profile's calls that a program can use.
 ///
 /// # Errors
-/// A [`GoRefusal`] when it is no profile of CPU or has no calls of the program's own code; otherwise when the program is none
-/// of Go.
+/// A [`GoRefusal`] if it is not a CPU profile or has no calls of the program's own code; otherwise when the program is not a Go program.
 pub(crate) fn coverage_of(profile: &Profile, file: &Path, program: &Path) -> Result<Coverage> {
     let own = own_packages(profile, module_of(program)?.as_deref());
     let sound = proof::sound(profile, file, &own).map_err(refused)?;
@@ -61,8 +60,8 @@ pub(crate) fn coverage_of(profile: &Profile, file: &Path, program: &Path) -> Res
     }
 }
 
-/// What stands out in a profile, by the sources that it names and that lie on this machine. Nothing of a profile that is
-/// neither of CPU nor of allocations.
+/// Findings in a profile, by the sources that it names and that exist on this machine. Nothing for a profile that is neither of CPU nor of
+/// allocations.
 pub(crate) fn findings_of(profile: &Profile) -> Vec<Finding> {
     let own = own_packages(profile, None);
     let found = match profile.value_index("alloc_space") {
@@ -132,7 +131,7 @@ const OF_GO: [&str; 52] = [
     "weak",
 ];
 
-/// Whether a function is of a package whose path Go's own library does not have. What has no package is assembly or C.
+/// Whether a function's package has a path that Go's own library lacks. A function without a package is assembly or C.
 fn is_unknown_to_go(function: &str) -> bool {
     let package = package_of(function);
     let first = package.split('/').next().unwrap_or(package);
@@ -140,9 +139,9 @@ fn is_unknown_to_go(function: &str) -> bool {
     named && !first.contains('.') && first != "vendor" && !first.starts_with('_') && !OF_GO.contains(&first)
 }
 
-/// Packages that do not come with Go although the first part of their path has no dot: those of the program's own module,
-/// those whose sources lie elsewhere than the runtime's, and those that Go's library does not have (with `-trimpath`, after the
-/// module was renamed, nothing else tells them).
+/// Packages that do not come with Go although the first part of their path has no dot: those of the program's own module, those with
+/// sources elsewhere than the runtime's, and those that Go's library lacks (with `-trimpath`, after the module was renamed, there is no
+/// other evidence).
 fn own_packages(profile: &Profile, module: Option<&str>) -> BTreeSet<String> {
     let root = profile.functions.iter().filter(|function| function.name.starts_with("runtime."));
     let root = root.filter_map(|function| Some(function.file.split_once("/src/runtime/")?.0)).next();
@@ -165,18 +164,18 @@ fn own_packages(profile: &Profile, module: Option<&str>) -> BTreeSet<String> {
     .collect()
 }
 
-/// The path of a program's main module, from the facts that the linker wrote into it; nothing when they are not there.
+/// The path of a program's main module, from the linker's build information; nothing if that is missing.
 fn module_of(program: &Path) -> Result<Option<String>> {
     let bytes = fs::read(program).with_context(|| format!("{} can't be read", program.display()))?;
     let file =
-        object::File::parse(&*bytes).with_context(|| format!("{} is no program", program.display()))?;
+        object::File::parse(&*bytes).with_context(|| format!("{} is not a program", program.display()))?;
     let section =
         file.sections().find(|section| section.name().is_ok_and(|name| name.ends_with(".go.buildinfo")));
     Ok(section.and_then(|section| module_in(section.data().ok()?)))
 }
 
-/// The module in a section of build facts: magic, size of pointers, flags; at [`INFO_AT`] Go's version and the list of facts,
-/// each with its length in front.
+/// The module in a section of build information: magic, size of pointers, flags; at [`INFO_AT`] Go's version and the list of facts, each
+/// preceded by its length.
 pub(crate) fn module_in(section: &[u8]) -> Option<String> {
     let at = memchr::memmem::find(section, INFO_MAGIC)?;
     let facts = section.get(at..)?;
@@ -207,7 +206,7 @@ fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// The text of a source file. A profile can name anything, so only a regular file with Go's ending is opened.
+/// The text of a source file. A profile can name anything, so Hone opens only a regular file with Go's extension.
 fn source(file: &str) -> Option<String> {
     let path = Path::new(file);
     let is_source = path.is_absolute() && path.extension().is_some_and(|extension| extension == "go");

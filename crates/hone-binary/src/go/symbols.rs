@@ -1,5 +1,5 @@
-//! Names of the functions in a Go program, from the table that the runtime itself uses for stack traces. It survives `-s -w`
-//! and strip, and it has functions that were inlined everywhere, which a symbol table has not.
+//! Names of the functions in a Go program, from the runtime's own table for stack traces. It survives `-s -w` and strip, and unlike a
+//! symbol table it contains functions that were inlined everywhere.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,29 +11,29 @@ use object::{Object, ObjectSection};
 /// The table's first word since Go 1.20, and that of 1.18 and 1.19.
 const MAGICS: [u32; 2] = [0xffff_fff1, 0xffff_fff0];
 
-/// The words behind the table's first 8 bytes: functions, files, start of text, then where the names begin, then
-/// where the next part begins.
+/// The words after the table's first 8 bytes: functions, files, start of text, then the offset of the names, then that of the next part.
 const NAMES_WORD: usize = 3;
 const BEHIND_NAMES_WORD: usize = 4;
 
-/// Names of all functions, type parameters shortened to `[...]` as profiles have them.
+/// Names of all functions, with type parameters shortened to `[...]` as in profiles.
 ///
 /// # Errors
-/// When the file can't be read or is no Go program.
+/// Fails when the file can't be read or is not a Go program.
 pub(super) fn functions_of(path: &Path) -> Result<HashSet<String>> {
     let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
-    let file = object::File::parse(&*bytes).with_context(|| format!("{} is no program", path.display()))?;
+    let file =
+        object::File::parse(&*bytes).with_context(|| format!("{} is not a program", path.display()))?;
     let section = file
         .sections()
         .find(|section| {
             section.name().is_ok_and(|name| name.ends_with(".gopclntab") || name == "__gopclntab")
         })
-        .with_context(|| format!("{} is no Go program (it has no .gopclntab)", path.display()))?;
+        .with_context(|| format!("{} is not a Go program (it has no .gopclntab)", path.display()))?;
     let data = section.data().with_context(|| format!("the .gopclntab of {} is cut off", path.display()))?;
-    names(data).with_context(|| format!("the .gopclntab of {} has a form that is not known", path.display()))
+    names(data).with_context(|| format!("the .gopclntab of {} has an unknown format", path.display()))
 }
 
-/// The names in a table, or nothing when it has another form.
+/// The names in a table, or nothing if it has another format.
 pub(crate) fn names(table: &[u8]) -> Option<HashSet<String>> {
     let (magic, _) = table.split_first_chunk()?;
     let magic = u32::from_le_bytes(*magic);
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn what_is_no_go_program_is_told() {
         let own = std::env::current_exe().unwrap();
-        assert!(functions_of(&own).unwrap_err().to_string().contains("is no Go program"));
+        assert!(functions_of(&own).unwrap_err().to_string().contains("is not a Go program"));
     }
 
     proptest! {

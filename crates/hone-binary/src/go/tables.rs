@@ -1,4 +1,4 @@
-//! Who spends what: flat and cumulative, by function. Pure.
+//! Flat and cumulative values by function. Pure.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,9 +13,9 @@ pub struct Row {
     pub name: String,
     /// Its source file.
     pub file: String,
-    /// What was counted in the function itself, in the unit of the table.
+    /// The value in the function itself, in the unit of the table.
     pub flat: i64,
-    /// What was counted in it and in all that it called; a stack in which it stands twice counts once.
+    /// The value in it and in everything that it called; a stack that contains it twice counts once.
     pub cumulative: i64,
     /// `flat` in per cent of the table's total.
     pub flat_percent: f64,
@@ -26,7 +26,7 @@ pub struct Row {
 /// A profile by function, the largest flat value first, as `go tool pprof -top` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// What is counted, for example `cpu` or `alloc_space`.
+    /// The quantity, for example `cpu` or `alloc_space`.
     pub kind: String,
     /// The unit of `total`, `flat` and `cumulative`, for example `nanoseconds`.
     pub unit: String,
@@ -43,10 +43,10 @@ impl Table {
     }
 }
 
-/// Adds a profile up by function name, for one type of value.
+/// Adds up a profile by function name, for one type of value.
 ///
 /// # Errors
-/// In words, with the types that there are, when the profile has none of this name.
+/// In words, with the existing types, when the profile has none of this name.
 pub fn table(profile: &Profile, kind: &str) -> Result<Table, String> {
     let index = profile.value_index(kind).ok_or_else(|| {
         let there: Vec<&str> = profile.sample_types.iter().map(|found| found.kind.as_str()).collect();
@@ -88,12 +88,12 @@ pub fn table(profile: &Profile, kind: &str) -> Result<Table, String> {
     Ok(Table { kind: kind.to_owned(), unit: profile.sample_types[index].unit.clone(), total, rows })
 }
 
-/// A part in per cent of a whole; 0 of nothing.
+/// A part in per cent of a whole; 0 if the whole is 0.
 pub(super) fn percent(part: i64, whole: i64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
-/// Functions by name: one name can stand for several of them when a profile was merged over builds.
+/// Functions by name: after a merge over builds, one name can stand for several of them.
 pub(super) struct Names {
     /// Names, with the file of the first function of that name.
     pub(super) list: Vec<(String, String)>,
@@ -119,8 +119,8 @@ impl Names {
     }
 }
 
-/// The import path of a function's package: `example.com/a/b` of `example.com/a/b.(*T).f`. A dot in the path's last part
-/// is written as `%2e` by the linker, and stays so.
+/// The import path of a function's package: `example.com/a/b` of `example.com/a/b.(*T).f`. The linker writes a dot in the path's last part
+/// as `%2e`, and it stays like that.
 pub(crate) fn package_of(name: &str) -> &str {
     let head = &name[..name.find(['(', '[']).unwrap_or(name.len())];
     let last = head.rfind('/').map_or(0, |at| at + 1);
@@ -128,7 +128,7 @@ pub(crate) fn package_of(name: &str) -> &str {
     &name[..end]
 }
 
-/// Whether a package comes with Go: the first part of its path has no dot, and it is none of `own`.
+/// Whether a package comes with Go: the first part of its path has no dot, and it is not in `own`.
 pub(crate) fn is_standard(package: &str, own: &BTreeSet<String>) -> bool {
     let first = package.split('/').next().unwrap_or(package);
     !first.contains('.') && package != "main" && !own.contains(package)

@@ -16,9 +16,9 @@ pub struct GoTarget {
     pub tags: Vec<String>,
     /// Flags for the linker.
     pub ldflags: Option<String>,
-    /// Whether paths of this machine stay out of the program. `go version -m` then has the profile's file name alone.
+    /// Whether the program contains no paths of this machine. `go version -m` then shows only the profile's file name.
     pub trimpath: bool,
-    /// Other flags of `go build`, of every variant.
+    /// Other flags of `go build`, for every variant.
     pub extra_flags: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl GoTarget {
             ["pgo", "o", "v"].iter().any(|own| name == *own || name.starts_with(&format!("{own}=")))
         };
         match self.extra_flags.iter().find(ours) {
-            Some(flag) => bail!("the target's flags hold `{flag}`, which is set by Hone itself: remove it"),
+            Some(flag) => bail!("the target's flags contain `{flag}`, which Hone sets itself: remove it"),
             None => Ok(()),
         }
     }

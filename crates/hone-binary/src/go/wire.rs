@@ -1,12 +1,12 @@
-//! Protocol buffers, the little of them that a pprof profile needs: fields in, fields out. Bytes are foreign: a length is
-//! only believed as far as the bytes bear it out, and nothing is reserved from it.
+//! The subset of protocol buffers that a pprof profile needs: fields in, fields out. The bytes are untrusted: a length is limited by the
+//! available bytes, and no memory is reserved from it.
 
 /// A field's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
-    /// Of a type that pprof does not use; passed over.
+    /// Of a type that pprof does not use; skipped.
     Other,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
     }
 
     fn take(&mut self, length: u64) -> Result<&'a [u8], String> {
-        let cut = || format!("it is cut off: a field of {length} bytes has only {}", self.0.len());
+        let cut = || format!("it is cut off: a field of {length} bytes has only {} bytes", self.0.len());
         let length_in_memory = usize::try_from(length).map_err(|_| cut())?;
         let (taken, rest) = self.0.split_at_checked(length_in_memory).ok_or_else(cut)?;
         self.0 = rest;
@@ -71,7 +71,7 @@ impl<'a> Value<'a> {
     pub(super) fn number(self) -> Result<u64, String> {
         match self {
             Self::Varint(value) => Ok(value),
-            _ => Err("a field that must be a number is none".to_owned()),
+            _ => Err("a field that must be a number is not a number".to_owned()),
         }
     }
 
@@ -82,7 +82,7 @@ impl<'a> Value<'a> {
     pub(super) fn bytes(self) -> Result<&'a [u8], String> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            _ => Err("a field that must be a message or a text is none".to_owned()),
+            _ => Err("a field that must be a message or a string is neither".to_owned()),
         }
     }
 
@@ -96,13 +96,13 @@ impl<'a> Value<'a> {
                     into.push(packed.varint()?);
                 }
             }
-            Self::Other => return Err("a field that must hold numbers holds none".to_owned()),
+            Self::Other => return Err("a field that must contain numbers does not contain any".to_owned()),
         }
         Ok(())
     }
 }
 
-/// A message that is being written. Fields of value 0 are left out, as the format wants it.
+/// A message during writing. Fields of value 0 are left out, as the format requires.
 #[derive(Debug, Default)]
 pub(super) struct Message(pub(super) Vec<u8>);
 
@@ -122,7 +122,7 @@ impl Message {
         self.number(field, u64::from(value));
     }
 
-    /// Written even when it is empty: a text's place in the table counts.
+    /// Written even if empty: a text's index in the table counts.
     pub(super) fn bytes(&mut self, field: u64, bytes: &[u8]) {
         self.varint(field << 3 | 2);
         self.varint(bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! How much of a profile a program can still take.
+//! How much of a profile a program can still use.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,30 +18,30 @@ use crate::go::{self, Coverage};
 use crate::profile::{self, CONTEXT_SENSITIVE, symbol_of};
 use hone_record::without_hash;
 
-/// The most that a profile may have lost: one in ten is a release or two of ordinary work. A choice, not a constant of nature;
-/// BOLT's own profiles have the same in the steps of an optimisation.
+/// The most that a profile may have lost: one in ten is a release or two of ordinary work. A choice, not a constant of nature; BOLT's own
+/// profiles have the same limit in the steps of an optimisation.
 pub const DEFAULT_BUDGET: f64 = 0.10;
 
-/// A verdict on less of an LLVM profile's counts than this is a verdict on something else: a choice, not a constant of nature. A
-/// profile of both rounds of counting has about as much of either.
+/// With a smaller share of an LLVM profile's counts, a verdict would be about something else: a choice, not a constant of nature. A profile
+/// of both rounds of counts has about as much of either.
 const LEAST_JUDGED: f64 = 0.10;
 
 /// Why a function's weight is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Why {
-    /// The program has no function of this name.
+    /// The program has no function with this name.
     Gone,
-    /// It has one, and its control flow is another.
+    /// It has one, but with another control flow.
     Changed,
 }
 
 /// A function whose weight the optimiser can't use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Lost {
-    /// As people read it.
+    /// The demangled name.
     pub name: String,
-    /// Its weight. Of Go: that of all its calls, so that a call between two lost functions is in both.
+    /// Its weight. For Go: that of all its calls, so that a call between two lost functions is in both.
     pub weight: u64,
     /// The weight as a share of the whole, 0 to 1.
     pub share: f64,
@@ -49,7 +49,7 @@ pub struct Lost {
     pub why: Why,
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Check {
     /// The profile.
@@ -58,13 +58,13 @@ pub struct Check {
     pub kind: StoredFormat,
     /// The program.
     pub program: PathBuf,
-    /// What was compared.
+    /// The method of the comparison.
     pub compared: &'static str,
-    /// What the weight counts.
+    /// The unit of the weight.
     pub unit: &'static str,
     /// Sum of the weights.
     pub weight: u64,
-    /// What of it is lost.
+    /// The lost part of it.
     pub lost: u64,
     /// Share of the weight that is lost, 0 to 1. For BOLT the larger of this and of its own figure.
     pub lost_share: f64,
@@ -72,21 +72,20 @@ pub struct Check {
     pub functions: u64,
     /// The lost ones, heaviest first.
     pub lost_functions: Vec<Lost>,
-    /// Functions of the program that the profile does not know; they are optimised without one. Only LLVM's tell.
+    /// Functions of the program that the profile lacks; they are optimised without a profile. Only for LLVM.
     pub unknown_to_profile: Option<u64>,
-    /// Whether the program is the one that the profile was taken from, by lock or note; `None` when nothing says.
+    /// Whether the profile was taken from this program, by lock or note; `None` without evidence.
     pub same_build: Option<bool>,
-    /// What else must be known.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
 impl Keeper<'_> {
-    /// Holds a profile against a program: an instrumented build of the present source for LLVM, a linked program for BOLT
-    /// and Go. With `names_only`, llvm-bolt is not asked, and functions of BOLT count as taken when the program has their
-    /// names.
+    /// Compares a profile with a program: an instrumented build of the present source for LLVM, a linked program for BOLT and Go. With
+    /// `names_only`, Hone does not run llvm-bolt, and BOLT functions count as matched if the program has their names.
     ///
     /// # Errors
-    /// When profile or program can't be read or can't answer. A profile that fits nowhere is no error.
+    /// Fails when profile or program can't be read or can't answer. A profile that fits nowhere is no error.
     pub fn check(&self, profile: &Path, program: &Path, names_only: bool) -> Result<Check> {
         let opened = self.open(profile)?;
         opened.counted()?;
@@ -119,12 +118,12 @@ impl Keeper<'_> {
         if names_only {
             check
                 .notes
-                .push("functions whose code has changed were not looked for (--names-only)".to_owned());
+                .push("the check did not look for functions with changed code (--names-only)".to_owned());
         } else if counts.functions.keys().any(|name| names.contains(name)) {
-            // Of a profile without any known name BOLT has nothing to say.
+            // BOLT reports nothing about a profile without any known name.
             let (said, stale) = self.stale(&input, &opened.file)?;
             lost.extend(lost_by(Why::Changed, &|name| names.contains(name) && stale.contains(name)));
-            check.compared = "names of functions, and the places in them by llvm-bolt's own words";
+            check.compared = "names of functions, and llvm-bolt's own report of the places in them";
             check.lost_share = said.stale_share();
             if let Some(part) = said.stale_samples {
                 let percent = part.share() * 100.0;
@@ -138,7 +137,7 @@ impl Keeper<'_> {
         Ok(check.with(lost))
     }
 
-    /// Has BOLT read the profile for this program: what it says, and the functions that it calls stale.
+    /// Lets BOLT read the profile for this program: its report, and the functions that it calls stale.
     fn stale(&self, input: &Input, profile: &Path) -> Result<(Said, HashSet<String>)> {
         let tools = BoltTools::find(None)?;
         let output = self.scratch.join("rewritten");
@@ -157,7 +156,7 @@ impl Keeper<'_> {
         let words = finished.stdout_text()? + "\n" + &finished.stderr_text()?;
         let (said, stale) = (Said::parse(&words), stale_functions(&words));
         if let Some(unsaid) = unsaid(&said, &stale) {
-            let what = format!("can't be judged: llvm-bolt did not say {unsaid}");
+            let what = format!("can't be checked: llvm-bolt did not report {unsaid}");
             let program = input.executable.clone();
             return Err(
                 StoreFault::Program { program, what, next: "use BOLT 19 to 22, or --names-only" }.into()
@@ -167,7 +166,7 @@ impl Keeper<'_> {
     }
 }
 
-/// What a version of BOLT with other words leaves open: without it, nothing would look lost.
+/// What a version of BOLT with other messages leaves open: otherwise nothing would seem lost.
 fn unsaid(said: &Said, stale: &HashSet<String>) -> Option<&'static str> {
     if said.profiled_functions.is_none() {
         return Some("how many functions have a profile");
@@ -177,10 +176,10 @@ fn unsaid(said: &Said, stale: &HashSet<String>) -> Option<&'static str> {
     (has_stale && is_untold).then_some("which functions, or how many samples, are stale")
 }
 
-/// Why BOLT takes nothing of a profile, or can't be held to what it says.
+/// Why BOLT uses nothing of a profile, or why its report is unusable.
 fn useless(said: &Said) -> Option<String> {
     if let Some(line) = said.profile_ends_at_line {
-        return Some(format!("BOLT read the profile up to line {line} only: merge it anew"));
+        return Some(format!("BOLT read the profile only up to line {line}: merge it again"));
     }
     let none = said.profiled_functions.is_some_and(|profiled| profiled.of_them == 0);
     none.then(|| "BOLT used the profile for none of the program's functions".to_owned())
@@ -208,7 +207,7 @@ impl Check {
         }
     }
 
-    /// Enters what was lost, by symbol; the sum is that of the parts.
+    /// Records the losses, by symbol; the sum is that of the parts.
     fn with(self, lost: Vec<(String, u64, Why)>) -> Self {
         let sum = lost.iter().fold(0, |sum: u64, (_, weight, _)| sum.saturating_add(*weight));
         let mut check = self.with_sum(lost, sum);
@@ -236,7 +235,7 @@ impl Check {
 
 fn of_llvm(opened: &Opened, profile: &profile::Profile, program: &Path) -> Result<Check> {
     let hashes = counting::functions(program)?;
-    // A build counts either before inlining or after it, with context; the other part of the profile it can't judge.
+    // A build counts either before inlining or after it, with context; it can't judge the other part of the profile.
     let with_context = |hash: u64| hash & CONTEXT_SENSITIVE != 0;
     let of_program = |wanted: bool| hashes.values().flatten().any(|&hash| with_context(hash) == wanted);
     let judged: Vec<&profile::Function> =
@@ -257,19 +256,21 @@ fn of_llvm(opened: &Opened, profile: &profile::Profile, program: &Path) -> Resul
     let known: HashSet<&str> = profile.functions.iter().map(|function| function.name.as_str()).collect();
     let mut check = Check {
         unit: "counts",
-        compared: "names and hashes of control flow, as the compiler does",
+        compared: "names and control-flow hashes, like the compiler",
         functions: ran.len() as u64,
         unknown_to_profile: Some(hashes.keys().filter(|name| !known.contains(name.as_str())).count() as u64),
         ..Check::new(opened, program, weight)
     };
     if judged.is_empty() {
-        let what = "counts with context and the profile has none, or the other way round".to_owned();
-        let next = "use a build with -fprofile-generate for a profile of IR, one with -fcs-profile-generate for the rest";
+        let what = "has context-sensitive counters and the profile has none, or vice versa".to_owned();
+        let next = "use a build with -fprofile-generate for an IR profile, and one with \
+            -fcs-profile-generate for a context-sensitive profile";
         return Err(StoreFault::Program { program: program.to_path_buf(), what, next }.into());
     }
     if passed_over > 0 {
         check.notes.push(format!(
-            "{passed_over} records were taken {} inlining, which this build does not count: they were not judged",
+            "Hone did not check {passed_over} records: they were taken {} inlining, where this build has no \
+             counters",
             if of_program(true) { "before" } else { "after" }
         ));
     }
@@ -285,7 +286,8 @@ fn of_go(opened: &Opened, profile: &go::Profile, program: &Path) -> Result<Check
         lost_functions.into_iter().map(|(name, weight)| (name, count(weight), Why::Gone)).collect();
     let check = Check {
         unit: "weight of calls",
-        compared: "names on both sides of each call; calls that moved inside their function are not seen",
+        compared: "names on both sides of each call; the check does not see calls that moved inside their \
+            function",
         functions,
         ..Check::new(opened, program, count(weight))
     };
@@ -312,11 +314,11 @@ impl Opened {
         let (least, next) = match self.kind {
             StoredFormat::Profdata => (
                 LEAST_JUDGED,
-                "use a build with -fprofile-generate for counts of the first round, one with -fcs-profile-generate for those of the \
-                 second",
+                "use a build with -fprofile-generate for counts of the first round, and one with \
+                 -fcs-profile-generate for those of the second",
             ),
             StoredFormat::Fdata => {
-                (0.0, "take the profile of this program: it holds places in other files only")
+                (0.0, "take the profile of this program: this profile contains only places in other files")
             }
             StoredFormat::Pprof => (0.0, "take the profile of this program"),
         };
@@ -328,8 +330,7 @@ impl Opened {
     }
 }
 
-/// The names behind BOLT's heading, each on a line of its own, indented. A function with several names has their number
-/// behind the first.
+/// The names after BOLT's heading, one per line, indented. For a function with several names, their number follows the first.
 pub(super) fn stale_functions(words: &str) -> HashSet<String> {
     let list = words.split_once("Functions with stale profile:\n").map_or("", |(_, list)| list);
     let names = list.lines().map_while(|line| line.strip_prefix("  "));

@@ -1,9 +1,9 @@
-//! What an instrumented program knows of its functions: their names and the hashes of their control flow, which are what the
-//! compiler holds a profile against. They lie in two sections that survive every kind of strip.
+//! The functions of an instrumented program: their names and the hashes of their control flow, by which the compiler matches a profile.
+//! They are in two sections that survive every kind of strip.
 //!
-//! `__llvm_prf_names` has the names; `__llvm_prf_data` a record for each function, whose length differs between versions of
-//! LLVM and stands nowhere. Every record begins with a hash of the name and the hash of the control flow. So the length is
-//! the one with which (nearly) every record begins with the hash of a name that is there.
+//! `__llvm_prf_names` has the names; `__llvm_prf_data` has a record for each function, whose length differs between versions of LLVM and is
+//! not stored. Every record begins with a hash of the name and the hash of the control flow. So the length is the one with which (nearly)
+//! every record begins with the hash of a known name.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -18,13 +18,13 @@ use crate::elf;
 
 const DATA: &str = "__llvm_prf_data";
 
-/// Lengths of records that are tried: 48 bytes in LLVM 14 to 17, 64 since.
+/// Lengths of records to try: 48 bytes in LLVM 14 to 17, 64 since.
 const LENGTHS: std::ops::RangeInclusive<usize> = 40..=160;
 
-/// So many of the records must have a known name. The rest is for names that are not UTF-8.
+/// The share of the records that must have a known name. The rest is for names that are not UTF-8.
 const KNOWN_PERCENT: usize = 95;
 
-/// Hashes of control flow by name. A name that stands for several functions has several.
+/// Hashes of control flow by name. A name of several functions has several.
 pub(crate) type Hashes = HashMap<String, BTreeSet<u64>>;
 
 /// Reads the functions of an instrumented program.
@@ -37,24 +37,25 @@ pub(super) fn functions(program: &Path) -> Result<Hashes> {
     };
     if names.is_empty() {
         return Err(fault(
-            "is not instrumented: a plain program has lost what was inlined, so that it can't tell what fits",
+            "is not instrumented: a plain program has lost its inlined functions, so Hone can't compare \
+             them with the profile",
             "build it with -fprofile-generate (Rust: -Cprofile-generate) from the same source and flags; no training is needed",
         )
         .into());
     }
     let bytes = fs::read(program).with_context(|| format!("{} can't be read", program.display()))?;
     let file =
-        object::File::parse(&*bytes).with_context(|| format!("{} is no program", program.display()))?;
+        object::File::parse(&*bytes).with_context(|| format!("{} is not a program", program.display()))?;
     let section = file.sections().find(|section| section.name().is_ok_and(|name| name == DATA));
     let data = section.and_then(|section| section.data().ok());
     let found = data.and_then(|data| table(&names, data, file.is_little_endian()));
     found.ok_or_else(|| {
-        let next = "use a program of LLVM 14 to 22 that was linked, and not an object or an archive";
-        fault("has a table of counters of a form that is not known", next).into()
+        let next = "use a linked program of LLVM 14 to 22, not an object or an archive";
+        fault("has a table of counters in an unknown format", next).into()
     })
 }
 
-/// The table; nothing when no length of its records fits.
+/// The table; nothing if no length of its records fits.
 pub(crate) fn table(names: &HashSet<String>, data: &[u8], little_endian: bool) -> Option<Hashes> {
     let by_hash: HashMap<u64, &str> = names.iter().map(|name| (name_hash(name), name.as_str())).collect();
     let word = |record: &[u8], at: usize| {

@@ -1,4 +1,4 @@
-//! What became hot, and what cooled, between two profiles.
+//! The functions that became hotter or colder between two profiles.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use super::format::StoredFormat;
 use super::keeper::Keeper;
 use super::opened::{share, weights};
 
-/// A function whose share of the weight is not what it was.
+/// A function with a changed share of the weight.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Moved {
-    /// As people read it.
+    /// The demangled name.
     pub name: String,
-    /// Its share of the weight before, 0 to 1; 0 when it had none.
+    /// Its share of the weight before, 0 to 1; 0 if it had none.
     pub before: f64,
     /// Its share after.
     pub after: f64,
 }
 
 impl Moved {
-    /// How much its share grew; below 0 when it shrank.
+    /// The growth of its share; below 0 if it shrank.
     pub fn by(&self) -> f64 {
         self.after - self.before
     }
 }
 
-/// Two profiles held against each other. Shares are compared and no counts, since trainings differ in length.
+/// Two profiles compared with each other. Hone compares shares, not counts, because trainings differ in length.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
     /// The form of both.
@@ -41,7 +41,7 @@ pub struct Difference {
     pub weight_before: u64,
     /// Sum of the weights after.
     pub weight_after: u64,
-    /// What both have in common, 0 to 1: the sum of the smaller share of each function.
+    /// The overlap, 0 to 1: the sum of the smaller share of each function.
     pub overlap: f64,
     /// Functions with a weight in both, only before, only after.
     pub functions: [u64; 3],
@@ -52,10 +52,10 @@ pub struct Difference {
 }
 
 impl Keeper<'_> {
-    /// Compares two profiles of the same kind by function. Of Go the flat weight counts.
+    /// Compares two profiles of the same kind by function. For Go it uses the flat weight.
     ///
     /// # Errors
-    /// When one can't be read, has no counts, or is of another kind.
+    /// Fails when one can't be read, has no counts, or is of another kind.
     pub fn diff(&self, before: &Path, after: &Path) -> Result<Difference> {
         let old = self.open(before)?;
         let new = self.open(after)?;

@@ -1,13 +1,13 @@
-//! Why a profile can't be kept, or not with another one.
+//! Why a profile can't be stored, or not together with another one.
 
 use std::path::PathBuf;
 
-/// A profile that can't be kept, or not with another one.
+/// A profile that can't be stored, or not together with another one.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreFault {
     /// The file can't be read.
-    #[error("{}: {reason}\n  next: check the path and its rights", file.display())]
+    #[error("{}: {reason}\n  next: check the path and its permissions", file.display())]
     Unreadable {
         /// The file.
         file: PathBuf,
@@ -19,15 +19,15 @@ pub enum StoreFault {
     NotAProfile {
         /// The file.
         file: PathBuf,
-        /// What it is.
+        /// Its kind.
         what: &'static str,
-        /// The way out.
+        /// What to do.
         next: &'static str,
     },
-    /// A profile of LLVM that no tool here reads.
+    /// An LLVM profile that no tool on this machine reads.
     #[error(
-        "{} has version {format} of its form, which {tool} can't read\n  next: install the LLVM of the compiler that made \
-         it, or name its tool by HONE_LLVM_PROFDATA", file.display()
+        "{} has version {format} of its format, which {tool} can't read\n  next: install the LLVM of the \
+         compiler that made it, or set HONE_LLVM_PROFDATA to its llvm-profdata", file.display()
     )]
     TooNew {
         /// The profile.
@@ -39,12 +39,12 @@ pub enum StoreFault {
     },
     /// No llvm-profdata.
     #[error(
-        "there is no llvm-profdata here, through which profiles of LLVM are read\n  next: rustup component add llvm-tools, \
-         apt-get install llvm-22, or let HONE_LLVM_PROFDATA name one"
+        "Hone found no llvm-profdata, and needs it to read LLVM profiles\n  next: rustup component add \
+         llvm-tools, apt-get install llvm-22, or set HONE_LLVM_PROFDATA to the path of one"
     )]
     NoTool,
-    /// llvm-profdata failed, or wrote something else than it was asked for.
-    #[error("{}: {reason}\n  next: take the profile again, or from version control", file.display())]
+    /// llvm-profdata failed, or wrote unexpected output.
+    #[error("{}: {reason}\n  next: take the profile again, or restore it from version control", file.display())]
     Broken {
         /// The profile.
         file: PathBuf,
@@ -58,7 +58,7 @@ pub enum StoreFault {
         file: PathBuf,
     },
     /// Profiles of different kinds.
-    #[error("{} is {here}, {} is {there}\n  next: name profiles of one kind", file.display(), other.display())]
+    #[error("{} is {here}, but {} is {there}\n  next: name profiles of one kind", file.display(), other.display())]
     Kinds {
         /// One.
         file: PathBuf,
@@ -71,15 +71,15 @@ pub enum StoreFault {
     },
     /// Profiles of different builds.
     #[error(
-        "{} and {} were taken from different builds: {reason}\n  next: take both from one build, or say --different-builds \
-         when the sum is wanted nevertheless", file.display(), other.display()
+        "{} and {} were taken from different builds: {reason}\n  next: take both from one build, or merge \
+         them nevertheless with --different-builds", file.display(), other.display()
     )]
     Builds {
         /// One.
         file: PathBuf,
         /// Another.
         other: PathBuf,
-        /// How that is known.
+        /// The evidence.
         reason: String,
     },
     /// A program that can't answer.
@@ -87,14 +87,14 @@ pub enum StoreFault {
     Program {
         /// The program.
         program: PathBuf,
-        /// What it lacks.
+        /// The missing part.
         what: String,
-        /// The way out.
+        /// What to do.
         next: &'static str,
     },
-    /// Next to nothing of the profile is of a kind about which the program can say something.
+    /// The program can judge next to nothing of the profile's kind of counts.
     #[error(
-        "{} can judge {judged} of the {total} counts of {}: nothing is known of the rest\n  next: {next}",
+        "with {}, Hone can check only {judged} of the {total} counts of {}\n  next: {next}",
         program.display(), file.display()
     )]
     Unjudged {
@@ -106,21 +106,21 @@ pub enum StoreFault {
         judged: u64,
         /// Counts of the profile.
         total: u64,
-        /// The way out.
+        /// What to do.
         next: &'static str,
     },
-    /// A weight that makes no sense.
+    /// An invalid weight.
     #[error("{0}\n  next: give each profile a weight above 0, or a share")]
     Weights(String),
-    /// A share for which counts would have to be multiplied by more than a merge can.
+    /// A share that would require too large a factor for the counts.
     #[error(
-        "{} can't have its share: {reason}\n  next: leave it out, take a longer training of it, or merge the trainings themselves \
-         where others are merges already", file.display()
+        "{} can't have its share: {reason}\n  next: leave it out, train longer, or merge the original \
+         trainings if other profiles are already merged", file.display()
     )]
     Apart {
         /// The profile with the fewest counts for its share.
         file: PathBuf,
-        /// Why it can't.
+        /// The reason.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What form a kept profile has, by its first bytes.
+//! Detects the form of a stored profile by its first bytes.
 
 use std::fmt;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub enum StoredFormat {
 }
 
 impl StoredFormat {
-    /// The word for it.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Profdata => "profdata",
@@ -37,20 +37,20 @@ impl fmt::Display for StoredFormat {
     }
 }
 
-/// The largest part of a file's beginning that tells its kind.
+/// The bytes at a file's beginning that are necessary to detect its kind.
 const HEAD_BYTES: u64 = 64;
 
-/// What a file is, by its first bytes, and the version of the form of an indexed profile of LLVM.
+/// The kind of a file by its first bytes, and the format version of an indexed LLVM profile.
 fn recognize(head: &[u8]) -> Result<(StoredFormat, Option<u32>), (&'static str, &'static str)> {
     let again = "take the profile again";
     match head {
         [] => Err(("empty (0 bytes)", again)),
-        // An indexed profile; its version stands in the lower half of the next word, what it is made of above.
+        // An indexed profile; its version is in the lower half of the next word, the kinds of its contents above.
         [0xff, b'l', b'p', b'r', b'o', b'f', b'i', 0x81, a, b, c, d, ..] => {
             Ok((StoredFormat::Profdata, Some(u32::from_le_bytes([*a, *b, *c, *d]))))
         }
         [0x81, b'r' | b'R', b'f', b'o', b'r', b'p', b'l', 0xff, ..] => {
-            Err(("a raw profile of LLVM", "merge it first: llvm-profdata merge -o FILE.profdata *.profraw"))
+            Err(("a raw LLVM profile", "merge it first: llvm-profdata merge -o FILE.profdata *.profraw"))
         }
         [b':', ..] | [b'#', b' ', ..] => Ok((StoredFormat::Profdata, None)),
         [0x1f, 0x8b, ..] | [b'\n', ..] => Ok((StoredFormat::Pprof, None)),
@@ -59,15 +59,15 @@ fn recognize(head: &[u8]) -> Result<(StoredFormat, Option<u32>), (&'static str, 
             Ok((StoredFormat::Fdata, None))
         }
         _ if head.starts_with(b"---\n") => {
-            Err(("a YAML profile of BOLT", "take it as text: without -profile-format=yaml"))
+            Err(("a BOLT profile in YAML", "write it as text: run BOLT without -profile-format=yaml"))
         }
         _ if head.starts_with(b"PERFILE2") => Err(("perf's samples", "convert them with perf2bolt first")),
         _ if head.starts_with(b"adcg") || head.starts_with(b"gcda") => Err((
-            "gcc's counts of one object",
-            "gcc's profiles live in the build's folder, and are not kept as a file",
+            "a file with gcc's counters of one object",
+            "use the build folder: gcc keeps its profiles there, not in one file",
         )),
-        _ if head.starts_with(b"\x7fELF") => Err(("a program and no profile", "name the profile first")),
-        _ => Err(("no profile that is known", "name a file of llvm-profdata, BOLT (text) or pprof")),
+        _ if head.starts_with(b"\x7fELF") => Err(("a program, not a profile", "name the profile first")),
+        _ => Err(("a file of an unknown format", "name a file of llvm-profdata, BOLT (text) or pprof")),
     }
 }
 
@@ -75,7 +75,7 @@ fn recognize(head: &[u8]) -> Result<(StoredFormat, Option<u32>), (&'static str, 
 pub(super) fn kind_of(file: &Path) -> Result<(StoredFormat, Option<u32>), StoreFault> {
     let unreadable = |reason: String| StoreFault::Unreadable { file: file.to_path_buf(), reason };
     let head = head_of(file, HEAD_BYTES).map_err(|error| unreadable(error.to_string()))?;
-    let head = head.ok_or_else(|| unreadable("it is no regular file".to_owned()))?;
+    let head = head.ok_or_else(|| unreadable("it is not a regular file".to_owned()))?;
     recognize(&head).map_err(|(what, next)| StoreFault::NotAProfile { file: file.to_path_buf(), what, next })
 }
 
@@ -102,12 +102,12 @@ mod tests {
             assert!(what.contains(words) && !next.is_empty(), "{what}");
         };
         refused(b"", "empty");
-        refused(b"\x81rforpl\xff\x0a", "raw profile");
+        refused(b"\x81rforpl\xff\x0a", "raw LLVM profile");
         refused(b"---\nheader:", "YAML");
         refused(b"PERFILE2", "perf");
         refused(b"adcgA22*", "gcc");
         refused(b"\x7fELF\x02", "program");
-        refused(b"<html>", "no profile");
+        refused(b"<html>", "unknown format");
     }
 
     proptest! {

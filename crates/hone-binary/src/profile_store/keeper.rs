@@ -1,4 +1,4 @@
-//! Who reads kept profiles.
+//! The reader of stored profiles.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,24 +13,24 @@ use crate::bolt::fdata;
 use crate::go;
 use crate::lock::{self, Lock, LockedProfile, LockedProgram, LockedTraining};
 
-/// What a profile is, and what it was taken from.
+/// The identity of a profile, and its programs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Identity {
-    /// What its lock says of it, or would.
+    /// The contents of its lock, or of a new one.
     pub profile: LockedProfile,
-    /// Of the programs, each once, sorted: by its lock, BOLT's note, or, of Go, the profile itself.
+    /// Its programs, each once, sorted: by its lock, BOLT's note, or, for Go, the profile itself.
     pub build_ids: Vec<String>,
 }
 
 /// Reads, compares and merges kept profiles.
 pub struct Keeper<'a> {
     pub(super) runner: &'a dyn Runner,
-    /// For files that nobody wants to keep.
+    /// Folder for temporary files.
     pub(super) scratch: &'a Path,
 }
 
 impl<'a> Keeper<'a> {
-    /// `scratch` is a folder that is there and belongs to the caller.
+    /// `scratch` is an existing folder of the caller.
     pub fn new(runner: &'a dyn Runner, scratch: &'a Path) -> Self {
         Self { runner, scratch }
     }
@@ -48,7 +48,7 @@ impl<'a> Keeper<'a> {
         Ok(Opened { file: file.to_path_buf(), kind, format, sha256, bytes, contents })
     }
 
-    /// What a profile is and what it was taken from, by one reading.
+    /// The identity of a profile and its programs, in one reading.
     ///
     /// # Errors
     /// As [`Keeper::facts`], and `LockFault`.
@@ -58,7 +58,7 @@ impl<'a> Keeper<'a> {
         Ok(Identity { profile: opened.facts(), build_ids: ids.into_iter().collect() })
     }
 
-    /// Refuses a profile that no merge would take: one that can't be read, has no count, or is not the one of its lock.
+    /// Refuses a profile that no merge would accept: one that can't be read, has no count, or differs from its lock.
     ///
     /// # Errors
     /// As [`Keeper::facts`], and `LockFault`.
@@ -69,7 +69,7 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
-    /// Writes the lock of a profile beside it, and answers its path.
+    /// Writes the lock of a profile next to it, and returns its path.
     ///
     /// # Errors
     /// As [`Keeper::facts`], and `LockFault`.
@@ -82,7 +82,7 @@ impl<'a> Keeper<'a> {
         Ok(Lock::new(self.facts(file)?, programs, trainings).write(file)?)
     }
 
-    /// What a lock says of the profile itself.
+    /// The lock's facts about the profile itself.
     ///
     /// # Errors
     /// `StoreFault` and those of the profile's form.
@@ -107,12 +107,12 @@ mod tests {
         let keeper = Keeper::new(&system, folder.path());
         let fails = |path: &Path| format!("{:#}", keeper.facts(path).unwrap_err());
         assert!(fails(&folder.path().join("none")).contains("none: No such file"));
-        assert!(fails(folder.path()).contains("it is no regular file"));
+        assert!(fails(folder.path()).contains("it is not a regular file"));
         let file = folder.path().join("f");
         fs::write(&file, "1 main 0 1 f 0 0 1\nwhat\n").unwrap();
         assert!(fails(&file).contains("line 2"), "the reader of the form has the words");
         fs::write(&file, b"\x1f\x8b\x08garbage").unwrap();
-        assert!(fails(&file).contains("is no pprof profile"));
+        assert!(fails(&file).contains("is not a pprof profile"));
     }
 
     #[test]
@@ -125,6 +125,6 @@ mod tests {
         assert_eq!((facts.kind, facts.level.as_str()), (StoredFormat::Fdata, "samples cpu-clock:u:"));
         assert_eq!((facts.functions, facts.total_count, facts.max_count), (2, 12, 7));
         let counts = Contents::Fdata(fdata::counts(&file).unwrap());
-        assert_eq!(weights(&counts)["a::b"], 7, "told as people read it");
+        assert_eq!(weights(&counts)["a::b"], 7, "the demangled name");
     }
 }

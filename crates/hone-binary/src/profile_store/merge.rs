@@ -1,4 +1,4 @@
-//! Profiles of one program made one, each with its weight.
+//! Merges profiles of one program, each with its weight.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -22,71 +22,71 @@ use crate::profdata::{MOST_ARGUMENTS, list_of};
 use crate::profile;
 use crate::weights::{nearly_whole_ratio, whole_ratio};
 
-/// Where the smallest weight is so many times smaller than the largest, the one profile is nothing beside the other.
+/// With a larger ratio between the largest and the smallest weight, the smaller profile has no effect.
 const MOST_APART: f64 = 1e12;
 
-/// Of two builds of one program, this share of the functions of the one with fewer must be in the other: the rule of the
-/// proof that a profile is of its program.
+/// For two builds of one program, this share of the functions of the one with fewer must be in the other: the rule of the check that a
+/// profile belongs to its program.
 const LEAST_COMMON_PERCENT: usize = 90;
 
-/// One profile that goes into a merge.
+/// One input of a merge.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Input {
     /// The file.
     pub file: PathBuf,
     /// SHA-256, hex.
     pub sha256: String,
-    /// Its counts were multiplied by this.
+    /// The factor of its counts.
     pub weight: f64,
     /// Sum of its counts before that.
     pub total_count: u64,
-    /// Whether a lock lay beside it.
+    /// Whether it had a lock.
     pub locked: bool,
 }
 
-/// How much each profile counts for.
+/// The weights of the profiles.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Weights {
-    /// All the same: counts are added up as they are.
+    /// Equal weights: counts are added up unchanged.
     Same,
-    /// Each is multiplied by its own.
+    /// A separate factor for each.
     Each(Vec<f64>),
     /// Each gets this share of the sum, however long its training was.
     Shares(Vec<f64>),
 }
 
-/// What came of a merge.
+/// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MergedProfile {
     /// The new profile.
     pub file: PathBuf,
-    /// What is in it.
+    /// Its facts.
     pub profile: LockedProfile,
     /// Its lock.
     pub lock: PathBuf,
-    /// What went in, in order.
+    /// The inputs, in order.
     pub inputs: Vec<Input>,
-    /// What else must be known.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
-/// What must be known of an input; its contents are not kept.
+/// The facts about an input; its contents are not kept.
 struct Known {
     opened: Opened,
     facts: LockedProfile,
-    /// Sums of its counts; of Go one for each type of value.
+    /// Sums of its counts; for Go one for each type of value.
     sums: Vec<i128>,
     lock: Option<Lock>,
     taken: Vec<Taken>,
 }
 
 impl Keeper<'_> {
-    /// Merges profiles of one kind into a new file with its lock. One profile at a time is in memory, beside the sum of
-    /// those of BOLT and Go and the names of those of LLVM.
+    /// Merges profiles of one kind into a new file with its lock. One profile at a time is in memory, together with the sum for BOLT and
+    /// Go, and with the names for LLVM.
     ///
     /// # Errors
-    /// When one can't be read or has no counts, when kinds differ, when builds differ and `different_builds` does not
-    /// allow it, when weights make no sense, and when the sum is not what it must be. Then there is no output.
+    /// Fails when one can't be read or has no counts, when kinds differ, when builds differ and `different_builds` does not allow it, when
+    /// weights are invalid, and when the sum is wrong. Then there is no output.
     pub fn merge(
         &self,
         files: &[PathBuf],
@@ -96,7 +96,7 @@ impl Keeper<'_> {
     ) -> Result<MergedProfile> {
         let known = self.known(files, different_builds)?;
         let Some(first) = known.first() else {
-            return Err(StoreFault::Weights("no profile was named".to_owned()).into());
+            return Err(StoreFault::Weights("no profile was given".to_owned()).into());
         };
         let weights = weights.for_profiles(first.opened.kind, &known)?;
         let part = part_of(output)?;
@@ -124,7 +124,7 @@ impl Keeper<'_> {
         let mut known: Vec<Known> = Vec::new();
         let mut functions = Functions::default();
         for file in files {
-            // The kind is told before anything is read whole.
+            // The kind is known before anything is read completely.
             if let Some(first) = known.first() {
                 let (kind, _) = kind_of(file)?;
                 same_kind(file, kind, first)?;
@@ -145,8 +145,8 @@ impl Keeper<'_> {
         Ok(known)
     }
 
-    /// By llvm-profdata: the newest that writes no newer form than the inputs have, since the compiler that made them reads
-    /// none that is newer than its own.
+    /// By llvm-profdata: the newest one whose output format is no newer than the inputs', because the compiler that made them reads no
+    /// newer one.
     fn merge_llvm(&self, known: &[Known], weights: &[f64], output: &Path) -> Result<()> {
         let wanted = known.iter().filter_map(|known| known.opened.format).max();
         let tools = profdata::tools(self.runner)?;
@@ -160,7 +160,7 @@ impl Keeper<'_> {
                 .produces(profdata::absolute(output));
             match self.runner.run(&call) {
                 Ok(_) => {}
-                // Older than the inputs need; what speaks against the newer one is the reason.
+                // Older than the inputs need; the error names the problem with the newer one.
                 Err(ToolError::Failed { .. }) if last.is_some() => break,
                 Err(error) => return Err(error.into()),
             }
@@ -169,8 +169,9 @@ impl Keeper<'_> {
                 return Ok(());
             }
             last = Some(anyhow::anyhow!(
-                "{} ({}) writes version {} of the form, and the compiler that made these profiles reads up to {}\n  next: \
-                 install the LLVM of that compiler, or let HONE_LLVM_PROFDATA name its llvm-profdata",
+                "{} ({}) writes version {} of the format, but the compiler that made these profiles reads \
+                 up to {}\n  next: install the LLVM of that compiler, or set HONE_LLVM_PROFDATA to its \
+                 llvm-profdata",
                 tool.path.display(),
                 tool.receipt.version,
                 written.unwrap_or(0),
@@ -180,8 +181,7 @@ impl Keeper<'_> {
         Err(last.unwrap_or_else(|| StoreFault::NoTool.into()))
     }
 
-    /// Profiles with their weights as llvm-profdata takes them: each as an argument, or, of more than a command line may hold, in a
-    /// list of lines.
+    /// Profiles with their weights for llvm-profdata: as arguments, or, if a command line can't hold them all, in a list file.
     fn inputs_of_llvm(&self, known: &[Known], weights: &[f64]) -> Result<Vec<OsString>> {
         let weighted = known
             .iter()
@@ -216,7 +216,7 @@ fn same_kind(file: &Path, kind: StoredFormat, first: &Known) -> Result<(), Store
     })
 }
 
-/// Refuses a profile of another build than those before it, as far as is known which these are of.
+/// Refuses a profile of another build than those before it, as far as their builds are known.
 fn one_build(
     opened: &Opened,
     taken: &[Taken],
@@ -237,8 +237,8 @@ fn one_build(
     }
 }
 
-/// Names and hashes of control flow in the profiles of LLVM so far: what makes builds the same to the compiler. A sparse profile
-/// leaves out what did not run, so that each may know functions that those before it do not.
+/// Names and hashes of control flow in the LLVM profiles so far: the compiler's identity of builds. A sparse profile leaves out functions
+/// that did not run, so each may know functions that those before it lack.
 #[derive(Default)]
 struct Functions(BTreeMap<String, Flow>);
 
@@ -246,13 +246,13 @@ struct Functions(BTreeMap<String, Flow>);
 #[derive(Default)]
 struct Flow {
     hashes: BTreeSet<u64>,
-    /// The first profile that has the name.
+    /// The first profile with the name.
     from: usize,
 }
 
 impl Functions {
-    /// Adds the functions of the profile `at`, after it was held against those before it: every name has the same hashes in both, and nearly
-    /// all functions of the side with fewer are on the other. What differs is told with the profile that it differs from.
+    /// Adds the functions of the profile `at`, after a comparison with those before it: every name must have the same hashes in both, and
+    /// nearly all functions of the side with fewer must be on the other. A difference names the profile that it differs from.
     fn add(&mut self, profile: &profile::Profile, at: usize) -> Result<(), (usize, String)> {
         let mut here: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
         for function in &profile.functions {
@@ -282,7 +282,8 @@ impl Functions {
         if let Some((from, one)) = changed.first() {
             let name = hone_record::without_hash(profile::symbol_of(one));
             let all = changed.len();
-            let reason = format!("control flow differs in {all} of {in_both} functions, in {name} for one");
+            let reason =
+                format!("control flow differs in {all} of {in_both} functions, for example in {name}");
             return Err((*from, reason));
         }
         let fewer = here.len().min(self.0.len());
@@ -293,7 +294,7 @@ impl Functions {
     }
 }
 
-/// Builds that are known, and have none in common, differ.
+/// Known builds without a common one differ.
 fn same_build(here: &[Taken], there: &[Taken]) -> Result<(), String> {
     if here.is_empty() || there.is_empty() || here.iter().any(|one| there.iter().any(|other| one.same(other)))
     {
@@ -303,7 +304,7 @@ fn same_build(here: &[Taken], there: &[Taken]) -> Result<(), String> {
         Some(build_id) => format!("build-id {build_id}"),
         None => format!("SHA-256 {}", taken.sha256.get(..16).unwrap_or(&taken.sha256)),
     };
-    Err(format!("one from {}, the other from {}", name(&here[0]), name(&there[0])))
+    Err(format!("one is from {}, the other from {}", name(&here[0]), name(&there[0])))
 }
 
 impl Weights {
@@ -315,13 +316,13 @@ impl Weights {
             Self::Shares(shares) => (shares, "shares"),
         };
         if given.len() != totals.len() {
-            return Err(StoreFault::Weights(format!("{} profiles and {} {what}", totals.len(), given.len())));
+            return Err(StoreFault::Weights(format!("{} profiles but {} {what}", totals.len(), given.len())));
         }
         if let Some(wrong) =
             given.iter().find(|weight| !(weight.is_finite() && (1e-6..=1e6).contains(*weight)))
         {
             return Err(StoreFault::Weights(format!(
-                "{wrong} is none of the {what} between 0.000001 and 1000000"
+                "{wrong} is not one of the {what} between 0.000001 and 1000000"
             )));
         }
         match (self, kind) {
@@ -336,20 +337,20 @@ impl Weights {
     }
 }
 
-/// Which profile can't have its share, and why.
+/// The profile that can't have its share, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Apart {
-    /// Its place among the others.
+    /// Its index.
     pub at: usize,
     /// Why, in words.
     pub reason: String,
 }
 
-/// Weights with which each profile gets its share of the sum. The largest is 1; those of LLVM are whole numbers, the smallest ones in
-/// these proportions.
+/// Weights with which each profile gets its share of the sum. The largest is 1; those of LLVM are whole numbers, the smallest ones in these
+/// proportions.
 ///
 /// # Errors
-/// [`Apart`]: the profile with the fewest counts for its share, when they are too few beside those of others.
+/// [`Apart`]: the profile with the fewest counts for its share, if they are too few compared with those of others.
 pub fn weights_for_shares(kind: StoredFormat, totals: &[u64], shares: &[f64]) -> Result<Vec<f64>, Apart> {
     let Some(weights) = fdata::weights_for_shares(totals, shares) else {
         let at = totals.iter().position(|total| *total == 0).unwrap_or(0);
@@ -360,14 +361,14 @@ pub fn weights_for_shares(kind: StoredFormat, totals: &[u64], shares: &[f64]) ->
     let least = (0..weights.len()).min_by(by_weight).unwrap_or(0);
     let apart = weights[most] / weights[least];
     let differ = |reason: String| {
-        let few = format!("it has {} counts, and another one {}", totals[most], totals[least]);
+        let few = format!("it has {} counts, and another profile has {}", totals[most], totals[least]);
         Apart {
             at: most,
-            reason: format!("{few}, of which each would count {apart:.1e} times less: {reason}"),
+            reason: format!("{few}, each of them with {apart:.1e} times less weight: {reason}"),
         }
     };
     if apart > MOST_APART {
-        return Err(differ(format!("a merge goes up to {MOST_APART:.0e}")));
+        return Err(differ(format!("a merge allows at most {MOST_APART:.0e}")));
     }
     match kind {
         StoredFormat::Profdata => in_their_type(nearly_whole_ratio(&weights), totals).map_err(differ),
@@ -375,13 +376,14 @@ pub fn weights_for_shares(kind: StoredFormat, totals: &[u64], shares: &[f64]) ->
     }
 }
 
-/// Refuses weights with which the sum of the counts of LLVM would go beyond their type.
+/// Refuses weights with which the sum of LLVM's counts would overflow.
 fn in_their_type(weights: Vec<u64>, totals: &[u64]) -> Result<Vec<f64>, String> {
     let products = weights.iter().zip(totals).map(|(&weight, &total)| u128::from(weight) * u128::from(total));
     let sum = products.fold(0, u128::saturating_add);
     if sum > u128::from(u64::MAX) {
         return Err(format!(
-            "llvm-profdata takes whole weights only, here up to {}, and with those the sum of the counts would be {:.1e}, beyond what it can hold",
+            "llvm-profdata takes only whole weights, here up to {}, and the sum of the counts would be \
+             {:.1e}, above its limit",
             weights.iter().max().unwrap_or(&1),
             sum as f64
         ));
@@ -389,28 +391,28 @@ fn in_their_type(weights: Vec<u64>, totals: &[u64]) -> Result<Vec<f64>, String> 
     Ok(weights.into_iter().map(|weight| weight as f64).collect())
 }
 
-/// A file beside the output, which gets the name when all is proven.
+/// A file next to the output, which gets the name after the verification.
 fn part_of(output: &Path) -> Result<PathBuf> {
     let name = output.file_name().filter(|_| !output.is_dir());
     let name = name.with_context(|| format!("{} is a folder: name the new profile", output.display()))?;
     Ok(output.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id())))
 }
 
-/// A weight times the factor that was to make it whole, without what floats leave of the last digit.
+/// A weight times the factor that should make it whole, without floating-point noise in the last digit.
 fn times(weight: f64, factor: f64) -> f64 {
     let product = weight * factor;
     let whole = product.round();
     if (product - whole).abs() < 1e-9 * product { whole } else { product }
 }
 
-/// How far the sum of a merge may be from that of its parts, and why.
+/// How far the sum of a merge may differ from that of its parts, and why.
 #[derive(Debug)]
 struct Rounding {
-    /// Counts that were rounded to whole ones, each by a half, or up to 1 where that would be nothing.
+    /// Counts that were rounded to whole ones, each by a half, or by up to 1 if it would become 0.
     rounded: f64,
-    /// By how much a weight may be off.
+    /// The possible error of a weight.
     weight_off: f64,
-    /// Counts that would have been larger than the form holds, and were kept at the largest.
+    /// Counts that would exceed the format's limit, and were set to it.
     clipped: u64,
     /// All weights were multiplied by this.
     factor: f64,
@@ -453,9 +455,9 @@ fn merge_go(known: &[Known], weights: &[f64], output: &Path) -> Result<Rounding>
     Ok(Rounding { rounded, weight_off: go::WEIGHT_OFF * factor, clipped: 0, factor })
 }
 
-/// The sum of the result must be that of the inputs, each times its weight; a tool that leaves out what it can't add ends with 0. Where
-/// counts were rounded, the sum may be off by what that can have moved it, and by no more. Of Go this holds for each type of value: the
-/// compiler takes the number of samples, people read times.
+/// The sum of the result must be that of the inputs, each times its weight; a tool that leaves out what it can't add exits with 0. If
+/// counts were rounded, the sum may differ by that effect, and by no more. For Go this applies to each type of value: the compiler uses the
+/// number of samples, people read times.
 fn prove_sum(
     merged: &LockedProfile,
     sums: &[i128],
@@ -474,25 +476,27 @@ fn prove_sum(
 fn prove_one(merged: &LockedProfile, found: f64, expected: f64, slack: f64, clipped: u64) -> Result<()> {
     /// Beyond 2^53 the sum itself is rounded here.
     const OF_FLOATS: f64 = 1e-9;
-    // What was kept at the largest count is less than it would be, and is told.
+    // Counts at the limit are smaller than they should be; a note reports it.
     if (found - expected).abs() <= expected.abs() * OF_FLOATS + slack || clipped > 0 {
         return Ok(());
     }
     let kind = merged.kind;
-    let sums = format!("the merged {kind} has the sum {found:.0}, and its parts have {expected:.0}");
+    let sums = format!("the merged {kind} has the sum {found:.0}, but its parts have {expected:.0}");
     let full = match kind {
-        // The largest that LLVM keeps; its last numbers have other meanings.
+        // LLVM's limit; its last numbers have other meanings.
         StoredFormat::Profdata => merged.max_count >= u64::MAX - 8 || expected >= u64::MAX as f64,
         StoredFormat::Fdata => expected >= u64::MAX as f64,
         StoredFormat::Pprof => expected.abs() >= i64::MAX as f64,
     };
     if full {
         anyhow::bail!(
-            "{sums}: a count has come to the end of its type\n  next: take smaller weights in the same ratio, or a shorter training"
+            "{sums}: a counter has overflowed\n  next: use smaller weights in the same ratio, or a shorter \
+             training"
         );
     }
     anyhow::bail!(
-        "{sums}: something was left out\n  next: merge profiles of one build only; look at each with `hone profile show`"
+        "{sums}: the merge left out a part\n  next: merge only profiles of one build; look at each with \
+         `hone profile show`"
     )
 }
 
@@ -517,12 +521,14 @@ fn finish(
     let unknown: Vec<&Known> = known.iter().filter(|known| known.taken.is_empty()).collect();
     let mut notes = Vec::new();
     if clipped > 0 {
-        notes.push(format!("{clipped} counts would be larger than BOLT reads, and were kept at the largest"));
+        notes.push(format!(
+            "{clipped} counts exceed the largest number that BOLT reads, so Hone wrote that number"
+        ));
     }
     if known.len() > 1 && !unknown.is_empty() && facts.kind != StoredFormat::Profdata {
         let names: Vec<String> =
             unknown.iter().map(|known| known.opened.file.display().to_string()).collect();
-        notes.push(format!("nothing says which build was trained for {}", names.join(", ")));
+        notes.push(format!("no lock or note names the trained build of {}", names.join(", ")));
     }
     keep_note(&known, output)?;
     let inputs: Vec<Input> = known
@@ -540,7 +546,7 @@ fn finish(
     Ok(MergedProfile { file: output.to_path_buf(), profile: facts, lock, inputs, notes })
 }
 
-/// BOLT's note goes with the profile when all inputs have the same; an older one of the output must not stay.
+/// BOLT's note stays with the profile if all inputs have the same one; an older note of the output must not stay.
 fn keep_note(known: &[Known], output: &Path) -> Result<()> {
     let notes: HashSet<Option<String>> = known
         .iter()
@@ -646,11 +652,11 @@ mod tests {
         assert!(error.to_string().contains("--different-builds"));
         assert!(!bench.path("out").exists() && !Lock::path(&bench.path("out")).exists());
         let merged = bench.merge(&files, &Weights::Same, true).unwrap();
-        assert_eq!(Lock::read(&merged.file).unwrap().unwrap().programs.len(), 2, "both are told");
+        assert_eq!(Lock::read(&merged.file).unwrap().unwrap().programs.len(), 2, "both are listed");
         let bare = bench.path("bare");
         fs::write(&bare, "1 f 0 1 g 0 0 1\n").unwrap();
         let merged = bench.merge(&[files[0].clone(), bare], &Weights::Same, false).unwrap();
-        assert!(merged.notes[0].contains("nothing says which build was trained for"), "{:?}", merged.notes);
+        assert!(merged.notes[0].contains("no lock or note names the trained build of"), "{:?}", merged.notes);
     }
 
     /// Go's profiles name their build, and no hash of it.
@@ -659,7 +665,7 @@ mod tests {
         let taken = |id: &str| Taken { sha256: String::new(), build_id: Some(id.to_owned()) };
         assert!(taken("aa").same(&taken("aa")) && !taken("aa").same(&taken("bb")));
         let reason = same_build(&[taken("aa")], &[taken("bb")]).unwrap_err();
-        assert_eq!(reason, "one from build-id aa, the other from build-id bb");
+        assert_eq!(reason, "one is from build-id aa, the other from build-id bb");
     }
 
     #[test]
@@ -723,7 +729,10 @@ mod tests {
         assert_eq!(added(&[a, a]), Ok(()));
         assert_eq!(added(&[a, &[("f", 1)]]), Ok(()), "sparse");
         let (from, reason) = added(&[a, &[("f", 1), ("g", 9), ("h", 3)]]).unwrap_err();
-        assert_eq!((from, reason.as_str()), (0, "control flow differs in 1 of 3 functions, in g for one"));
+        assert_eq!(
+            (from, reason.as_str()),
+            (0, "control flow differs in 1 of 3 functions, for example in g")
+        );
         let (_, reason) = added(&[a, &[("f", 1), ("x", 9), ("y", 3)]]).unwrap_err();
         assert!(reason.contains("only 1 of 3 functions"), "{reason}");
     }
@@ -738,8 +747,8 @@ mod tests {
         assert_eq!(added(&[sparse, other]), Ok(()));
         let (from, reason) = added(&[sparse, one, other]).unwrap_err();
         assert!(
-            from == 1 && reason.contains("in g for one"),
-            "told with the one that it differs from: {from} {reason}"
+            from == 1 && reason.contains("for example in g"),
+            "the error names the profile that differs: {from} {reason}"
         );
     }
 
@@ -772,7 +781,10 @@ mod tests {
         let error = bench.merge(&files, &halves, false).unwrap_err();
         let StoreFault::Apart { file, reason } = fault(&error) else { panic!("{error:#}") };
         assert_eq!(file, &files[1]);
-        assert!(reason.starts_with("it has 4 counts, and another one 9000000000000000000"), "{reason}");
+        assert!(
+            reason.starts_with("it has 4 counts, and another profile has 9000000000000000000"),
+            "{reason}"
+        );
         assert!(error.to_string().contains("next: leave it out"), "{error:#}");
     }
 
@@ -791,7 +803,7 @@ mod tests {
         let full = weights_for_shares(StoredFormat::Profdata, &[u64::MAX / 2, 1_000_000_000], &[0.3, 0.7])
             .unwrap_err();
         assert_eq!(full.at, 1);
-        assert!(full.reason.contains("whole weights only"), "{}", full.reason);
+        assert!(full.reason.contains("only whole weights"), "{}", full.reason);
         let given = in_their_type(whole_ratio(&[20.0, 1e-4]), &[1_000, 1_000]).unwrap();
         assert_eq!(given, [200_000.0, 1.0]);
         assert!(in_their_type(vec![1 << 20, 1], &[u64::MAX >> 10, 1]).is_err());
@@ -849,7 +861,7 @@ mod tests {
         let of_ten = || Rounding { rounded: 10.0, ..none() };
         check(StoredFormat::Profdata, [3.0, 1.0], 3_600, none()).unwrap();
         let short = check(StoredFormat::Profdata, [3.0, 1.0], 3_599, none()).unwrap_err();
-        assert!(short.contains("something was left out"), "{short}");
+        assert!(short.contains("the merge left out a part"), "{short}");
         // A tenth of the second is 60; ten records may have been rounded.
         for total in [1_050, 1_060, 1_070] {
             check(StoredFormat::Fdata, [1.0, 0.1], total, of_ten()).unwrap();
@@ -858,13 +870,13 @@ mod tests {
             [(StoredFormat::Fdata, 1_000), (StoredFormat::Pprof, 1_071), (StoredFormat::Fdata, 1_049)]
         {
             let off = check(kind, [1.0, 0.1], total, of_ten()).unwrap_err();
-            assert!(off.contains("and its parts have 1060: something was left out"), "{off}");
+            assert!(off.contains("but its parts have 1060: the merge left out a part"), "{off}");
         }
         check(StoredFormat::Fdata, [1.0, 1e6], 5, Rounding { rounded: 1.0, clipped: 1, ..none() }).unwrap();
         let full = LockedProfile { kind: StoredFormat::Profdata, ..facts(u64::MAX, u64::MAX) };
         let parts: [(&[i128], f64); 1] = [(&[i128::from(u64::MAX / 2)], 4.0)];
         let full = prove_sum(&full, &[u64::MAX.into()], &parts, &none());
-        assert!(full.unwrap_err().to_string().contains("the end of its type"));
+        assert!(full.unwrap_err().to_string().contains("a counter has overflowed"));
         // The second type of value is looked at as the first is.
         let of_go = LockedProfile { kind: StoredFormat::Pprof, ..facts(7, 7) };
         let parts: [(&[i128], f64); 1] = [(&[7, 100], 1.0)];

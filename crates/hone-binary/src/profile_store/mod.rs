@@ -1,12 +1,11 @@
-//! Profiles that are kept: shown, held against the program of today, against each other, and merged.
+//! Stored profiles: shown, compared with the current program and with each other, and merged.
 //!
-//! Three forms: `profdata` of LLVM (read through llvm-profdata, whose form changes with each version), `fdata` of BOLT and
-//! `pprof` of Go (read by own code). A file says itself which one it is. What it was taken from it does not say; that is in
-//! the [lock](crate::lock) beside it.
+//! There are three forms: LLVM's `profdata` (read through llvm-profdata, because its format changes with each version), BOLT's `fdata` and
+//! Go's `pprof` (read by own code). A file itself shows its form. It does not show the program that it was taken from; the
+//! [lock](crate::lock) next to it does.
 //!
-//! [`Keeper::check`] answers how much of a profile's weight a program can still take. For each form that is asked of what the
-//! optimiser itself goes by: names and hashes of control flow for LLVM, names and BOLT's own words for BOLT, pairs of
-//! caller and callee for Go.
+//! [`Keeper::check`] computes how much of a profile's weight a program can still use. For each form it compares what the optimiser itself
+//! uses: names and hashes of control flow for LLVM, names and BOLT's own report for BOLT, pairs of caller and callee for Go.
 
 mod check;
 mod counting;

@@ -1,4 +1,4 @@
-//! A kept profile, read, and what is known of it.
+//! An opened stored profile, and its facts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::go;
 use crate::lock::{Lock, LockFault, LockedProfile};
 use crate::profile::{self, symbol_of};
 
-/// A profile, read.
+/// An opened profile.
 #[derive(Debug)]
 pub(super) enum Contents {
     Profdata(profile::Profile),
@@ -22,7 +22,7 @@ pub(super) enum Contents {
     Pprof(Box<go::Profile>),
 }
 
-/// A profile with what is known of its file.
+/// A profile with the facts about its file.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) file: PathBuf,
@@ -34,15 +34,15 @@ pub(super) struct Opened {
     pub(super) contents: Contents,
 }
 
-/// The value of pprof that stands for the whole where people read it: time, where it was taken. (Go's compiler takes the first of
-/// samples and time, which are to each other as they are in every other stack.)
+/// The pprof value that represents the whole for people: time, if the profile has it. (Go's compiler uses the first of samples and time,
+/// which are proportional in every stack.)
 pub(super) fn main_value(profile: &go::Profile) -> usize {
     let wanted = ["cpu", "samples", "alloc_space"];
     wanted.iter().find_map(|kind| profile.value_index(kind)).unwrap_or(0)
 }
 
-/// Functions by the name that people read, each with its weight. What differs only in what the compiler adds to a name (the
-/// hash of Rust's symbols, the unit in front of local ones) is one function.
+/// Functions by demangled name, each with its weight. Names that differ only by the compiler's additions (the hash of Rust's symbols, the
+/// unit before local ones) are one function.
 pub(super) fn weights(contents: &Contents) -> HashMap<String, u64> {
     let mut sums: HashMap<String, u64> = HashMap::new();
     let mut add = |name: String, weight: u64| {
@@ -98,12 +98,12 @@ impl Opened {
         }
     }
 
-    /// Its lock, held against it.
+    /// Its lock, which Hone has compared with it.
     pub(super) fn lock(&self) -> Result<Option<Lock>, LockFault> {
         Lock::read(&self.file)
     }
 
-    /// The sum of its counts; of Go one for each type of value.
+    /// The sum of its counts; for Go one for each type of value.
     pub(super) fn sums(&self) -> Vec<i128> {
         match &self.contents {
             Contents::Profdata(profile) => vec![profile.total_count.into()],
@@ -125,10 +125,10 @@ impl Opened {
         }
     }
 
-    /// Refuses two profiles whose counts do not mean the same.
+    /// Refuses two profiles with different kinds of counts.
     pub(super) fn like(&self, other: &Self) -> Result<(), StoreFault> {
         let words = |opened: &Self| match &opened.contents {
-            // A merge of both levels is how a profile with context is made.
+            // A merge of both levels is how a context-sensitive profile is made.
             Contents::Profdata(profile) => {
                 format!("profdata ({})", if profile.ir { "IR" } else { "Front-end" })
             }
@@ -146,7 +146,7 @@ impl Opened {
         Err(StoreFault::Kinds { file: self.file.clone(), here, other: other.file.clone(), there })
     }
 
-    /// The builds that the lock names, or BOLT's note beside the profile.
+    /// The builds that the lock names, or BOLT's note next to the profile.
     pub(super) fn taken_from(&self) -> Result<Vec<Taken>> {
         let from_lock = self.lock()?.map(|lock| lock.programs).unwrap_or_default();
         let mut taken: Vec<Taken> = from_lock
@@ -159,7 +159,7 @@ impl Opened {
         Ok(taken)
     }
 
-    /// The builds by lock and note, and of Go by the profile itself.
+    /// The builds by lock and note, and for Go by the profile itself.
     pub(super) fn builds(&self) -> Result<Vec<Taken>> {
         let mut taken = self.taken_from()?;
         if let (true, Contents::Pprof(profile)) = (taken.is_empty(), &self.contents) {
@@ -189,13 +189,13 @@ fn value_types(profile: &go::Profile) -> String {
     types.collect::<Vec<_>>().join(", ")
 }
 
-/// A part of a whole, 0 to 1; 0 of nothing.
+/// A part of a whole, 0 to 1; 0 if the whole is 0.
 pub(super) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 impl Contents {
-    /// What the comparison with the next one needs, without the counts.
+    /// The data for the comparison with the next one, without the counts.
     pub(super) fn head(&self) -> Self {
         match self {
             Self::Profdata(profile) => {
@@ -210,7 +210,7 @@ impl Contents {
     }
 }
 
-/// A build that a profile was taken from.
+/// The build of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) sha256: String,
@@ -219,7 +219,7 @@ pub(super) struct Taken {
 
 impl Taken {
     pub(super) fn is(&self, sha256: &str, build_id: Option<&str>) -> bool {
-        // Of some programs only the build-id is known.
+        // For some programs only the build-id is known.
         (!sha256.is_empty() && self.sha256 == sha256)
             || (self.build_id.is_some() && self.build_id.as_deref() == build_id)
     }
@@ -229,7 +229,7 @@ impl Taken {
     }
 }
 
-/// BOLT's note beside a profile; one that can't be read says nothing.
+/// BOLT's note next to a profile; an unreadable one is no evidence.
 pub(super) fn note(profile: &Path) -> Option<Origin> {
     serde_json::from_slice(&std::fs::read(Origin::note(profile)).ok()?).ok()
 }

@@ -1,4 +1,4 @@
-//! Profiles of LLVM, through llvm-profdata. The form has a version; a tool reads those up to its own and writes its own only.
+//! LLVM profiles, through llvm-profdata. The format has a version; a tool reads those up to its own and writes only its own.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use hone_tool::{Call, Lack, Runner, Tool, ToolError, Version};
 use super::fault::StoreFault;
 use crate::profile::Profile;
 
-/// Tools of these majors are looked for in PATH by their Debian names, newest first.
+/// Majors of the tools in the search of PATH by their Debian names, newest first.
 const MAJORS: std::ops::RangeInclusive<u32> = 14..=30;
 
-/// What the environment says goes before everything.
+/// The environment variable overrides everything.
 const OVERRIDE: &str = "HONE_LLVM_PROFDATA";
 
 /// A tool that was found.
@@ -29,7 +29,7 @@ impl Profdata {
     }
 }
 
-/// All tools that are here, newest first; only the one that [`OVERRIDE`] names, when it names one.
+/// All tools on this machine, newest first; only the one that [`OVERRIDE`] names, if it is set.
 pub(super) fn tools(runner: &dyn Runner) -> Result<Vec<Profdata>> {
     if std::env::var_os(OVERRIDE).is_some_and(|value| !value.is_empty()) {
         let found = Tool::new("llvm-profdata", OVERRIDE).locate(&[])?;
@@ -41,7 +41,7 @@ pub(super) fn tools(runner: &dyn Runner) -> Result<Vec<Profdata>> {
     let mut add = |located: Result<hone_tool::LocatedTool, ToolError>| {
         let Ok(located) = located else { return };
         let real = located.path().canonicalize().unwrap_or_else(|_| located.path().to_path_buf());
-        // One that can't tell its version is none.
+        // A tool without a readable version is ignored.
         if let (true, Ok(receipt)) = (seen.insert(real), located.receipt()) {
             found.push(Profdata { path: located.path().to_path_buf(), receipt });
         }
@@ -59,7 +59,7 @@ pub(super) fn tools(runner: &dyn Runner) -> Result<Vec<Profdata>> {
     Ok(found)
 }
 
-/// Where the Rust compiler's own tools lie, when there is one.
+/// The folder of the Rust compiler's own tools, if there is one.
 fn of_rustc(runner: &dyn Runner) -> Option<PathBuf> {
     let rustc = Tool::new("rustc", "HONE_RUSTC").locate(&[]).ok()?;
     let call = Call::new("ask-rustc-libdir", rustc.path(), "/").args(["--print", "target-libdir"]);
@@ -79,7 +79,7 @@ pub(super) fn read(runner: &dyn Runner, scratch: &Path, file: &Path, format: Opt
         .arg(absolute(file))
         .produces(&text);
     match runner.run(&call) {
-        // That is how the tool writes a profile without functions.
+        // The tool writes a profile without functions like this.
         Err(ToolError::NothingProduced { lack: Lack::Empty, .. }) => {}
         Err(error) => return Err(unreadable(error, file, format, tool)),
         Ok(_) => {}
@@ -97,7 +97,7 @@ fn unreadable(error: ToolError, file: &Path, format: Option<u32>, tool: &Profdat
         let tool = format!("{} ({})", tool.path.display(), tool.receipt.version);
         return StoreFault::TooNew { file: file.to_path_buf(), format: format.unwrap_or(0), tool }.into();
     }
-    // Its last lines are told; the log itself goes away.
+    // The error shows its last lines; the log itself is removed.
     let scene = hone_tool::Scene { log: None, ..(**scene).clone() };
     let reason = format!("llvm-profdata can't read it\n{scene}");
     StoreFault::Broken { file: file.to_path_buf(), reason }.into()

@@ -1,4 +1,4 @@
-//! What is in a profile.
+//! The contents of a profile.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::lock::{Lock, LockedProfile};
 use crate::profile::symbol_of;
 use hone_record::without_hash;
 
-/// What stands beside the weight of a function.
+/// The second figure of a function in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Beside {
@@ -20,16 +20,16 @@ pub enum Beside {
     LargestCounter,
     /// How often it was entered by a taken branch.
     Entered,
-    /// What was counted in it and in all that it called.
+    /// The value in it and in everything that it called.
     Cumulative,
 }
 
 /// A row of a hot table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HotRow {
-    /// The function, as people read it.
+    /// The demangled function.
     pub name: String,
-    /// What was counted in it, in the unit of the table.
+    /// The value in it, in the unit of the table.
     pub weight: u64,
     /// The weight as a share of the whole, 0 to 1.
     pub share: f64,
@@ -40,13 +40,13 @@ pub struct HotRow {
 /// Functions by weight.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HotTable {
-    /// What is counted, for example `counts` or `cpu`.
+    /// The quantity, for example `counts` or `cpu`.
     pub what: String,
     /// The unit.
     pub unit: String,
     /// Sum of the weights.
     pub total: u64,
-    /// What the second figure of a row is.
+    /// The meaning of a row's second figure.
     pub beside: Beside,
     /// Functions with a weight.
     pub functions: u64,
@@ -54,28 +54,28 @@ pub struct HotTable {
     pub rows: Vec<HotRow>,
 }
 
-/// A profile, shown.
+/// The summary of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Shown {
     /// The file.
     pub file: PathBuf,
     /// Kind, level, counts and hash.
     pub profile: LockedProfile,
-    /// Functions that count as hot, and the counter from which on; only of LLVM's.
+    /// The number of hot functions, and their least counter; only for LLVM.
     pub hot: Option<(u64, u64)>,
     /// One, or one for each type of value.
     pub tables: Vec<HotTable>,
-    /// What stands out; only of Go's.
+    /// Findings; only for Go.
     pub findings: Vec<Finding>,
-    /// The lock beside it, held against it.
+    /// The lock next to it, which Hone has compared with it.
     pub lock: Option<Lock>,
 }
 
 impl Keeper<'_> {
-    /// What is in a profile, the `top` hottest functions of each table.
+    /// The summary of a profile, with the `top` hottest functions of each table.
     ///
     /// # Errors
-    /// When it can't be read, or is not the one that its lock describes.
+    /// Fails when it can't be read, or differs from its lock.
     pub fn show(&self, file: &Path, top: usize) -> Result<Shown> {
         let opened = self.open(file)?;
         let lock = opened.lock()?;

@@ -1,4 +1,4 @@
-//! The copy of the sources that a build works in, and what of a tree is none of its sources.
+//! The copy of the sources for a build, and the parts of a tree that are no sources.
 
 use std::fs;
 use std::io::Read as _;
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// Folders of version control, which no build needs and which can be larger than the sources, of Hone's own helpers, and of what Python
-/// compiles as it goes.
+/// Folders of version control, which no build needs and which can be larger than the sources, of Hone's own helpers, and of Python's
+/// compiled files.
 pub(super) const LEFT_OUT: [&str; 6] = [".git", ".hg", ".svn", ".jj", ".hone", "__pycache__"];
 
-/// Begins the file by which a folder says that its contents can be made again at any time (<https://bford.info/cachedir/>).
+/// Begins the file that marks a folder as a cache (<https://bford.info/cachedir/>).
 const CACHE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
-/// Whether a folder or file of a source tree is no source: no copy has it, and no change of it is a change of the sources.
+/// Whether a folder or file of a source tree is no source: no copy contains it, and its changes do not count.
 pub fn is_no_source(path: &Path) -> bool {
     let is_named = path.file_name().is_some_and(|name| LEFT_OUT.iter().any(|left| name == *left));
     is_named || is_cache(path) || is_run(path)
@@ -25,14 +25,13 @@ fn is_cache(folder: &Path) -> bool {
     tag.and_then(|tag| tag.take(CACHE.len() as u64).read_to_end(&mut begin)).is_ok() && begin == CACHE
 }
 
-/// Whether it is the folder of one of Hone's runs. An experiment alone may be anybody's file of this name.
+/// Whether it is the folder of one of Hone's runs. An experiment file alone proves nothing.
 fn is_run(folder: &Path) -> bool {
     let has = |name: &str| folder.join(name).is_file();
     has("experiment.toml") && (has("asked.json") || has("rule.txt"))
 }
 
-/// Copies a tree of sources with its times (make decides by them) and links; `but` is left out, since the work folder may lie
-/// inside of it.
+/// Copies a tree of sources with its times (make decides by them) and links. Excludes `but`, because the work folder may be inside of it.
 pub(super) fn copy_sources(from: &Path, to: &Path, but: &[PathBuf]) -> Result<()> {
     let told = || format!("{} can't be copied to {}", from.display(), to.display());
     fs::create_dir_all(to).with_context(told)?;
@@ -59,7 +58,7 @@ pub(super) fn copy_sources(from: &Path, to: &Path, but: &[PathBuf]) -> Result<()
 fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::copy(from, to)?;
     let modified = from.metadata()?.modified()?;
-    // Sources may be read-only; their copies are ours.
+    // Sources may be read-only, but Hone must be able to change its copies.
     let mut permissions = to.metadata()?.permissions();
     std::os::unix::fs::PermissionsExt::set_mode(
         &mut permissions,
@@ -69,7 +68,7 @@ fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::File::options().write(true).open(to)?.set_modified(modified)
 }
 
-/// gcc looks for counts beside the object that it is to make, so they go to the same place in the new copy.
+/// gcc looks for counts next to the object that it makes, so they go to the same place in the new copy.
 pub(super) fn copy_counts(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from).with_context(|| format!("{} can't be read", from.display()))? {
         let entry = entry?;

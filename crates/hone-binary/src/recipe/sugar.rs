@@ -1,10 +1,10 @@
-//! Commands of the build systems that everyone knows, so that nobody has to write them. Pure: what comes out are the commands
-//! of a [`super::Recipe`], with its `{jobs}`, run in the copy of the sources.
+//! Commands of the common build systems, so that users need not write them. Pure: the results are the commands of a [`super::Recipe`], with
+//! its `{jobs}`, for the copy of the sources.
 //!
-//! CMake and Meson build in [`BUILD_FOLDER`], whatever the project calls its own build folder: that one may come along in the
-//! copy, with a cache that names the folder it was made in.
+//! CMake and Meson build in [`BUILD_FOLDER`], whatever the project calls its own build folder: the copy may contain that one, with a cache
+//! that names its original folder.
 
-/// Where CMake and Meson build, below the copy of the sources; programs are named with it in front.
+/// The build folder of CMake and Meson, below the copy of the sources; program paths begin with it.
 pub const BUILD_FOLDER: &str = "hone-build";
 
 /// A project that CMake builds.
@@ -12,7 +12,7 @@ pub const BUILD_FOLDER: &str = "hone-build";
 pub struct CMake {
     /// More arguments of the configuring `cmake`, such as `-DENABLE_X=ON`. They come last, so they win.
     pub arguments: Vec<String>,
-    /// What to build; everything when it is not said.
+    /// The targets to build; everything if empty.
     pub target: Option<String>,
 }
 
@@ -21,18 +21,18 @@ pub struct CMake {
 pub struct Meson {
     /// More arguments of `meson setup`, such as `-Dx=enabled`.
     pub arguments: Vec<String>,
-    /// What to build; everything when it is not said.
+    /// The targets to build; everything if empty.
     pub target: Option<String>,
 }
 
 /// A project that make builds, with or without a configure script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Make {
-    /// What is run before, such as `./configure` and its arguments.
+    /// Commands before it, such as `./configure` and its arguments.
     pub configure: Option<Vec<String>>,
     /// More arguments of make, such as `BUILD_TLS=no` or `-C src`.
     pub arguments: Vec<String>,
-    /// What to make; the makefile's own first goal when it is not said.
+    /// The goals; the makefile's own first goal if empty.
     pub target: Option<String>,
 }
 
@@ -40,8 +40,8 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Commands of CMake. Release code with the lines of its sources, unless the arguments name another build type; no launcher
-/// stands before the compilers, since an object from a cache is one that no compiler was asked for.
+/// Commands of CMake. Release code with line information, unless the arguments name another build type. No launcher comes before the
+/// compilers, because an object from a cache never reaches a compiler.
 pub fn cmake(project: &CMake) -> Vec<Vec<String>> {
     let mut configure = owned(&[
         "cmake",
@@ -61,8 +61,8 @@ pub fn cmake(project: &CMake) -> Vec<Vec<String>> {
     vec![configure, build]
 }
 
-/// Commands of Meson. Optimised code with the lines of its sources, and the project's own libraries inside of the program,
-/// unless the arguments say how: Meson's own defaults are none of these, and it takes the same option only once.
+/// Commands of Meson. Optimised code with line information, and the project's own libraries inside the program, unless the arguments say
+/// otherwise: Meson's own defaults are none of these, and it accepts the same option only once.
 pub fn meson(project: &Meson) -> Vec<Vec<String>> {
     let says = |argument: &String, options: &[&str]| {
         let name = argument.trim_start_matches("--").trim_start_matches("-D");
@@ -74,7 +74,7 @@ pub fn meson(project: &Meson) -> Vec<Vec<String>> {
         setup.push("-Dbuildtype=debugoptimized".to_owned());
     }
     if !says(&["default_library"]) {
-        // A program finds a library beside itself by a path that starts from it, and it is run from elsewhere.
+        // A program finds a library next to itself by a relative path, but it runs from elsewhere.
         setup.push("-Ddefault_library=static".to_owned());
     }
     setup.extend(project.arguments.iter().cloned());

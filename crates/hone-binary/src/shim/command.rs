@@ -1,4 +1,4 @@
-//! What a command line of a C or C++ compiler asks for. Pure: files are read through a closure.
+//! Parses the command line of a C or C++ compiler. Pure: files are read through a closure.
 //!
 //! gcc and clang share the form: options, some of which take the next word, and inputs. Without `-c`, `-S` or `-E` they link.
 
@@ -7,13 +7,13 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// A response file may name others; so deep, and no deeper.
+/// Limit of nested response files.
 const RESPONSE_DEPTH: usize = 10;
 
-/// Words that all response files together may give; a command line of the kernel's limit has fewer.
+/// Limit of the words from all response files together; a command line of the kernel's limit has fewer.
 const RESPONSE_WORDS: usize = 1_000_000;
 
-/// Options that take the next word when they stand alone.
+/// Options that take the next word if they have no value.
 const TAKE_NEXT: [&str; 65] = [
     "-o",
     "--output",
@@ -82,7 +82,7 @@ const TAKE_NEXT: [&str; 65] = [
     "--include-directory",
 ];
 
-/// What an invocation does.
+/// The action of an invocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
@@ -98,23 +98,23 @@ pub enum Action {
     Link,
     /// It links objects to another object (`-r`).
     LinkObject,
-    /// It makes a program or a library from sources in one go.
+    /// It makes a program or a library from sources in one step.
     CompileAndLink,
 }
 
 impl Action {
-    /// Whether the compiler proper works in it.
+    /// Whether the compiler proper runs in it.
     pub fn compiles(self) -> bool {
         matches!(self, Self::Compile | Self::CompileAndLink)
     }
 
-    /// Whether a program or a library comes out.
+    /// Whether the result is a program or a library.
     pub fn links(self) -> bool {
         matches!(self, Self::Link | Self::CompileAndLink)
     }
 }
 
-/// What a file on a command line is.
+/// The kind of a file on a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Language {
@@ -131,34 +131,33 @@ pub enum Language {
 /// A file on a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// As it is written there.
+    /// As written there.
     pub path: PathBuf,
     /// What it is.
     pub language: Language,
 }
 
-/// A command line, understood.
+/// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// What it does.
+    /// Its action.
     pub action: Action,
-    /// Whether a configure script asks by it what the compiler can do.
+    /// Whether it is a test of a configure script.
     pub probe: bool,
     /// Files, in their order.
     pub inputs: Vec<Input>,
-    /// What `-o` says.
+    /// The value of `-o`.
     pub output: Option<PathBuf>,
-    /// A link map that it asks for itself.
+    /// A link map that it requests itself.
     pub map: Option<PathBuf>,
-    /// Whether assembly is asked for (`-S`).
+    /// Whether it requests assembly (`-S`).
     assembly: bool,
-    /// Whether what it links is another thing than a program of this machine with the usual start-up files.
+    /// Whether it links something other than a program of this machine with the usual start-up files.
     apart: bool,
 }
 
 impl Command {
-    /// Understands the arguments of a compiler (its name left out) that works in `cwd`; response files are spread out before
-    /// (see [`spread`]).
+    /// Parses the arguments of a compiler (without its name) that works in `cwd`; response files must be expanded before (see [`spread`]).
     pub fn parse(arguments: &[String], cwd: &Path) -> Self {
         let mut reader = Reader::default();
         let mut words = arguments.iter();
@@ -184,13 +183,13 @@ impl Command {
         }
     }
 
-    /// Whether a program comes out that begins as programs of this machine do: no library, nothing without start-up files, and
+    /// Whether the result is a program that starts like programs of this machine: not a library, nothing without start-up files, and
     /// nothing for another machine.
     pub fn links_program(&self) -> bool {
         self.action.links() && !self.apart
     }
 
-    /// The files that it leaves behind, as far as arguments say it; relative ones are in its working directory.
+    /// Its output files, as far as the arguments name them; relative ones are in its working directory.
     pub fn outputs(&self) -> Vec<PathBuf> {
         if let Some(output) = &self.output {
             return vec![output.clone()];
@@ -209,7 +208,7 @@ impl Command {
         self.inputs.iter().filter(|input| input.language != Language::Object)
     }
 
-    /// Whether the compiler proper has something to do; assembly alone takes none of its flags, and clang complains of them.
+    /// Whether the compiler proper has something to do; assembly alone uses none of its flags, and clang warns about them.
     pub fn compiles_source(&self) -> bool {
         self.action.compiles() && self.compiled().any(|input| input.language != Language::Assembly)
     }
@@ -231,7 +230,7 @@ struct Reader {
     output: Option<PathBuf>,
     map: Option<PathBuf>,
     language: Option<Language>,
-    /// Behind `--`.
+    /// After `--`.
     inputs_only: bool,
     /// A word for the linker that waits for the next one, as in `-Wl,-Map,FILE`.
     map_follows: bool,
@@ -282,7 +281,7 @@ impl Reader {
         } else if word.starts_with("-print-") || word.starts_with("--print-") || word.starts_with("--help=") {
             self.query = true;
         } else if let Some(name) = word.strip_prefix("-o") {
-            // `-object...` and the like are options of other systems, which nobody writes for ELF.
+            // `-object...` and similar are options of other systems, which no one uses for ELF.
             self.output = Some(PathBuf::from(name));
         } else if let Some(name) = word.strip_prefix("-x") {
             self.language = language_named(name);
@@ -335,7 +334,7 @@ fn language_named(name: &str) -> Option<Language> {
     }
 }
 
-/// By the ends of names that gcc and clang document; what they do not know goes to the linker.
+/// By the extensions that gcc and clang document; unknown ones go to the linker.
 fn language_of(name: &str) -> Language {
     let extension = Path::new(name).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     match extension {
@@ -348,8 +347,8 @@ fn language_of(name: &str) -> Language {
     }
 }
 
-/// Autoconf names its trials `conftest`, nginx `autotest`; CMake, Meson, FFmpeg and QEMU make theirs in folders of their own; and
-/// what is made of nothing, or goes nowhere, only asks what the compiler can do.
+/// Autoconf names its tests `conftest`, nginx `autotest`; CMake, Meson, FFmpeg and QEMU make theirs in separate folders. A call without
+/// input or output only tests the compiler's abilities.
 fn is_probe(inputs: &[Input], output: Option<&Path>, cwd: &Path) -> bool {
     let of_a_script = |path: &Path| {
         path.file_stem().is_some_and(|stem| {
@@ -366,8 +365,8 @@ fn is_probe(inputs: &[Input], output: Option<&Path>, cwd: &Path) -> bool {
     files().any(of_a_script) || files().chain([cwd]).any(|path| path.components().any(trial_folder))
 }
 
-/// Puts the contents of response files (`@FILE`) in the place of their names, as the compilers do: words are parted by blanks,
-/// quotes and backslashes keep them together, a file that can't be read leaves the word as it is.
+/// Replaces response files (`@FILE`) by their contents, as the compilers do. Blanks separate words, quotes and backslashes keep them
+/// together, and an unreadable file leaves the word unchanged.
 pub fn spread(arguments: &[String], read: &mut dyn FnMut(&Path) -> Option<String>) -> Vec<String> {
     let mut words = Vec::new();
     spread_into(arguments, read, RESPONSE_DEPTH, &mut words);
@@ -412,16 +411,16 @@ fn words_of(text: &str) -> Vec<String> {
     words
 }
 
-/// Options whose next word is a file that is written, or its name in another one.
+/// Options whose next word is an output file, or its name in another file.
 const WRITTEN: [&str; 6] = ["-o", "-MF", "-MT", "-MQ", "-MJ", "--output"];
 
-/// Options that name what is read, and may have it in the same word.
+/// Options that name an input, possibly in the same word.
 const READ: [&str; 7] = ["-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", ""];
 
-/// The arguments with the files and folders of a tree named from where the compiler works, when that is inside of it.
+/// The arguments with relative paths of files and folders inside a tree, from the compiler's working directory.
 ///
-/// clang's profiles know a function that is local to its file by the file's path as it was given, and gcc's counts are of the
-/// lines of a file of that path: in the next copy of the sources, both are lost unless the path is the same there.
+/// clang's profiles identify a file-local function by the file's path as given, and gcc's counts refer to lines of a file with that path:
+/// in the next copy of the sources, both are lost unless the path is the same there.
 pub(super) fn from_within(arguments: &[OsString], tree: &Path, cwd: &Path) -> Vec<OsString> {
     if tree.as_os_str().is_empty() || !cwd.starts_with(tree) {
         return arguments.to_vec();
@@ -442,7 +441,7 @@ pub(super) fn from_within(arguments: &[OsString], tree: &Path, cwd: &Path) -> Ve
     named
 }
 
-/// The way from a folder to a path; both are absolute.
+/// The relative path from a folder; both are absolute.
 fn relative(path: &Path, folder: &Path) -> PathBuf {
     let same = path.components().zip(folder.components()).take_while(|(a, b)| a == b).count();
     let up = folder.components().skip(same).map(|_| Component::ParentDir);
@@ -450,8 +449,8 @@ fn relative(path: &Path, folder: &Path) -> PathBuf {
     if way.as_os_str().is_empty() { PathBuf::from(".") } else { way }
 }
 
-/// The arguments without certain words. A word stands for itself; `OPTION,VALUE` for a value behind its option, and `-Wl,VALUE` also
-/// for one among others for the linker.
+/// The arguments without certain words. A word stands for itself; `OPTION,VALUE` for a value after its option, and `-Wl,VALUE` also for one
+/// among others for the linker.
 pub(super) fn without(arguments: &[OsString], left_out: &[String]) -> Vec<OsString> {
     let is_out = |word: &str| left_out.iter().any(|left| left == word);
     let is_out_behind = |option: &str, value: &str| {
@@ -486,7 +485,7 @@ pub(super) fn without(arguments: &[OsString], left_out: &[String]) -> Vec<OsStri
     kept
 }
 
-/// The arguments with more behind them, but in front of a `--`.
+/// The arguments with additional ones at the end, but before a `--`.
 pub fn with_flags(arguments: &[OsString], flags: &[String]) -> Vec<OsString> {
     let end = arguments.iter().position(|word| word == "--").unwrap_or(arguments.len());
     let (front, back) = arguments.split_at(end);

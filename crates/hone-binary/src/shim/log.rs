@@ -1,4 +1,4 @@
-//! What the stand-ins write down.
+//! The log of the compiler wrappers.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -13,19 +13,19 @@ use crate::elf::sha256_hex;
 /// One action of a compiler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The name by which it was called.
+    /// The name on its command line.
     pub name: String,
     /// The real compiler.
     pub compiler: PathBuf,
-    /// Where it worked.
+    /// Its working directory.
     pub cwd: PathBuf,
-    /// What it did.
+    /// Its action.
     pub action: Action,
-    /// Whether a configure script only tried something.
+    /// Whether it was only a test of a configure script.
     pub probe: bool,
-    /// What it was given.
+    /// Its inputs.
     pub inputs: Vec<Used>,
-    /// What it made.
+    /// Its outputs.
     pub outputs: Vec<Made>,
     /// Flags that were added.
     pub added: Vec<String>,
@@ -36,7 +36,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether the compiler proper worked here under the flags of the phase (which may be none).
+    /// Whether the compiler proper ran with the flags of the phase (possibly none).
     pub fn saw_flags(&self) -> bool {
         self.status == 0 && !self.probe && self.action.compiles()
     }
@@ -58,14 +58,14 @@ pub struct Used {
 pub struct Made {
     /// Absolute.
     pub path: PathBuf,
-    /// SHA-256 in hex; `None` when it is not there, or no plain file (`/dev/null`).
+    /// SHA-256 in hex; `None` if it does not exist, or is not a plain file (`/dev/null`).
     pub sha256: Option<String>,
 }
 
 pub(super) fn used(command: &Command, cwd: &Path) -> Vec<Used> {
     let matters = |path: &Path, language| match language {
         Language::Assembly => true,
-        // Libraries are large, and are taken apart later.
+        // Libraries are large, and are parsed later.
         Language::Object => path.extension().is_some_and(|end| end != "a" && end != "so"),
         Language::Source | Language::Header => false,
     };
@@ -92,14 +92,14 @@ fn hash_of(path: &Path) -> Option<String> {
     fs::read(path).ok().map(|bytes| sha256_hex(&bytes))
 }
 
-/// Appends one line by one write: the kernel puts such writes of several processes one behind the other.
+/// Appends one line by one write: the kernel does not interleave such writes of several processes.
 pub(super) fn append(log: &Path, entry: &Entry) -> Result<()> {
     let mut line = serde_json::to_vec(&in_text(entry))?;
     line.push(b'\n');
     append_bytes(log, &line)
 }
 
-/// The entry with paths that are text: JSON has no others, and a build must not fail by the name of a folder.
+/// The entry with paths as texts: JSON has no others, and a build must not fail because of a folder's name.
 fn in_text(entry: &Entry) -> Entry {
     let text = |path: &Path| PathBuf::from(path.to_string_lossy().into_owned());
     let mut entry = entry.clone();
@@ -109,7 +109,7 @@ fn in_text(entry: &Entry) -> Entry {
     entry
 }
 
-/// Appends what one compiler said; the last line gets an end.
+/// Appends one compiler's messages; completes the last line.
 pub(super) fn append_words(file: &Path, words: &[u8]) -> Result<()> {
     if words.is_empty() {
         return Ok(());
@@ -127,7 +127,7 @@ fn append_bytes(log: &Path, bytes: &[u8]) -> Result<()> {
     let written = file.write(bytes).with_context(told)?;
     ensure!(
         written == bytes.len(),
-        "{} took only {written} of {} bytes; make room on the disk",
+        "{} took only {written} of {} bytes; free some disk space",
         log.display(),
         bytes.len()
     );
@@ -137,11 +137,11 @@ fn append_bytes(log: &Path, bytes: &[u8]) -> Result<()> {
 /// Reads a log.
 ///
 /// # Errors
-/// At the first line that is no entry, with its number.
+/// Fails at the first line that is not an entry, with its number.
 pub fn read_log(text: &str) -> Result<Vec<Entry>> {
     let entry = |(at, line): (usize, &str)| {
         serde_json::from_str(line)
-            .with_context(|| format!("line {} of the compilers' log is no entry", at + 1))
+            .with_context(|| format!("line {} of the compilers' log is not valid", at + 1))
     };
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(entry).collect()
 }

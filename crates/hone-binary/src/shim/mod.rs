@@ -1,9 +1,9 @@
-//! Programs that stand in for the compilers of a build.
+//! Wrappers of a build's compilers.
 //!
-//! A build that honours `CC` and `CXX`, or finds its compilers in PATH, is given a folder of names (`cc`, `c++`, `gcc` ...) that
-//! are all links to Hone. Called by one of them, Hone reads its [`Orders`] from the file that `HONE_SHIM` names, adds the flags
-//! of the phase, runs the real compiler in its own place, and writes down what was made of what ([`Entry`]). So flags reach
-//! every object whatever the build does with CFLAGS, and afterwards it can be proven which objects of a link saw them.
+//! A build that respects `CC` and `CXX`, or finds its compilers in PATH, gets a folder of names (`cc`, `c++`, `gcc` ...) that are all links
+//! to Hone. Under such a name, Hone reads its [`Orders`] from the file that `HONE_SHIM` names, adds the flags of the phase, runs the real
+//! compiler in its own place, and logs the inputs and outputs ([`Entry`]). So flags reach every object whatever the build does with CFLAGS,
+//! and afterwards the log proves which objects of a link got them.
 
 mod command;
 mod log;
@@ -23,44 +23,44 @@ pub use log::{Entry, Made, Used, read_log};
 
 use crate::c_toolchain::CToolchain;
 
-/// The environment variable that names the file of the orders.
+/// The environment variable with the path of the orders.
 pub const ORDERS: &str = "HONE_SHIM";
 
-/// Names of C compilers that builds know.
+/// Common names of C compilers in builds.
 const C_NAMES: [&str; 3] = ["cc", "gcc", "clang"];
-/// Names of C++ compilers that builds know.
+/// Common names of C++ compilers in builds.
 const CXX_NAMES: [&str; 3] = ["c++", "g++", "clang++"];
 
-/// No more is kept of what one invocation says; warnings of a profile are a line each.
+/// Limit of one invocation's messages; warnings about a profile are a line each.
 const MOST_WORDS: usize = 16 << 20;
 
-/// What the stand-ins of a build do.
+/// The instructions for the wrappers of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orders {
     /// The real compiler for each name.
     pub compilers: BTreeMap<String, PathBuf>,
-    /// Flags for whatever compiles.
+    /// Flags for compilations.
     pub compile: Vec<String>,
-    /// Flags for whatever links a program or a library.
+    /// Flags for links of a program or a library.
     pub link: Vec<String>,
-    /// More flags for what links a program (see [`Command::links_program`]).
+    /// More flags for links of a program (see [`Command::links_program`]).
     #[serde(default)]
     pub program: Vec<String>,
-    /// Words of the build that are left out, since they would silence what must be heard.
+    /// Words of the build to leave out, because they would silence necessary messages.
     pub silencers: Vec<String>,
-    /// What the compilers say, whatever the build does with it: some throw it away, some print it among other things.
+    /// The compilers' messages, whatever the build does with them: some builds drop them, some mix them with other output.
     pub words: PathBuf,
     /// The log: a line of JSON for each action, see [`read_log`].
     pub log: PathBuf,
     /// A folder for the link maps.
     pub maps: PathBuf,
-    /// The copy of the sources, whose path must not be seen in what is compiled: see `from_within` in `command.rs`. Empty for none.
+    /// The copy of the sources, whose path must not be visible in compiled code: see `from_within` in `command.rs`. Empty for none.
     #[serde(default)]
     pub source: PathBuf,
 }
 
 impl Orders {
-    /// Orders for this compiler, under all the names that builds know, and no flags yet. Log and maps are in `folder`.
+    /// Instructions for this compiler, under all common names, and without flags. Log and maps are in `folder`.
     pub fn new(toolchain: &CToolchain, folder: &Path) -> Self {
         let mut compilers = BTreeMap::new();
         let mut add = |names: [&str; 3], real: &Path| {
@@ -86,17 +86,17 @@ impl Orders {
         }
     }
 
-    /// Makes the folder of names, all links to `program`, and the folder of maps; writes the orders beside the names and answers
-    /// the file, to be put into `HONE_SHIM`.
+    /// Makes the folder of names, all links to `program`, and the folder of maps; writes the instructions next to the names and returns
+    /// their file, for `HONE_SHIM`.
     ///
     /// # Errors
-    /// When something can't be written.
+    /// Fails when something can't be written.
     pub fn install(&self, names: &Path, program: &Path) -> Result<PathBuf> {
         let told = |path: &Path| format!("{} can't be written", path.display());
         for folder in [names, &self.maps] {
             fs::create_dir_all(folder).with_context(|| told(folder))?;
         }
-        // It is read after the build, also when nobody said a word.
+        // Hone reads it after the build, even without any message.
         fs::write(&self.words, "").with_context(|| told(&self.words))?;
         for name in self.compilers.keys() {
             let link = names.join(name);
@@ -110,10 +110,10 @@ impl Orders {
         Ok(file)
     }
 
-    /// What [`Orders::install`] does, as command lines that need no folder to be there.
+    /// The effect of [`Orders::install`], as command lines that need no existing folder.
     ///
     /// # Errors
-    /// When the orders can't be written as JSON.
+    /// Fails when the instructions can't be written as JSON.
     pub fn install_lines(&self, names: &Path, program: &Path) -> Result<Vec<String>> {
         const LINK: &str = r#"to=$1; names=$2; shift 2; for name; do ln -sf -- "$to" "$names/$name"; done"#;
         const WRITE: &str = r#": >"$1"; printf '%s\n' "$2" >"$3""#;
@@ -125,7 +125,7 @@ impl Orders {
         Ok([folders, links, orders].iter().map(ToString::to_string).collect())
     }
 
-    /// Where the orders for a folder of names are.
+    /// The path of the instructions for a folder of names.
     pub fn file(names: &Path) -> PathBuf {
         names.join("orders.json")
     }
@@ -137,12 +137,13 @@ impl Orders {
     pub fn load(file: &Path) -> Result<Self> {
         let text = fs::read(file)
             .with_context(|| format!("{} (named by {ORDERS}) can't be read", file.display()))?;
-        serde_json::from_slice(&text)
-            .with_context(|| format!("{} holds no orders; build again with the same Hone", file.display()))
+        serde_json::from_slice(&text).with_context(|| {
+            format!("{} contains no instructions; build again with the same Hone", file.display())
+        })
     }
 
-    /// The flags that an invocation gets. A trial of a configure script gets none: its answers must be the same in all variants,
-    /// and what it runs would leave profiles.
+    /// The flags of an invocation. A test of a configure script gets none: its answers must be the same in all variants, and the programs
+    /// that it runs would leave profiles.
     fn flags(&self, command: &Command) -> Vec<String> {
         let mut flags = Vec::new();
         if command.probe {
@@ -162,7 +163,7 @@ impl Orders {
     }
 }
 
-/// The name by which a program was called, when it is one of a C or C++ compiler: `cc`, `clang++-22`, `x86_64-linux-gnu-gcc`.
+/// The name on the command line, if it is one of a C or C++ compiler: `cc`, `clang++-22`, `x86_64-linux-gnu-gcc`.
 pub fn compiler_name(argv0: &OsStr) -> Option<String> {
     let name = Path::new(argv0).file_name()?.to_str()?;
     let (stem, version) = name.rsplit_once('-').unwrap_or((name, ""));
@@ -172,23 +173,23 @@ pub fn compiler_name(argv0: &OsStr) -> Option<String> {
     C_NAMES.iter().chain(&CXX_NAMES).any(|known| *known == last).then(|| name.to_owned())
 }
 
-/// Does what was asked of a compiler under this name in this folder, and answers its exit code.
+/// Acts as a compiler with this name in this folder, and returns its exit code.
 ///
 /// # Errors
-/// When the orders know no such compiler, it can't be started, or its work can't be written down: a build without its log
-/// proves nothing.
+/// Fails when the instructions do not know the compiler, when it can't be started, or when its work can't be logged: a build without its
+/// log proves nothing.
 pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> Result<i32> {
     let Some(real) = orders.compilers.get(name) else {
         let known: Vec<&str> = orders.compilers.keys().map(String::as_str).collect();
         bail!(
-            "the build calls the compiler {name}, and Hone stands in for {} only\n  next: name another compiler",
+            "the build calls the compiler {name}, but Hone wraps only {}\n  next: name another compiler",
             known.join(", ")
         );
     };
     let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut read = |file: &Path| {
         let file = cwd.join(file);
-        // A pipe (`@<(...)`) can be read once only, and that is for the compiler.
+        // A pipe (`@<(...)`) can be read only once, and the compiler needs that.
         let text = fs::metadata(&file).is_ok_and(|facts| facts.is_file()).then(|| fs::read(file).ok());
         text.flatten().map(|text| String::from_utf8_lossy(&text).into_owned())
     };
@@ -204,7 +205,7 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
     let arguments = handed_over(orders, arguments, &words, &command, cwd);
     let mut call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&arguments, &added));
     if !orders.silencers.is_empty() && !command.probe {
-        // What must be heard is read in English.
+        // Necessary messages must be in English.
         call = call.env("LC_ALL", "C").env_remove("LANGUAGE");
     }
     let status = if command.probe || added.is_empty() {
@@ -234,8 +235,8 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
     Ok(status)
 }
 
-/// The arguments without what would silence the compiler, and with the sources named from within. A response file stays one
-/// unless something in it must change.
+/// The arguments without words that would silence the compiler, and with relative source paths. A response file stays one unless something
+/// in it must change.
 fn handed_over(
     orders: &Orders,
     arguments: &[OsString],
@@ -247,7 +248,7 @@ fn handed_over(
         let kept = command::without(arguments, &orders.silencers);
         if command.compiles_source() { command::from_within(&kept, &orders.source, cwd) } else { kept }
     };
-    // The system takes no longer list of words.
+    // The system's limit for a list of words.
     const MOST_BYTES: usize = 1 << 20;
     let is_text = arguments.iter().all(|word| word.to_str().is_some());
     let is_short = spread.iter().map(|word| word.len() + 16).sum::<usize>() < MOST_BYTES;
@@ -261,14 +262,14 @@ fn handed_over(
     changed(arguments)
 }
 
-/// The build gets the map that it asked for, as far as that is a file: no build needs it to go on.
+/// The build gets the map that it requested, if that is a file: no build needs the map to continue.
 fn copy_map(map: &Path, wanted: &Path) {
     if !wanted.is_dir() && wanted.file_name().is_some_and(|name| name != "-" && name != "%") {
         let _ = fs::copy(map, wanted);
     }
 }
 
-/// Where the link's map will be: in a file of its own, since builds give several links one name for it.
+/// The path of the link's map: a separate file, because builds give several links one name for it.
 fn map_of(orders: &Orders, command: &Command) -> Result<Option<PathBuf>> {
     if !command.action.links() || command.probe {
         return Ok(None);

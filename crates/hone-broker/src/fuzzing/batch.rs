@@ -1,7 +1,8 @@
-//! Batches, records and packed streams. What our readers make of a stream must be what the reference crates make of it,
-//! or both refuse it; nothing unpacks to more than its limit; what is read can be written and read again.
+//! Batches, records and compressed streams. For each stream, our readers and the reference crates must return the same,
+//! or both must reject it. No stream decompresses to more than its limit. Everything that is read can be written and
+//! read again.
 //!
-//! An input is a byte for what the rest is: a stream of one codec, a batch, or its records.
+//! An input begins with a byte for the kind of the rest: a stream of one codec, a batch, or its records.
 
 use std::io::Read;
 
@@ -11,7 +12,7 @@ use hone_kafka::{BatchBuilder, BatchHeader, Codec, CodecError, batches, codec, r
 use super::cursor::Cursor;
 use super::recovery::seal_batches;
 
-/// What a stream may unpack to.
+/// Largest decompressed size of a stream.
 const LIMIT_BYTES: usize = 1 << 20;
 /// What the rest of an input is; below it a stream of the codec with that number.
 pub(super) const BATCH: u8 = 5;
@@ -55,7 +56,7 @@ fn check_stream(codec: Codec, packed: &[u8]) {
         Codec::Gzip => read_to_end(flate2::read::MultiGzDecoder::new(packed)),
         Codec::Lz4 => read_to_end(lz4_flex::frame::FrameDecoder::new(packed)),
         Codec::Zstd => zstd::Decoder::new(packed).ok().and_then(read_to_end),
-        // Both dialects are told apart by their first bytes; the raw one has a reader of its own.
+        // The first bytes distinguish both dialects. The raw one has a separate reader.
         Codec::Snappy if packed.starts_with(b"\x82SNAPPY\0") => return,
         Codec::Snappy => snap::raw::decompress_len(packed)
             .is_ok_and(|length| length <= LIMIT_BYTES)
@@ -84,8 +85,11 @@ fn is_stricter(codec: Codec, packed: &[u8], error: &CodecError) -> bool {
         // More than one frame, or bytes that are none: no client of Kafka sends that. Nothing at all is no frame either.
         Codec::Lz4 => true,
         Codec::Gzip => packed.is_empty(),
-        // Unpacking in pieces, the reference lets a frame end before it holds what its header states.
-        Codec::Zstd => packed.is_empty() || error.to_string().ends_with("than its header says"),
+        // The reference decompresses in pieces, and lets a frame end before it holds the size in its header.
+        Codec::Zstd => {
+            packed.is_empty()
+                || error.to_string().ends_with("the size of a frame differs from the size in its header")
+        }
         Codec::None | Codec::Snappy => false,
     }
 }
@@ -156,7 +160,7 @@ fn check_batch(header: BatchHeader, bytes: &[u8]) {
     let plain = codec::decompress(header.codec(), &bytes[HEADER_BYTES..], LIMIT_BYTES);
     for wanted in Codec::ALL {
         let Ok(packed) = batch::recompress(bytes, wanted, LIMIT_BYTES) else { continue };
-        let plain = plain.as_ref().expect("only what can be read is packed anew");
+        let plain = plain.as_ref().expect("only readable batches are recompressed");
         batch::verify_crc(&packed).expect("a right checksum");
         let read = BatchHeader::parse(&packed).expect("a batch that we packed");
         let same = |header: BatchHeader| {

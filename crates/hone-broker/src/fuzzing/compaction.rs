@@ -32,7 +32,7 @@ struct Model {
     /// Offsets of aborted ones.
     aborted: Vec<i64>,
     sequences: BTreeMap<i64, i32>,
-    /// Batches of bytes that nobody made sense of were written, too.
+    /// Whether batches of meaningless bytes were written, too.
     has_noise: bool,
 }
 

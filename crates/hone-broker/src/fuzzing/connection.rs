@@ -33,7 +33,7 @@ pub fn connection(data: &[u8]) {
     while let Some(answer) = client.take_answer() {
         let id =
             answer.first_chunk::<4>().map(|id| i32::from_be_bytes(*id)).expect("an answer without an id");
-        assert!(asked.any(|asked| asked == id), "an answer to {id}, which nobody waits for");
+        assert!(asked.any(|asked| asked == id), "an answer to {id}, which no client waits for");
     }
     assert!(client.ended || client.received.is_empty(), "{} bytes of no answer", client.received.len());
     drop(client);

@@ -22,7 +22,7 @@ impl<'a> Cursor<'a> {
         u16::from_be_bytes([self.u8(), self.u8()])
     }
 
-    /// So many bytes, or what is left of them.
+    /// This number of bytes, or the rest if it is shorter.
     pub(super) fn take(&mut self, length: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;

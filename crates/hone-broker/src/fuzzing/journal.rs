@@ -59,7 +59,7 @@ pub fn journal(data: &[u8]) {
         fs::remove_file(&path).expect("the journal");
         write(&path, first.clone());
         let rewritten = open(name, folder.path()).expect("what the broker wrote itself");
-        assert_eq!(first, rewritten, "{name} says something else when it is written anew");
+        assert_eq!(first, rewritten, "{name} differs after it is rewritten");
     }
 }
 

@@ -1,8 +1,8 @@
-//! A partition's folder with any files in it: to open it never panics, what is read was checked, it can be written to
-//! afterwards, and the next start finds the same.
+//! A partition's folder with any files in it. Opening it never panics, everything that is read was checked, the
+//! partition accepts writes afterwards, and the next start finds the same.
 //!
-//! An input is a byte for the topic, then files: kind, 16-bit base offset, 16-bit length, contents. Nobody guesses
-//! checksums, so a bit of the kind asks for right ones.
+//! An input is a byte for the topic, then files: kind, 16-bit base offset, 16-bit length, contents. A random input
+//! never has a valid checksum, so a bit of the kind asks for valid ones.
 
 use std::fs;
 use std::path::Path;
@@ -66,7 +66,7 @@ pub fn recovery(data: &[u8]) {
     if named.iter().any(|(kind, sealed)| *kind == MANIFEST && *sealed) {
         seal_manifest(&place);
     }
-    // What a manifest names is believed by design, so only without one everything must have been checked.
+    // The start trusts a manifest by design, so only without one everything must have been checked.
     let checked = !place.join(MANIFEST).exists();
     let Some(partition) = open(&place, compact, checked) else { return };
     let before = look(&partition, checked);
@@ -192,7 +192,7 @@ fn look(partition: &Partition, checked: bool) -> Found {
         let read = partition.read(offset, 1_000, true, false, &mut some);
         assert!(!checked || read.is_ok(), "{read:?}");
         let next = batches(&some).map_while(Result::ok).last().map(|last| last.header.last_offset() + 1);
-        // What is believed wrongly may lead nowhere.
+        // A wrong entry of the manifest can lead nowhere.
         let Some(next) = next.filter(|next| *next > offset) else {
             assert!(!checked, "no batch at {offset}, in front of {}", bounds.high_watermark);
             break;

@@ -1,7 +1,7 @@
-//! Logins: any tokens. Whoever has not proved the password is not let in, and whoever has is.
+//! Logins with any tokens. A client gets access if and only if it has proved the password.
 //!
-//! An input is a byte for the hash and whether the second message is to be a right one, a first message behind its
-//! 16-bit length, then the second message.
+//! An input is a byte for the hash and for whether the second message is to be valid, a first message after its 16-bit
+//! length, then the second message.
 
 use std::num::NonZeroU32;
 use std::sync::OnceLock;
@@ -32,14 +32,14 @@ pub fn scram(data: &[u8]) {
         credential(hash)
     });
     let Ok((answer, exchange)) = begun else { return };
-    let user = asked_for.expect("an exchange of somebody");
+    let user = asked_for.expect("an exchange of a user");
     let answer = String::from_utf8(answer).expect("an answer in text");
     let proper = proper_last(hash, first, &answer);
     let last = if choice & 2 == 0 { input.rest() } else { proper.as_bytes() };
     match exchange.finish(last) {
         Ok((_, who)) => {
             assert_eq!(who, user);
-            assert!(proves(hash, first, &answer, last), "somebody is let in who has proved nothing");
+            assert!(proves(hash, first, &answer, last), "a client without a proof gets access");
         }
         Err(refusal) => assert_ne!(last, proper.as_bytes(), "a right login is refused: {refusal}"),
     }

@@ -29,7 +29,7 @@ use crate::notices::Notices;
 use crate::partition::{Ack, Marker, Opening, Partition, Storage};
 use crate::settings::{NewUser, Settings};
 
-/// Kinds of broker: everyone may do everything, whoever asks is a super user, a login is wanted.
+/// Kinds of broker: without authorization, with every client as a super user, and with a login.
 const OPEN: u8 = 0;
 const AUTHORIZING: u8 = 1;
 const LOGIN: u8 = 2;

@@ -69,7 +69,7 @@ pub(super) struct World {
     jobs: Jobs,
     logins: Receiver<Job>,
     ends: NodeEnds,
-    /// The acceptor's, whom nobody needs here.
+    /// The acceptor's poll, which the fuzz targets do not use.
     _poll: Poll,
     _folder: Option<tempfile::TempDir>,
 }
@@ -143,7 +143,7 @@ impl World {
         let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         ours.set_nonblocking(true).expect("our end");
         theirs.set_nonblocking(true).expect("their end");
-        // SAFETY: the descriptor is that of a connected stream socket and belongs to nobody else from here on.
+        // SAFETY: the descriptor is that of a connected stream socket, and nothing else owns it from here on.
         let theirs = unsafe { mio::net::TcpStream::from_raw_fd(theirs.into_raw_fd()) };
         self.node.connections.fetch_add(1, Relaxed);
         self.node.post(Ticket { reactor: 0, connection: 0 }, Letter::Connected(theirs));
@@ -308,7 +308,7 @@ fn poll_with_bell() -> (Poll, Waker) {
     (poll, bell)
 }
 
-/// Puts the ids of topics where an input has their stand-ins: they are drawn anew for every broker.
+/// Replaces an input's placeholders by the ids of topics, because every broker has new random ids.
 pub(super) fn put_topic_ids(world: &World, bytes: &mut [u8]) {
     for name in TOPICS {
         let stand_in = topic_stand_in(name);

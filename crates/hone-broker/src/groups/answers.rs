@@ -10,7 +10,7 @@ pub(crate) struct JoinAnswer {
     pub(crate) protocol_type: Option<String>,
     pub(crate) protocol: Option<String>,
     pub(crate) leader: String,
-    /// The leader is told who is there, and that there is nothing to assign.
+    /// The leader gets the members and the note that there is nothing to assign.
     pub(crate) skip_assignment: bool,
     pub(crate) member: String,
     /// Member, instance, metadata; only for the leader.

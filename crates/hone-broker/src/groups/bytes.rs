@@ -117,7 +117,7 @@ impl Consumer {
 }
 
 impl consumer::Member {
-    /// What it has said. The id stands beside each partition that it holds.
+    /// Bytes that it has sent. The id is stored with each of its partitions.
     fn said_bytes(&self, id: &str) -> usize {
         let texts = [&self.instance, &self.rack, &self.pattern, &self.assignor];
         let texts: usize = texts.into_iter().map(|text| of_text(text.as_deref())).sum();
@@ -205,7 +205,8 @@ impl Groups {
         let names = beat.names.as_ref().map_or(0, names_bytes) + of_text(beat.pattern.as_deref());
         if names > MOST_MEMBER_BYTES {
             let message = format!(
-                "{names} bytes of topic names or pattern, and a member may bring {MOST_MEMBER_BYTES}; subscribe to fewer, or by a pattern"
+                "{names} bytes of topic names or pattern exceed the maximum of {MOST_MEMBER_BYTES} of a \
+                 member; subscribe to fewer topics, or use a pattern"
             );
             return Err((code::POLICY_VIOLATION, message));
         }
@@ -218,7 +219,8 @@ impl Groups {
             return Ok(growth > 0);
         }
         let message = format!(
-            "the groups hold {} bytes of at most {}, and this asks for {growth} more; close members, or delete groups",
+            "the groups use {} bytes of at most {}, and this request needs {growth} more; close members, \
+             or delete groups",
             self.held_bytes, self.limits.group_bytes
         );
         Err((code::POLICY_VIOLATION, message))

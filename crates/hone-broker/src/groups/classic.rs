@@ -93,7 +93,7 @@ impl Classic {
         self.state = State::Stable;
     }
 
-    /// Whether nobody is in it; ids that were given do not count.
+    /// Whether the group has no members. Ids that were only handed out do not make it non-empty.
     pub(super) fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -210,7 +210,7 @@ impl Classic {
             if can_skip {
                 answer.skip_assignment = self.leader == new_id;
             } else {
-                // An older client that is named as the leader would assign anew.
+                // An older client that is named as the leader would assign again.
                 answer.leader = leader_before;
                 answer.members = Vec::new();
             }
@@ -289,7 +289,7 @@ impl Classic {
         self.state = State::Joining { until: now.at + wait, beginning };
     }
 
-    /// Ends a rebalance before its deadline once nobody is missing.
+    /// Ends a rebalance before its deadline if no member is missing.
     fn finish_join_if_all_in(&mut self, now: Now, effects: &mut Effects) {
         let all_in = self.expected.is_empty() && self.members.values().all(|member| member.joining.is_some());
         if all_in && matches!(self.state, State::Joining { beginning: false, .. }) {
@@ -305,7 +305,7 @@ impl Classic {
             return;
         }
         if !self.elect_leader() {
-            // Only static members that are away: nobody is there to lead.
+            // Only absent static members are left, so no member can lead.
             let wait = self.longest_rebalance().unwrap_or_default();
             self.state = State::Joining { until: now.at + wait, beginning: false };
             return;
@@ -552,7 +552,7 @@ impl Classic {
         self.expel_who_never_synced(now, effects);
     }
 
-    /// Members whose session has ended. Whoever is parked is alive as long as its connection is, and is answered by
+    /// Members whose session has expired. A parked member is alive as long as its connection is, and gets its answer by
     /// the rebalance's deadline.
     fn silent(&self, now: Now) -> Vec<String> {
         let silent = |member: &Member| {
@@ -585,7 +585,7 @@ impl Classic {
         }
     }
 
-    /// What DescribeGroups tells: assignments only once they are settled.
+    /// The answer of DescribeGroups. It includes assignments only once they are final.
     pub(super) fn describe(&self) -> GroupDescription {
         let stable = self.state == State::Stable;
         let member = |(id, member): (&String, &Member)| MemberDescription {

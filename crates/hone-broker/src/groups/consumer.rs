@@ -22,8 +22,8 @@ pub(super) const LEAVE: i32 = -1;
 pub(super) const LEAVE_STATIC: i32 = -2;
 /// A pattern that compiles to more than this is refused.
 const MOST_PATTERN_BYTES: usize = 1 << 20;
-/// Where no subscription changes, topics are looked up, and held against a pattern, this often at most: it means going
-/// through all names, of members or of topics.
+/// Shortest time between two lookups of topics and pattern matches if no subscription changes. A lookup goes through
+/// all names of members or topics.
 const REFRESH: Duration = Duration::from_secs(1);
 
 /// A name or a partition in a map, on top of its own bytes.
@@ -160,7 +160,7 @@ pub(super) struct Consumer {
     names_by_id: HashMap<u128, String>,
     /// Since when it has no members, as wall clock; meaningless while it has some.
     pub(super) empty_since_ms: i64,
-    /// What the members' patterns match, each with the rights of whoever has it.
+    /// The matches of the members' patterns, each with the rights of the member.
     pub(super) matches: BTreeMap<MatchKey, Matches>,
     refreshed_at: Option<Instant>,
     /// The epoch with which it was read from the journal.
@@ -295,7 +295,7 @@ impl Consumer {
         };
         check_epoch(member, beat)?;
         if beat.epoch == 0 {
-            // It begins anew and has nothing, whatever it was told before.
+            // It begins again with no partitions, regardless of its earlier state.
             self.begin_again(&id);
             return Ok((id, Admitted::Again));
         }
@@ -387,8 +387,8 @@ impl Consumer {
         member.target.iter().filter_map(|(id, _)| self.names_by_id.get(id))
     }
 
-    /// What a member that was read from the journal is taken to match until it beats: nobody knows its rights before,
-    /// and what it had it was allowed to have.
+    /// The assumed matches of a member from the journal until its next heartbeat. Its rights are unknown until then,
+    /// and it was allowed to have its old partitions.
     fn assumed<'a>(&'a self, member: &'a Member) -> impl Iterator<Item = &'a String> {
         let assumed = Some(member).filter(|member| member.is_assumed());
         assumed.into_iter().flat_map(|member| self.topics_of_target(member))
@@ -519,7 +519,7 @@ impl Consumer {
             self.epoch += 1;
             self.refreshed_at = None;
             if self.members.is_empty() {
-                // There is nobody to assign to.
+                // No member can get an assignment.
                 self.assignment_epoch = self.epoch;
                 self.set_topics(BTreeMap::new());
                 self.matches.clear();
@@ -625,17 +625,17 @@ pub(super) fn check(beat: &Beat) -> Result<(), Refusal> {
     }
     if beat.epoch == 0 {
         if beat.rebalance_ms < 0 {
-            return invalid("a member that joins must give its rebalance timeout");
+            return invalid("a joining member must send its rebalance timeout");
         }
         if beat.owned.as_ref().is_none_or(|owned| !owned.is_empty()) {
-            return invalid("a member that joins owns no partitions, and says so");
+            return invalid("a joining member must send an empty list of partitions");
         }
         if beat.names.is_none() && beat.pattern.is_none() {
-            return invalid("a member that joins must give topic names or a pattern");
+            return invalid("a joining member must send topic names or a pattern");
         }
     }
     if let Some(assignor) = beat.assignor.as_deref().filter(|name| Assignor::of_name(name).is_none()) {
-        let message = format!("the assignor {assignor} is unknown; there are uniform and range");
+        let message = format!("unknown assignor {assignor}: use uniform or range");
         return Err((code::UNSUPPORTED_ASSIGNOR, message));
     }
     match beat.pattern.as_deref().filter(|pattern| !pattern.is_empty()).map(compile) {

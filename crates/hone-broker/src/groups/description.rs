@@ -1,8 +1,8 @@
-//! Groups and members as clients are told of them.
+//! Groups and members as in the answers to clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A group as DescribeGroups tells it.
+/// A group as in the answer of DescribeGroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupDescription {
     pub(crate) state: &'static str,
@@ -11,7 +11,7 @@ pub(crate) struct GroupDescription {
     pub(crate) members: Vec<MemberDescription>,
 }
 
-/// A member as DescribeGroups tells it.
+/// A member as in the answer of DescribeGroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MemberDescription {
     pub(crate) id: String,
@@ -22,7 +22,7 @@ pub(crate) struct MemberDescription {
     pub(crate) assignment: Vec<u8>,
 }
 
-/// A group as ConsumerGroupDescribe tells it.
+/// A group as in the answer of ConsumerGroupDescribe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConsumerDescription {
     pub(crate) state: &'static str,
@@ -34,7 +34,7 @@ pub(crate) struct ConsumerDescription {
     pub(crate) topics: BTreeMap<u128, String>,
 }
 
-/// A member as ConsumerGroupDescribe tells it.
+/// A member as in the answer of ConsumerGroupDescribe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConsumerMemberDescription {
     pub(crate) id: String,
@@ -49,7 +49,7 @@ pub(crate) struct ConsumerMemberDescription {
     pub(crate) target: BTreeSet<(u128, i32)>,
 }
 
-/// A group as ListGroups tells it.
+/// A group as in the answer of ListGroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) id: String,

@@ -19,7 +19,7 @@ pub(crate) struct Join {
     pub(crate) protocols: Protocols,
     /// Whether a stranger must come again with the id it is given, as from version 4 on.
     pub(crate) id_required: bool,
-    /// Whether a leader can be told that there is nothing to assign, as from version 9 on.
+    /// Whether the answer can carry the note that there is nothing to assign, as from version 9 on.
     pub(crate) can_skip_assignment: bool,
 }
 

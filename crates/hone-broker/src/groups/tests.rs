@@ -1,4 +1,4 @@
-//! Stories of groups.
+//! Scenarios of groups.
 
 use std::time::{Duration, Instant};
 
@@ -266,7 +266,7 @@ fn a_static_leader_that_restarts_is_not_made_to_assign_again() {
         let answer = joined(&due[0].1);
         assert_eq!(answer.skip_assignment, can_skip);
         assert_eq!(answer.members.len(), if can_skip { 2 } else { 0 });
-        assert_eq!(answer.leader == answer.member, can_skip, "an older client is not told that it leads");
+        assert_eq!(answer.leader == answer.member, can_skip, "an older client does not learn that it leads");
         assert_eq!(answer.leader == leader, !can_skip);
     }
 }
@@ -486,7 +486,7 @@ impl Walk {
     fn deliver(&mut self, due: Due) {
         for (ticket, reply) in due {
             let actor = self.actors.iter_mut().find(|actor| actor.parked == Some(ticket.connection));
-            // Nobody else waits: an answer to a ticket that is not parked is a second answer.
+            // No other request waits: an answer to a ticket that is not parked is a second answer.
             let Some(actor) = actor else { panic!("{ticket:?} is answered twice") };
             actor.parked = None;
             match reply {
@@ -594,7 +594,7 @@ impl Actor {
                 (self.joined, self.assignment) = (None, None)
             }
             code::UNKNOWN_MEMBER_ID => *self = Self::default(),
-            other => panic!("a member that does all right is told {other}"),
+            other => panic!("a correct member gets {other}"),
         }
     }
 }

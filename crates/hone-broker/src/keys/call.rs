@@ -24,7 +24,7 @@ use crate::ticket::Ticket;
 use crate::topics::Topic;
 use crate::transactions::FreshId;
 
-/// Told with the error for what may not be done with the cluster.
+/// The text of the error for an operation that the client may not do with the cluster.
 pub(super) const NOT_ALLOWED: &str = "not allowed on the cluster";
 /// Where a client did not ask what it may do, or there is nothing to do something with.
 pub(super) const NOT_ASKED: i32 = i32::MIN;
@@ -40,12 +40,12 @@ const MOST_ENTRIES: usize = 20_000;
 pub(crate) enum Outcome {
     /// The answer is written.
     Reply,
-    /// The answer is written but for the outcome of so many batches, whose bytes are held until then.
+    /// The answer is complete except for the outcome of this number of batches, whose bytes are held until then.
     Later { waiting: usize, bytes: usize },
-    /// There is no answer (acks=0); so many batches, whose bytes are held until then, are on their way.
+    /// There is no answer (acks=0). This number of batches, whose bytes are held until then, is in progress.
     Silent { waiting: usize, bytes: usize },
-    /// It goes on in the next turn, with the answer that is written so far; so many batches, whose bytes are held until
-    /// then, are on their way.
+    /// It continues in the next turn, with the partial answer. This number of batches, whose bytes are held until then,
+    /// is in progress.
     Pause { waiting: usize, bytes: usize, silent: bool, walk: Box<Walk> },
     /// There is none, and the connection is closed over this error.
     Fail(i16),
@@ -67,7 +67,7 @@ impl Outcome {
 /// Buffers of a reactor that live longer than a request.
 #[derive(Debug, Default)]
 pub(crate) struct Workspace {
-    /// Unpacked records.
+    /// Decompressed records.
     pub(crate) plain: Vec<u8>,
     /// Bytes of records that the turn may still look into before it leaves the rest to the next one.
     pub(crate) unpack_left_bytes: usize,
@@ -146,8 +146,8 @@ impl Call<'_> {
                 answer.buffer().extend_from_slice(body);
                 true
             }
-            // Told as the clerk's panic would have been, had it happened here.
-            Attempt::Answered(Reply::Failed) => resume_unwind(Box::new("the clerk's work failed")),
+            // The panic of the background task continues here, as if it had happened here.
+            Attempt::Answered(Reply::Failed) => resume_unwind(Box::new("a background task failed")),
             _ => false,
         }
     }
@@ -167,8 +167,8 @@ impl Call<'_> {
         self.node.acls.allows_any(self.session.principal(), self.host, operation, resource)
     }
 
-    /// Reads the topic that Produce or Fetch names, by id from [`TOPIC_IDS`] on and by name before, and tells it again in
-    /// the answer. `Err` with the error code for a client that may not do that with it.
+    /// Reads the topic of Produce or Fetch, by id from [`TOPIC_IDS`] on and by name before, and writes it to the
+    /// answer. `Err` has the error code for a client without the right to the operation.
     pub(crate) fn asked_topic(
         &self,
         fields: &mut Fields<'_>,
@@ -238,7 +238,8 @@ impl Call<'_> {
             .flatten()
     }
 
-    /// What the client may do with a resource, as the bits that answers tell where a client asks for them.
+    /// The rights of the client on a resource, as the bits of an answer. They are computed only if the client asks for
+    /// them.
     pub(crate) fn operations(&self, asked: bool, resource: Resource, name: &str) -> i32 {
         if !asked {
             return NOT_ASKED;

@@ -1,4 +1,4 @@
-//! Produce: batches are checked, perhaps validated and packed anew, and stored.
+//! Produce: the broker checks batches, validates and recompresses them if needed, and stores them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::topics::Topic;
 use crate::validate::{self, Refusal};
 use crate::wall_clock::unix_ms;
 
-/// What the records of one batch may unpack to. A batch has at most about one MiB (`max.message.bytes`), and JSON
-/// that packs better than 1:64 is a bomb, not data.
+/// Largest decompressed size of a batch's records. A batch has at most about one MiB (`max.message.bytes`). JSON with a
+/// ratio above 64:1 is a decompression bomb, not data.
 const UNPACK_LIMIT_BYTES: usize = 64 << 20;
 
 /// Of a client's name for itself, in a notice.
 const MOST_CLIENT_ID_CHARS: usize = 100;
-/// Refusals of one request that are told with a text.
+/// Number of errors in one answer that have a text.
 const MOST_COMPLAINTS: usize = 100;
 
 /// What became of the batch of one partition.
@@ -82,7 +82,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let progress = walk.progress;
     call.work.owner = progress.owner.filter(|_| !progress.spread);
     Ok(match (walk.wanted.acks, progress.failed) {
-        // The connection is all that the client can be told by.
+        // Only the end of the connection can report the error to the client.
         (0, Some(error)) => Outcome::Fail(error),
         (0, None) => Outcome::Silent { waiting: progress.waiting, bytes: progress.bytes },
         _ if progress.waiting > 0 => Outcome::Later { waiting: progress.waiting, bytes: progress.bytes },
@@ -181,7 +181,7 @@ impl Walk {
         }
     }
 
-    /// Whether batches of the topic may have to be unpacked, looked into or packed anew.
+    /// Whether the broker may have to decompress, validate or recompress batches of the topic.
     fn looks_inside(&self) -> bool {
         named(&self.topic).is_some_and(|topic| {
             let properties = &topic.properties;
@@ -337,7 +337,7 @@ fn named(asked: &Option<Result<Option<Arc<Topic>>, i16>>) -> Option<&Arc<Topic>>
     asked.as_ref()?.as_ref().ok()?.as_ref()
 }
 
-/// Tells the owner of the broker of a batch that breaks a rule: its client may be one that tells nobody.
+/// Reports a batch that breaks a rule to the broker's owner, because the client may not report it.
 fn tell(call: &Call<'_>, topic: &Topic, index: i32, refused: &Verdict) {
     let client: String = call.client_id().chars().take(MOST_CLIENT_ID_CHARS).collect();
     let reason = refused.message.as_deref().unwrap_or_default();
@@ -350,7 +350,8 @@ fn tell(call: &Call<'_>, topic: &Topic, index: i32, refused: &Verdict) {
     call.node.tell_of_refusal(&line);
 }
 
-/// When the batch counts. Write caching is never for transactions: their markers promise what is on the disk.
+/// When the batch is acknowledged. Write caching never applies to transactions, because their markers guarantee that
+/// the records are on the disk.
 fn class(topic: &Topic, acks: i16, header: &BatchHeader) -> Ack {
     match topic.properties.durability() {
         Durability::Memory => Ack::Relaxed,
@@ -369,7 +370,7 @@ fn check_batch(topic: &Topic, bytes: &[u8], version: i16, now_ms: i64) -> Result
     let Batch { header, .. } = batch::single(bytes).map_err(|error| Box::new(no_batch(&error)))?;
     if bytes.len() > topic.properties.max_message_bytes {
         let message = format!(
-            "the batch has {} bytes, max.message.bytes of the topic is {}",
+            "the batch has {} bytes, but max.message.bytes of the topic is {}",
             bytes.len(),
             topic.properties.max_message_bytes
         );
@@ -395,9 +396,9 @@ fn no_batch(error: &BatchError) -> Verdict {
     Verdict::refused(code, error.to_string())
 }
 
-/// Looks into the records where the topic wants that, or where it costs nothing because they are not compressed.
-/// Returns the batch packed anew if the topic wants another codec. A compressed batch that nobody needs to look into
-/// is stored on the word of its header and its checksum.
+/// Validates the records if the topic requires it, or if it costs nothing because they are not compressed. Returns the
+/// recompressed batch if the topic has another codec. The broker stores other compressed batches after checking their
+/// header and checksum only.
 fn prepare(
     topic: &Topic,
     header: &BatchHeader,

@@ -47,7 +47,7 @@ struct Asked {
 #[derive(Default)]
 struct Found {
     bytes: usize,
-    /// Of the answer: the bytes, and the aborted transactions that are told with them.
+    /// Weight of the answer: its bytes, and its aborted transactions.
     weight: usize,
     /// Topics and partitions that the request has named so far.
     entries: usize,
@@ -313,8 +313,8 @@ fn look_up(partition: &Partition, wanted: &Wanted, asked: &Asked, found: &Found)
                 Some(range) if committed => aborted_in(partition, range, wanted.offset, bounds.last_stable),
                 _ => Vec::new(),
             };
-            // What is dropped from the front meanwhile takes its aborted transactions along; without them the range
-            // would be told as committed.
+            // Removal at the start of the log meanwhile also removes its aborted transactions. Without them, readers
+            // would take the range for committed.
             if committed && partition.bounds().log_start > wanted.offset {
                 return Piece::failed(code::OFFSET_OUT_OF_RANGE);
             }
@@ -332,7 +332,7 @@ fn aborted_in(
     offset: i64,
     last_stable: i64,
 ) -> Vec<AbortedTransaction> {
-    // The batch behind the range, if there is one, tells where the range ends.
+    // The batch after the range, if it exists, marks the end of the range.
     let mut header = [0; batch::HEADER_BYTES];
     let behind = range.file.read_exact_at(&mut header, range.position + range.bytes as u64);
     let end = behind.ok().and_then(|()| BatchHeader::parse(&header).ok()).map(|header| header.base_offset);
@@ -355,7 +355,7 @@ fn copy(range: &FileRange, out: &mut Vec<u8>) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(bytes) => {
                 position += bytes as u64;
-                // SAFETY: `pread` has written so many bytes behind the length.
+                // SAFETY: `pread` has written this number of bytes after the length.
                 unsafe { out.set_len(out.len() + bytes) };
             }
             Err(_) => {

@@ -26,7 +26,7 @@ enum Asked {
 struct Rights {
     see: bool,
     create: bool,
-    /// The bits that the answer tells.
+    /// The rights on the resource, as the bits of the answer.
     operations: i32,
 }
 
@@ -154,7 +154,7 @@ fn read(call: &Call<'_>) -> Result<Request, WireError> {
         (8..=10).contains(&version) && fields.bool("include cluster authorized operations")?;
     let with_topic_operations = version >= 8 && fields.bool("include topic authorized operations")?;
     fields.tags()?;
-    // Told once each, however often they are asked for.
+    // The answer lists each topic once, even if the request repeats it.
     let mut seen = HashSet::new();
     asked.retain(|one: &Asked| seen.insert(one.clone()));
     // Version 0 has no null and says "all" with an empty list.
@@ -197,7 +197,7 @@ fn look_up(node: &Node, asked: &Asked, rights: Rights, auto_create: bool) -> (i1
         Err(CreateError::Full(_)) => (code::POLICY_VIOLATION, None),
         Err(CreateError::Partitions(_) | CreateError::Property(_)) => (code::INVALID_PARTITIONS, None),
         Err(CreateError::Storage(error)) => {
-            node.settings.notices.say(&format!("can't make topic {name}: {error:#}"));
+            node.settings.notices.say(&format!("can't create topic {name}: {error:#}"));
             (code::KAFKA_STORAGE_ERROR, None)
         }
     }

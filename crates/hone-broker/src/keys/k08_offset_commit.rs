@@ -95,7 +95,7 @@ fn read_topics<'a>(
     Ok(topics)
 }
 
-/// Whether the broker may keep so many offsets.
+/// Whether the broker can store this number of offsets.
 fn has_room(call: &Call<'_>, commits: &[(Place, Committed)]) -> bool {
     let places =
         commits.iter().map(|((group, topic, partition), _)| (group.as_str(), topic.as_str(), *partition));

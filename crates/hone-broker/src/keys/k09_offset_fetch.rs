@@ -53,7 +53,8 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     if version >= 8 {
         answer.array(questions.len());
     }
-    // Told over and over, a group of a few bytes would make an answer of gigabytes; the same goes for partitions.
+    // Without this check, a request that repeats a small group could cause an answer of gigabytes. The same applies to
+    // partitions.
     let mut seen = HashSet::new();
     for question in questions {
         let repeated = (!seen.insert(question.group)).then_some(code::INVALID_REQUEST);
@@ -63,7 +64,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     if failed.is_some() {
         return Ok(Outcome::Reply);
     }
-    // Nobody may go on from an offset that a power cut would take back.
+    // A client must not continue from an offset that a power cut could lose.
     let written = answer.buffer();
     let waits = call.node.offsets.answer_when_durable(call.ticket, || {
         Reply::Body(written.get(begins_at..).unwrap_or_default().to_vec())

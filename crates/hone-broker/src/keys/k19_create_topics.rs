@@ -16,7 +16,7 @@ use crate::topics::{CreateError, NewTopic};
 /// Asks for the broker's default.
 const DEFAULT: i32 = -1;
 
-/// The tag of the error that says why a topic's properties are not told.
+/// The tag of the error that explains why a topic's properties are hidden.
 const WHY_HIDDEN: u32 = 0;
 
 /// A topic as it was asked for.
@@ -94,12 +94,15 @@ fn read_topic(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
 /// What can be said without a look at the topics there are.
 fn prepare(node: &Node, repeated: &HashSet<&str>, asked: &Asked) -> Result<NewTopic, Refusal> {
     if repeated.contains(asked.name.as_str()) {
-        return Err((code::INVALID_REQUEST, format!("topic `{}` is asked for more than once", asked.name)));
+        return Err((
+            code::INVALID_REQUEST,
+            format!("topic `{}` appears more than once in the request", asked.name),
+        ));
     }
     if !asked.may_create {
         return Err((
             code::TOPIC_AUTHORIZATION_FAILED,
-            format!("not allowed to make topic `{}`", asked.name),
+            format!("not allowed to create topic `{}`", asked.name),
         ));
     }
     let partitions = if asked.assignments.is_empty() {
@@ -118,10 +121,7 @@ fn prepare(node: &Node, repeated: &HashSet<&str>, asked: &Asked) -> Result<NewTo
     let mut properties = BTreeMap::new();
     for (name, value) in &asked.properties {
         let Some(value) = value else {
-            return Err((
-                code::INVALID_CONFIG,
-                format!("{name} has no value; leave it out to keep its default"),
-            ));
+            return Err((code::INVALID_CONFIG, format!("{name} has no value; omit it to keep its default")));
         };
         properties.insert(name.clone(), value.clone());
     }
@@ -136,7 +136,7 @@ fn assigned_partitions(asked: &Asked) -> Result<i32, Refusal> {
     let mut indexes: Vec<_> = asked.assignments.iter().map(|(partition, _)| *partition).collect();
     indexes.sort_unstable();
     if !indexes.iter().copied().eq(0..indexes.len() as i32) {
-        let message = format!("partitions {indexes:?} are assigned; wanted 0, 1, 2 and so on, each once");
+        let message = format!("the assignment has partitions {indexes:?}; use 0, 1, 2 and so on, each once");
         return Err((code::INVALID_REPLICA_ASSIGNMENT, message));
     }
     for (_, brokers) in &asked.assignments {
@@ -178,7 +178,7 @@ fn refusal(node: &Node, error: &CreateError) -> Refusal {
         CreateError::Exists(_) => code::TOPIC_ALREADY_EXISTS,
         CreateError::Property(_) => code::INVALID_CONFIG,
         CreateError::Storage(error) => {
-            node.settings.notices.say(&format!("can't make a topic: {error:#}"));
+            node.settings.notices.say(&format!("can't create a topic: {error:#}"));
             code::KAFKA_STORAGE_ERROR
         }
     };

@@ -96,12 +96,12 @@ fn write(node: &Node, answer: &mut Answer<'_>, version: i16, asked: &[Asked]) {
 fn find(node: &Node, repeated: &HashSet<&Asked>, asked: &Asked) -> Result<Arc<Topic>, Refusal> {
     let invalid = |message: &str| Err((code::INVALID_REQUEST, message.to_owned()));
     if repeated.contains(asked) {
-        return invalid("the topic is asked for more than once");
+        return invalid("the topic appears more than once in the request");
     }
     let forbidden = (code::TOPIC_AUTHORIZATION_FAILED, "not allowed to delete the topic".to_owned());
     let topic = match (&asked.name, asked.id) {
-        (Some(_), id) if id != 0 => return invalid("give a name or an id, not both"),
-        (None, 0) => return invalid("give a name or an id"),
+        (Some(_), id) if id != 0 => return invalid("use a name or an id, not both"),
+        (None, 0) => return invalid("use a name or an id"),
         // Whether there is such a topic is part of what may not be seen.
         (Some(_), _) if !asked.rights.see => return Err(forbidden),
         (Some(name), _) => node

@@ -135,7 +135,7 @@ fn stage(call: &Call<'_>, asked: &Asked<'_>, commits: Commits) -> Result<bool, i
     Ok(waits)
 }
 
-/// The error as clients of this version know it: the coordinator of a group has never told of a fenced producer.
+/// The error that clients of this version know. A group coordinator never returns the error of a fenced producer.
 fn told(version: i16, error: i16) -> i16 {
     match error {
         code::PRODUCER_FENCED => code::INVALID_PRODUCER_EPOCH,

@@ -40,7 +40,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     Ok(Outcome::Reply)
 }
 
-/// Why rules are neither told nor changed, if that is so.
+/// The reason why the client can neither see nor change rules, if there is one.
 pub(super) fn refusal(call: &Call<'_>, operation: Operation) -> Option<(i16, &'static str)> {
     if !call.node.acls.are_enforced() {
         return Some((code::SECURITY_DISABLED, "authorization is off; start the broker with --authorize"));

@@ -1,4 +1,4 @@
-//! DeleteAcls: removes what filters take, and tells what that was.
+//! DeleteAcls: removes the rules that match the filters, and lists them.
 
 use hone_kafka::WireError;
 
@@ -9,7 +9,7 @@ use crate::code;
 use crate::protocol::Answer;
 use crate::security::acl::{Filter, Operation, Rule};
 
-/// Each is held against every rule, and told what it takes.
+/// The broker compares each filter with every rule, and lists the matches of each.
 const MOST_FILTERS: usize = 1000;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
@@ -24,7 +24,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     fields.tags()?;
     if asked.len() > MOST_FILTERS {
-        let message = format!("{} filters in one request; wanted {MOST_FILTERS} at most", asked.len());
+        let message = format!("{} filters in one request; use at most {MOST_FILTERS}", asked.len());
         write(answer, asked, Err((code::INVALID_REQUEST, message)));
         return Ok(Outcome::Reply);
     }

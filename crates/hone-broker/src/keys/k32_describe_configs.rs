@@ -10,7 +10,7 @@ use crate::properties::broker::Scope;
 use crate::protocol::Answer;
 use crate::security::acl::Operation;
 
-/// What is wanted beside the values.
+/// The parts of the answer besides the values.
 #[derive(Clone, Copy)]
 struct Extent {
     version: i16,
@@ -53,7 +53,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     answer.array(resources.len());
     for asked in &resources {
         let rows = if repeated.contains(&(asked.kind, asked.name)) {
-            Err((code::INVALID_REQUEST, "the resource is asked for more than once".to_owned()))
+            Err((code::INVALID_REQUEST, "the resource appears more than once in the request".to_owned()))
         } else {
             describe(call, asked)
         };

@@ -26,10 +26,7 @@ fn alter(node: &Node, asked: &Asked<Property>, validate_only: bool) -> Result<()
     let mut given = BTreeMap::new();
     for (name, value) in &asked.changes {
         let Some(value) = value else {
-            return Err((
-                code::INVALID_REQUEST,
-                format!("{name} has no value; leave it out to keep its default"),
-            ));
+            return Err((code::INVALID_REQUEST, format!("{name} has no value; omit it to keep its default")));
         };
         given.insert(name.clone(), value.clone());
     }

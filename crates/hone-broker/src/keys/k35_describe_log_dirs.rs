@@ -71,7 +71,7 @@ fn found(call: &Call<'_>, wanted: Option<&Wanted>) -> Vec<Sizes> {
         None => topics.all().iter().map(|topic| sizes(topic, |_| true)).collect(),
         Some(wanted) => wanted
             .iter()
-            // Told once each, however often they are asked for.
+            // The answer lists each topic once, even if the request repeats it.
             .filter(|(name, _)| seen.insert(name))
             .filter_map(|(name, partitions)| {
                 let topic = topics.by_name(name)?;

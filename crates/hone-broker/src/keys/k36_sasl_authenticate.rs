@@ -29,7 +29,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
             Outcome::Last
         }
         Progress::NotNow => {
-            let message = "no login is wanted now: it comes behind a SaslHandshake, once, where SASL is on";
+            let message = "unexpected login: it must follow a SaslHandshake, once, and only if SASL is on";
             write(answer, version, code::ILLEGAL_SASL_STATE, Some(message), &[]);
             if call.session.is_open() { Outcome::Reply } else { Outcome::Last }
         }

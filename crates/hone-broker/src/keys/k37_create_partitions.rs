@@ -68,7 +68,7 @@ fn read_topic(call: &Call<'_>, fields: &mut Fields<'_>) -> Result<Asked, WireErr
 
 fn grow(node: &Node, asked: &Asked, repeated: bool, validate_only: bool) -> Result<(), Refusal> {
     if repeated {
-        return Err((code::INVALID_REQUEST, "the topic is asked for more than once".to_owned()));
+        return Err((code::INVALID_REQUEST, "the topic appears more than once in the request".to_owned()));
     }
     if let Some(error) = asked.forbidden {
         return Err((error, format!("not allowed to add partitions to topic `{}`", asked.topic)));

@@ -1,4 +1,4 @@
-//! IncrementalAlterConfigs: properties set, taken back, and lists added to and taken from.
+//! IncrementalAlterConfigs: sets and resets properties, and appends to and subtracts from lists.
 
 use hone_kafka::WireError;
 
@@ -52,12 +52,12 @@ fn step(change: &Change) -> Result<Step<'_>, Refusal> {
         (2, Some(value)) => Ok(Step::Append(value)),
         (3, Some(value)) => Ok(Step::Subtract(value)),
         (0 | 2 | 3, None) => {
-            Err((code::INVALID_REQUEST, format!("{} has no value; DELETE takes one back", change.property)))
+            Err((code::INVALID_REQUEST, format!("{} has no value; use DELETE to reset it", change.property)))
         }
         (operation, _) => {
             let property = &change.property;
             let message = format!(
-                "operation {operation} on {property}; wanted SET (0), DELETE (1), APPEND (2) or SUBTRACT (3)"
+                "operation {operation} on {property}; use SET (0), DELETE (1), APPEND (2) or SUBTRACT (3)"
             );
             Err((code::INVALID_REQUEST, message))
         }

@@ -1,4 +1,5 @@
-//! OffsetDelete: single offsets of a group that nobody in it needs. Acknowledged when it is durable.
+//! OffsetDelete: removes single offsets of a group that none of its members needs. The answer waits until the removal
+//! is durable.
 
 use std::collections::BTreeSet;
 

@@ -59,7 +59,7 @@ fn read_component<'a>(fields: &mut Fields<'a>) -> Result<Result<Component<'a>, S
         (0, Some(name)) => Wanted::Is(Whom::Named(name.to_owned())),
         (1, _) => Wanted::Is(Whom::Default),
         (2, _) => Wanted::Given,
-        _ => return Ok(Err(format!("match type {how}; wanted 0 with a name, 1 or 2"))),
+        _ => return Ok(Err(format!("invalid match type {how}: use 0 with a name, 1 or 2"))),
     };
     Ok(Ok((kind, wanted)))
 }

@@ -71,7 +71,7 @@ fn entity_of(parts: &[(String, Option<String>)]) -> Result<Entity, String> {
             USER => &mut entity.user,
             CLIENT_ID => &mut entity.client_id,
             other => {
-                return Err(format!("no quotas for entities of type `{other}`; wanted user or client-id"));
+                return Err(format!("no quotas for entities of type `{other}`: use user or client-id"));
             }
         };
         if slot.replace(Whom::from_name(name.as_deref())).is_some() {
@@ -79,7 +79,7 @@ fn entity_of(parts: &[(String, Option<String>)]) -> Result<Entity, String> {
         }
     }
     if entity == Entity::default() {
-        return Err("the entity is empty; wanted a user, a client-id or both".to_owned());
+        return Err("the entity is empty: use a user, a client-id or both".to_owned());
     }
     Ok(entity)
 }

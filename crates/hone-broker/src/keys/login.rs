@@ -9,7 +9,7 @@ use crate::security::random::nonce;
 use crate::security::session::{Session, Step};
 use crate::ticket::Ticket;
 
-/// How long whoever fails waits to hear of it: guessing by one connection is slow, and costs the broker nothing.
+/// Delay of the answer to a failed login. It makes guessing over one connection slow, and costs the broker nothing.
 const REFUSAL_DELAY: Duration = Duration::from_millis(100);
 
 /// What comes of a token.

@@ -40,7 +40,7 @@ pub(super) struct Progress {
     /// Outcomes that are missing, and the bytes of their batches; since the last turn.
     pub(super) waiting: usize,
     pub(super) bytes: usize,
-    /// A batch that nobody asked about was not stored.
+    /// A batch without an answer (acks=0) was not stored.
     pub(super) failed: Option<i16>,
     /// Where the batches belonged, as long as it is one reactor.
     pub(super) owner: Option<usize>,

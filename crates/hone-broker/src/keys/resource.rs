@@ -42,14 +42,15 @@ impl Resource {
             BROKER if name.is_empty() => Ok(Self::Broker(Scope::Cluster)),
             BROKER if name == NODE_ID.to_string() => Ok(Self::Broker(Scope::Broker)),
             BROKER => {
-                let message =
-                    format!("there is no broker `{name}`; this one is {NODE_ID}, and all are the empty name");
+                let message = format!(
+                    "there is no broker `{name}`; use {NODE_ID} for this broker, or an empty name \
+                             for all"
+                );
                 Err((code::INVALID_REQUEST, message))
             }
             _ => {
-                let message = format!(
-                    "resources of type {kind} have no properties here; topics (2) and brokers (4) do"
-                );
+                let message =
+                    format!("resources of type {kind} have no properties; use topics (2) or brokers (4)");
                 Err((code::INVALID_REQUEST, message))
             }
         }
@@ -136,7 +137,7 @@ pub(super) fn serve_alterations<C: Send + 'static>(
         answer.array(asked.len());
         for one in &asked {
             let outcome = if repeated.contains(&(one.kind, one.name.as_str())) {
-                Err((code::INVALID_REQUEST, "the resource is asked for more than once".to_owned()))
+                Err((code::INVALID_REQUEST, "the resource appears more than once in the request".to_owned()))
             } else {
                 alter(node, one, validate_only)
             };
@@ -160,7 +161,7 @@ fn write_outcome(answer: &mut Answer<'_>, kind: i8, name: &str, outcome: Result<
     answer.tags();
 }
 
-/// What a client is told about a change that was not made.
+/// The answer for a change that was not made.
 pub(super) fn refusal(node: &Node, error: &ChangeError) -> Refusal {
     let code = match error {
         ChangeError::Unknown(_) => code::UNKNOWN_TOPIC_OR_PARTITION,

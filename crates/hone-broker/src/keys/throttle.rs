@@ -1,5 +1,5 @@
-//! Where an answer tells its client to wait: filled in once the answer is written, since its size is part of what is
-//! counted.
+//! The place in an answer for the delay of its client. It is filled in after the answer is written, because the size of
+//! the answer counts, too.
 
 /// Where the field stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The aborted transactions of a log, in the order of their markers.
 //!
-//! Their first offsets are in no order: a long transaction ends behind many short ones. So the smallest of them is kept
-//! for each block, and whoever asks for a small stretch of a log with many aborts looks into few blocks.
+//! Their first offsets are not sorted, because a long transaction can end after many short ones. So the list keeps the
+//! smallest first offset per block. A reader of a short range of a log with many aborts then reads few blocks.
 
 /// Transactions in one block.
 const BLOCK: usize = 128;

@@ -10,13 +10,13 @@ use hone_kafka::{BatchHeader, Codec, Reader, codec, records};
 use super::marker;
 use super::producers::{Marker, Producers};
 
-/// What the records of one batch may unpack to; a batch beyond it is kept as it is.
+/// Largest decompressed size of a batch's records. The broker keeps a larger batch unchanged.
 const UNPACK_LIMIT_BYTES: usize = 64 << 20;
 /// Keys of one round, about 200 MiB. A round that meets more ends there, and the next one goes on.
 const MOST_KEYS: usize = 4 << 20;
 
-/// The last offset of each key in a stretch of a log. Keys are kept as 128 bits of two hashes with random seeds, so
-/// that nobody can make two keys collide, and none do by chance.
+/// The last offset of each key in a range of a log. A key is 128 bits of two hashes with random seeds, so no client can
+/// make two keys collide, and none collide by chance.
 #[derive(Debug)]
 pub(crate) struct LastOffsets {
     seeds: [RandomState; 2],
@@ -33,7 +33,7 @@ impl LastOffsets {
         self.offsets.len() >= self.most
     }
 
-    /// Notes the keys of a batch. Those of aborted transactions and markers do not count.
+    /// Records the keys of a batch. It ignores aborted transactions and markers.
     pub(crate) fn note(&mut self, header: &BatchHeader, bytes: &[u8], producers: &Producers) {
         if header.is_control() || producers.is_aborted(header) {
             return;
@@ -78,7 +78,7 @@ pub(crate) enum Kept {
 pub(crate) fn keep(header: &BatchHeader, bytes: &[u8], rules: &Rules<'_>) -> Result<Kept, BatchError> {
     if header.is_control() {
         let committed = matches!(marker::parse(header, bytes), Some((Marker::Commit, _)));
-        // The marker of an abort stays: readers need it for as long as they are told of the abort.
+        // The marker of an abort stays as long as answers list the abort, because readers need it.
         let goes = committed && rules.purge && !rules.producers.is_last(header);
         return Ok(if goes { Kept::Nothing } else { Kept::Whole });
     }

@@ -59,7 +59,7 @@ impl Disk {
         self.folder.join(name)
     }
 
-    /// Tells of something, named after the partition.
+    /// Sends a notice with the partition's name.
     pub(crate) fn say(&self, notice: &str) {
         self.storage.notices.say(&format!("{}-{}: {notice}", self.topic, self.partition));
     }
@@ -120,8 +120,7 @@ impl Disk {
         self.folder.parent().map_or(Ok(()), durable::sync_folder)
     }
 
-    /// Writes a small file durably, but for the folder's entry, which is the caller's to sync: beside the old one,
-    /// renamed over it.
+    /// Writes a small file durably: a temporary file that it renames over the old one. The caller must sync the folder.
     pub(crate) fn replace(&self, name: &str, contents: &[u8]) -> io::Result<()> {
         let beside = self.path(&format!("{name}{BESIDE_SUFFIX}"));
         durable::swap_in(&beside, &self.path(name), contents, 0o666)
@@ -221,6 +220,6 @@ fn memory_file(name: &str) -> io::Result<File> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }

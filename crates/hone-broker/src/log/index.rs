@@ -7,7 +7,7 @@
 
 use hone_kafka::BatchHeader;
 
-/// One entry for so many bytes of log, as in Kafka.
+/// Bytes of log per index entry, as in Kafka.
 const EVERY_BYTES: u64 = 4096;
 const OFFSET_ENTRY_BYTES: usize = 8;
 const TIME_ENTRY_BYTES: usize = 12;
@@ -113,8 +113,9 @@ impl Index {
         (offsets, times)
     }
 
-    /// Reads them back for a segment of so many bytes that ends before `next_offset`. `None` when they can't be its
-    /// indexes: broken sizes, entries that do not rise, entries outside of the segment, or gaps that no writer leaves.
+    /// Reads the indexes of a segment with this number of bytes that ends before `next_offset`. Returns `None` if they
+    /// can't belong to the segment: wrong sizes, entries that do not rise, entries outside of the segment, or gaps that
+    /// no writer leaves.
     pub(crate) fn decode(
         base_offset: i64,
         next_offset: i64,

@@ -1,7 +1,8 @@
-//! What the next start may believe without reading the log: one small file for each partition, replaced as a whole.
+//! The facts that the next start trusts without reading the log: one small file per partition, replaced as a whole.
 //!
-//! It names the sealed segments with their sizes, and after a clean stop how much of the last one is good. Everything
-//! behind that is checked batch by batch. So the file needs no removal when writing begins again: it stays true.
+//! It names the sealed segments with their sizes, and after a clean stop the valid length of the last one. A start
+//! checks everything after that batch by batch. So the file stays valid when writing begins again, and need not be
+//! removed.
 
 use std::fs;
 
@@ -40,7 +41,7 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// The manifest of a folder; `None` when there is none that can be believed.
+    /// The manifest of a folder. `None` without a valid one.
     pub(crate) fn read(disk: &Disk) -> Option<Self> {
         if disk.in_memory() {
             return None;

@@ -18,9 +18,9 @@ pub(crate) enum Sequence {
     Next,
     /// Stored before: its first offset.
     Duplicate(i64),
-    /// A batch before it is missing, or it is older than everything remembered. Such an old one may never have been
-    /// stored (a batch behind it may have been the first that this log took), so it is not told as a duplicate, which
-    /// clients take for success.
+    /// An earlier batch is missing, or this batch is older than all remembered batches. The log may never have stored
+    /// such an old batch, because a later one may have been the first that it accepted. So the answer must not be the
+    /// duplicate error, which clients treat as success.
     Gap,
     /// A newer instance of this producer has taken over.
     Fenced,
@@ -50,7 +50,7 @@ pub(crate) struct ProducerState {
     pub(crate) coordinator_epoch: i32,
 }
 
-/// An aborted transaction, as Fetch tells of it.
+/// An aborted transaction, as in the answer of Fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AbortedTransaction {
     pub(crate) producer_id: i64,
@@ -105,7 +105,7 @@ impl Producers {
         if producer.txn_start.is_some() && !header.is_transactional() {
             return Sequence::OutsideTransaction;
         }
-        // Without a batch of this epoch only its marker is known, and what comes behind that begins anew.
+        // Without a batch of this epoch only its marker is known, so the sequence after it begins at 0.
         let expected = producer.batches.back().map_or(0, |newest| after(newest.last));
         if header.base_sequence == expected { Sequence::Next } else { Sequence::Gap }
     }

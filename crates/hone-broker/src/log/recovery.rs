@@ -1,6 +1,6 @@
-//! A log as a start finds it. What the manifest names is believed (its sizes are compared, its indexes are validated
-//! when they are needed); everything behind it is checked batch by batch, and cut at the first bad one. What is cut is
-//! kept as a copy beside the log, unless it is what a write leaves that was cut short.
+//! Opens a log at a start. It trusts the manifest (it compares sizes, and validates indexes at their first use). It
+//! checks everything after the manifest batch by batch, and cuts the log at the first bad batch. It keeps a copy of the
+//! cut bytes next to the log, unless they are the remains of an interrupted write.
 
 use std::fs::{self, File};
 use std::io;
@@ -42,7 +42,7 @@ pub(crate) fn recover(disk: &Disk, config: LogConfig) -> io::Result<(Log, Manife
     };
     let damaged = known.is_none() && disk.path(super::manifest::FILE).exists();
     if damaged {
-        disk.say("the manifest is damaged, checking the whole log");
+        disk.say("the manifest is damaged; checking the whole log");
     }
     // What compaction has touched is named by a manifest. Only without it can holes be anything but damage.
     let holes = damaged && log.config.compact;
@@ -59,7 +59,7 @@ pub(crate) fn recover(disk: &Disk, config: LogConfig) -> io::Result<(Log, Manife
 /// What is known of the bytes of a segment before they are checked.
 #[derive(Debug, Clone, Copy)]
 struct Before {
-    /// So many were on the disk once.
+    /// Number of bytes that were on the disk before.
     bytes: u64,
     /// There are segments behind it.
     segments: bool,
@@ -68,15 +68,15 @@ struct Before {
 /// Why what is behind the good part of a segment is a loss; `None` when it is a write that was cut short.
 fn lost(file: &File, checked: &Checked, known: Before) -> io::Result<Option<&'static str>> {
     if checked.good_bytes < known.bytes {
-        return Ok(Some("it was on the disk once"));
+        return Ok(Some("it was on the disk before"));
     }
     if known.segments {
-        return Ok(Some("there are segments behind it"));
+        return Ok(Some("other segments follow it"));
     }
     Ok(match walk::behind(file, checked.good_bytes, checked.next_offset)? {
         Behind::Nothing => None,
-        Behind::Batches => Some("there are whole batches behind it"),
-        Behind::Unknown => Some("there may be whole batches behind it"),
+        Behind::Batches => Some("whole batches follow it"),
+        Behind::Unknown => Some("whole batches may follow it"),
     })
 }
 
@@ -87,14 +87,15 @@ fn free_name(disk: &Disk, name: &str) -> String {
     names.find(|name| !disk.path(name).exists()).unwrap_or_else(|| name.to_owned())
 }
 
-/// Tells of a log whose files are all gone, but not the manifest that names them.
+/// Reports a log that has lost all its files, but not the manifest that names them.
 fn tell_of_lost_all(disk: &Disk, manifest: &Manifest) {
     let mut named = manifest.sealed.iter().chain(&manifest.active).filter(|entry| entry.bytes > 0);
     let Some(first) = named.next() else { return };
     let end = named.next_back().unwrap_or(first).next_offset;
     disk.say(&format!(
-        "all segments in {} are missing, and with them the offsets {}..{end}: the log is empty and goes on at {}; if there is \
-         a copy of them, stop the broker before anything is written and put them there",
+        "all segments in {} are missing, and with them the offsets {}..{end}: the log is empty and \
+         continues at {}; if you have a copy, stop the broker before clients write, and restore the \
+         segments",
         disk.folder().display(),
         first.base_offset,
         manifest.log_start
@@ -125,7 +126,7 @@ impl Recovery<'_> {
         for entry in &sealed {
             if !self.bases.contains(&entry.base_offset) {
                 // Retention names what it removes before it does; the rest is a loss.
-                self.tell_of_missing(entry, "readers go on behind them");
+                self.tell_of_missing(entry, "readers continue after them");
                 self.amended = true;
                 continue;
             }
@@ -141,15 +142,15 @@ impl Recovery<'_> {
             self.push(segment, entry.next_offset);
             self.manifest.active = active;
         } else {
-            // What it says of the file must not be believed when the file has grown again.
+            // When the file grows again, the manifest's entry for it is no longer valid.
             self.amended |= active.is_some();
             self.vouched = active;
             if let Some(entry) = active.filter(|entry| !self.bases.contains(&entry.base_offset)) {
-                self.tell_of_missing(&entry, "the log ends in front of them, and gives them again");
+                self.tell_of_missing(&entry, "the log ends before them and assigns them again");
             }
         }
         let end = if self.log.segments.is_empty() { i64::MIN } else { self.log.next };
-        self.put_aside(end, "it begins inside of a segment before it")
+        self.put_aside(end, "it begins inside an earlier segment")
     }
 
     /// Takes segments in front of a named one that no manifest names. There should be none: segments are named in their
@@ -170,38 +171,38 @@ impl Recovery<'_> {
                 );
             }
             self.seal(&mut segment)?;
-            // Behind a cut there is a hole, and whoever reads goes on behind it.
+            // A cut leaves a gap, and readers continue after it.
             let behind = self.bases.get(1).copied().unwrap_or(before).min(before);
             if segment.next_offset < behind {
-                self.disk.say(&format!("nothing is left of the offsets {}..{behind}", segment.next_offset));
+                self.disk.say(&format!("no record remains of the offsets {}..{behind}", segment.next_offset));
             }
             segment.next_offset = segment.next_offset.max(behind);
             let next = segment.next_offset;
-            self.disk.say(&format!("took {}, which no manifest names", file_name(base, LOG)));
+            self.disk.say(&format!("added {}, which no manifest names", file_name(base, LOG)));
             self.push(segment, next);
         }
         Ok(())
     }
 
-    /// Tells of a segment whose file is gone.
+    /// Reports a segment that has lost its file.
     fn tell_of_missing(&self, entry: &Entry, so: &str) {
         let path = self.disk.path(&file_name(entry.base_offset, LOG));
         self.disk.say(&format!(
-            "{} is missing, and with it the offsets {}..{}: {so}; if there is a copy of it, stop the broker before anything \
-             is written and put it there",
+            "{} is missing, and with it the offsets {}..{}: {so}; if you have a copy, stop the broker \
+             before clients write, and restore it",
             path.display(),
             entry.base_offset,
             entry.next_offset
         ));
     }
 
-    /// Tells of a segment that ends too early although every batch in it is good.
+    /// Reports a segment that is too short although every batch in it is valid.
     fn tell_of_short(&self, segment: &Segment, entry: &Entry) {
         if segment.next_offset >= entry.next_offset {
             return;
         }
         self.disk.say(&format!(
-            "{} has {} bytes of the {} that were on the disk: the offsets {}..{} are gone",
+            "{} has {} bytes of the {} that were on the disk: the offsets {}..{} are lost",
             self.disk.path(&file_name(entry.base_offset, LOG)).display(),
             segment.bytes,
             entry.bytes,
@@ -266,7 +267,7 @@ impl Recovery<'_> {
         Ok(Some(segment))
     }
 
-    /// The state of the producers behind what was believed.
+    /// The state of the producers after the trusted part.
     fn producers(&mut self) -> io::Result<()> {
         let at = self.log.next;
         if self.manifest.producers_at == at
@@ -279,7 +280,7 @@ impl Recovery<'_> {
             self.manifest.producers_at = at;
             return Ok(());
         }
-        self.disk.say("the state of the producers is missing, reading it from the log");
+        self.disk.say("the state of the producers is missing; reading it from the log");
         self.log.producers = replayed(&self.log.segments, self.manifest.cleaned_to)?;
         snapshot::write(self.disk, at, &self.log.producers.encode())?;
         self.manifest.producers_at = at;
@@ -294,7 +295,7 @@ impl Recovery<'_> {
             let torn = self.check_unsealed(&mut segment, false)?;
             self.keep(segment);
             if torn {
-                return self.put_rest_aside("a segment before it is damaged");
+                return self.put_rest_aside("an earlier segment is damaged");
             }
         }
         while !self.bases.is_empty() {
@@ -314,7 +315,7 @@ impl Recovery<'_> {
             let torn = self.check_unsealed(&mut segment, self.holes)?;
             self.keep(segment);
             if torn {
-                return self.put_rest_aside("a segment before it is damaged");
+                return self.put_rest_aside("an earlier segment is damaged");
             }
         }
         Ok(())
@@ -325,7 +326,7 @@ impl Recovery<'_> {
         if let Some(last) = self.log.segments.last_mut()
             && last.stage == Stage::Active
         {
-            // What the manifest said of it covers only its beginning; it is sealed anew.
+            // The manifest covers only its beginning, so it is sealed again.
             last.stage = Stage::Closed { producers: std::mem::take(&mut self.before) };
         }
         self.log.segments.push(segment);
@@ -376,14 +377,15 @@ impl Recovery<'_> {
                     io::Error::new(
                         error.kind(),
                         format!(
-                            "{path} is damaged at byte {at}, and what is behind that can't be copied: {error}; make room, \
-                             or mend the disk, and start again"
+                            "{path} is damaged at byte {at}, and the broker can't copy the rest: {error}; \
+                             free disk space or repair the disk, then restart"
                         ),
                     )
                 })?;
                 format!(
-                    "cut {path} at byte {at}, in front of offset {next}: {reason}. This is no torn tail: {why}. The \
-                     {bad_bytes} bytes from there on are kept in {}; remove it when nobody wants to look for records in it",
+                    "cut {path} at byte {at}, before offset {next}: {reason}. This is not a torn tail: \
+                     {why}. The broker keeps the {bad_bytes} bytes from there on in {}; remove that file \
+                     when you no longer need its records",
                     kept.display()
                 )
             }

@@ -49,7 +49,7 @@ pub(crate) struct Segment {
     pub(crate) index: Option<Arc<Index>>,
     /// Whether the index was looked into since the last round of housekeeping.
     pub(crate) index_used: bool,
-    /// Whether it was made anew because of its files; the next round of housekeeping writes them.
+    /// Whether the index was rebuilt because its files were damaged. The next round of housekeeping writes them.
     pub(crate) index_damaged: bool,
 }
 
@@ -117,7 +117,7 @@ impl Segment {
         }
     }
 
-    /// Whether so many more bytes and offsets belong into the next segment.
+    /// Whether these further bytes and offsets belong to the next segment.
     pub(crate) fn is_full(&self, more_bytes: u64, last_offset: i64, segment_bytes: u64) -> bool {
         self.bytes > 0
             && (self.bytes + more_bytes > segment_bytes.min(MOST_BYTES)
@@ -152,7 +152,7 @@ impl Segment {
         self.next_offset = header.last_offset() + 1;
     }
 
-    /// The index, or else what it takes to get it: that reads files, so nobody else should wait for it.
+    /// The index, or the request that loads it. Loading reads files, so it must not happen under the lock.
     pub(crate) fn index(&mut self) -> Result<Arc<Index>, Unindexed> {
         self.index_used = true;
         self.index.clone().ok_or_else(|| self.unindexed())
@@ -196,7 +196,7 @@ impl Unindexed {
         if let Some(index) = self.stored(disk) {
             return Ok(Loaded { index, made_anew: false });
         }
-        disk.say(&format!("making the index of {} anew", file_name(self.entry.base_offset, LOG)));
+        disk.say(&format!("rebuilding the index of {}", file_name(self.entry.base_offset, LOG)));
         Ok(Loaded { index: self.rebuilt()?, made_anew: true })
     }
 

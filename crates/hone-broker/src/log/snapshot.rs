@@ -19,7 +19,7 @@ pub(crate) fn write(disk: &Disk, offset: i64, state: &[u8]) -> io::Result<()> {
     disk.replace(&file_name(offset, KIND), &contents)
 }
 
-/// The state behind `offset`; `None` when there is none that can be believed.
+/// The state after `offset`. `None` without a valid one.
 pub(crate) fn read(disk: &Disk, offset: i64) -> Option<Producers> {
     let contents = fs::read(disk.path(&file_name(offset, KIND))).ok()?;
     let (checksum, state) = contents.split_first_chunk::<4>()?;

@@ -122,7 +122,7 @@ pub(crate) fn behind(file: &File, bad: u64, next: i64) -> io::Result<Behind> {
     search(file, bad, next, SEARCHED_BYTES)
 }
 
-/// [`behind`], making checksums of so many bytes at most.
+/// [`behind`], with checksums over this number of bytes at most.
 fn search(file: &File, bad: u64, next: i64, mut budget: u64) -> io::Result<Behind> {
     let end = file.metadata()?.len();
     let mut window = vec![0; SCAN_BYTES];
@@ -185,7 +185,7 @@ fn check_batch(bytes: &[u8], expected: Expected) -> Result<BatchHeader, String> 
     let (offset, wanted) = (header.base_offset, expected.offset);
     // The checksum does not cover the offset.
     if offset != wanted && !(expected.holes && offset > wanted) {
-        return Err(format!("the batch has offset {offset}, wanted {wanted}"));
+        return Err(format!("the batch has offset {offset} instead of {wanted}"));
     }
     if header.last_offset() == i64::MAX {
         return Err(format!("the batch ends at the impossible offset {}", i64::MAX));

@@ -29,7 +29,7 @@ fn disk(page: &mut Page) {
     let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     if let Some(bytes) = written_bytes(&text) {
         let name = "hone_broker_storage_write_bytes_total";
-        page.family(name, Kind::Counter, "Bytes that the process made the kernel write to disks")
+        page.family(name, Kind::Counter, "Bytes that the kernel wrote to disks for this process")
             .sample(&[], bytes);
     }
 }
@@ -67,13 +67,13 @@ fn partitions(node: &Node, page: &mut Page) {
         (
             "vectorized_raft_replicate_ack_all_requests",
             Counter,
-            "Batches acknowledged when flushed",
+            "Batches acknowledged after the flush",
             |partition| load(&partition.counters.ack_all),
         ),
         (
             "vectorized_raft_replicate_ack_all_requests_no_flush",
             Counter,
-            "Batches with acks=all acknowledged from memory: write caching",
+            "Batches with acks=all acknowledged from memory (write caching)",
             |partition| load(&partition.counters.ack_all_no_flush),
         ),
         ("vectorized_raft_replicate_ack_leader_requests", Counter, "Batches with acks=1", |partition| {
@@ -89,14 +89,14 @@ fn partitions(node: &Node, page: &mut Page) {
         ("hone_broker_storage_errors_total", Counter, "Batches that could not be written", |partition| {
             load(&partition.counters.storage_errors)
         }),
-        ("vectorized_cluster_partition_leader", Gauge, "1: this broker leads the partition", |_| 1),
+        ("vectorized_cluster_partition_leader", Gauge, "1 if this broker leads the partition", |_| 1),
         ("vectorized_cluster_partition_start_offset", Gauge, "Offset of the first record", |partition| {
             partition.bounds().log_start.unsigned_abs()
         }),
         (
             "vectorized_cluster_partition_high_watermark",
             Gauge,
-            "Offset behind the last visible record",
+            "Offset after the last visible record",
             |partition| partition.bounds().high_watermark.unsigned_abs(),
         ),
         (
@@ -108,7 +108,7 @@ fn partitions(node: &Node, page: &mut Page) {
         (
             "hone_broker_partition_unflushed_bytes",
             Gauge,
-            "Bytes that are not on the disk yet",
+            "Bytes not yet flushed to the disk",
             Partition::volatile_bytes,
         ),
     ];
@@ -135,7 +135,7 @@ fn durability(node: &Node, page: &mut Page) {
     let mut family = page.family(
         "hone_broker_topic_durability",
         Kind::Gauge,
-        "1: what an acknowledgement to acks=all promises (fsync, write_caching or memory)",
+        "1 for the durability guarantee of acks=all (fsync, write_caching or memory)",
     );
     for topic in node.topics.all() {
         family.sample(
@@ -173,7 +173,7 @@ fn shards(node: &Node, page: &mut Page) {
         ("redpanda_cpu_busy_seconds_total", Counter, "CPU time of the reactor", |shard| {
             shard.clock.get().map_or(0.0, |clock| clock.elapsed().as_secs_f64())
         }),
-        ("vectorized_reactor_cpu_busy_ms", Counter, "Time in turns of the loop, milliseconds", |shard| {
+        ("vectorized_reactor_cpu_busy_ms", Counter, "Busy time of the event loop, milliseconds", |shard| {
             load(&shard.busy_ns) as f64 / 1e6
         }),
         ("vectorized_kafka_rpc_received_bytes", Counter, "Bytes received from clients", |shard| {
@@ -191,31 +191,37 @@ fn shards(node: &Node, page: &mut Page) {
         ("vectorized_reactor_fsyncs", Counter, "Flushes of partitions of this shard", |shard| {
             load(&shard.flushes) as f64
         }),
-        ("hone_broker_handed_over_batches_total", Counter, "Batches that came by another reactor", |shard| {
-            load(&shard.handed_over) as f64
-        }),
+        (
+            "hone_broker_handed_over_batches_total",
+            Counter,
+            "Batches that another reactor received",
+            |shard| load(&shard.handed_over) as f64,
+        ),
         ("hone_broker_moved_connections_total", Counter, "Connections that moved to this reactor", |shard| {
             load(&shard.moves) as f64
         }),
-        ("hone_broker_protocol_errors_total", Counter, "Connections closed over unreadable bytes", |shard| {
-            load(&shard.protocol_errors) as f64
-        }),
+        (
+            "hone_broker_protocol_errors_total",
+            Counter,
+            "Connections closed because of unreadable bytes",
+            |shard| load(&shard.protocol_errors) as f64,
+        ),
         (
             "hone_broker_stalled_connections_total",
             Counter,
-            "Connections closed over an unfinished frame, or answers not taken",
+            "Connections closed because of an unfinished frame or unread answers",
             |shard| load(&shard.stalled) as f64,
         ),
         (
             "hone_broker_handler_failures_total",
             Counter,
-            "Connections closed over a failed handler",
+            "Connections closed because a handler failed",
             |shard| load(&shard.handler_failures) as f64,
         ),
         (
             "vectorized_reactor_utilization",
             Gauge,
-            "Busy share of the time since the last look, percent",
+            "Busy share of the time since the last scrape, percent",
             |shard| shard.utilization_percent(),
         ),
     ];
@@ -226,7 +232,7 @@ fn shards(node: &Node, page: &mut Page) {
         }
     }
     let mut family =
-        page.family("vectorized_scheduler_queue_length", Kind::Gauge, "Letters that a reactor has not read");
+        page.family("vectorized_scheduler_queue_length", Kind::Gauge, "Messages that a reactor has not read");
     for (index, mailbox) in node.mailboxes.iter().enumerate() {
         family.sample(&[("group", &"main"), ("shard", &index)], mailbox.len());
     }
@@ -235,7 +241,7 @@ fn shards(node: &Node, page: &mut Page) {
     page.family(
         "hone_broker_stranger_memory_bytes",
         Kind::Gauge,
-        "Memory held for clients that have still to log in",
+        "Memory held for clients before their login",
     )
     .sample(&[], node.memory.used_bytes(true));
 }
@@ -264,7 +270,7 @@ fn histograms(node: &Node, page: &mut Page) {
         }
     }
     let name = "vectorized_kafka_latency_produce_latency_us";
-    let help = "From a Produce request that is here to its finished answer, microseconds";
+    let help = "Time from a received Produce request to its finished answer, microseconds";
     family(node, page, name, help, |shard| &shard.produce_latency_us);
     let name = "vectorized_kafka_batch_size";
     family(node, page, name, "Size of produced batches, bytes", |shard| &shard.batch_bytes);
@@ -273,7 +279,7 @@ fn histograms(node: &Node, page: &mut Page) {
 /// With the high watermarks of partitions, the lag of each group.
 fn group_offsets(node: &Node, page: &mut Page) {
     let mut family =
-        page.family("vectorized_kafka_group_offset", Kind::Gauge, "Offset that a consumer group committed");
+        page.family("vectorized_kafka_group_offset", Kind::Gauge, "Committed offset of a consumer group");
     for group in node.offsets.groups() {
         for (topic, partition, committed) in node.offsets.of_group(&group) {
             family.sample(

@@ -51,7 +51,7 @@ fn partitions(node: &Node, page: &mut Page) {
         );
     }
     let mut family =
-        page.family("redpanda_kafka_max_offset", Kind::Gauge, "Offset behind the last visible record");
+        page.family("redpanda_kafka_max_offset", Kind::Gauge, "Offset after the last visible record");
     for partition in partitions() {
         family.sample(
             &[
@@ -77,7 +77,7 @@ fn groups(node: &Node, page: &mut Page) {
     let mut family = page.family(
         "redpanda_kafka_consumer_group_committed_offset",
         Kind::Gauge,
-        "Offset that a group committed",
+        "Committed offset of a consumer group",
     );
     for (offsets, group) in &groups {
         for (topic, partition, committed) in offsets {
@@ -100,7 +100,7 @@ fn groups(node: &Node, page: &mut Page) {
     let mut family = page.family(
         "redpanda_kafka_consumer_group_lag_sum",
         Kind::Gauge,
-        "Records behind, over all partitions",
+        "Consumer lag over all partitions, records",
     );
     for (offsets, group) in &groups {
         family.sample(&[("redpanda_group", group)], offsets.iter().filter_map(lag).sum::<i64>());
@@ -108,7 +108,7 @@ fn groups(node: &Node, page: &mut Page) {
     let mut family = page.family(
         "redpanda_kafka_consumer_group_lag_max",
         Kind::Gauge,
-        "Records behind, of the partition that is most",
+        "Largest consumer lag of a partition, records",
     );
     for (offsets, group) in &groups {
         family.sample(&[("redpanda_group", group)], offsets.iter().filter_map(lag).max().unwrap_or(0));
@@ -119,7 +119,7 @@ fn latency(node: &Node, page: &mut Page) {
     let mut family = page.family(
         "redpanda_kafka_request_latency_seconds",
         Kind::Histogram,
-        "From a request that is here to its finished answer",
+        "Time from a received request to its finished answer",
     );
     for (index, shard) in node.shards.iter().enumerate() {
         let labels: [(&str, &dyn std::fmt::Display); 2] =
@@ -153,7 +153,7 @@ fn cluster(node: &Node, page: &mut Page) {
         .sample(&kafka, sum(|shard| &shard.sent_bytes));
 }
 
-/// What both endpoints tell of the process.
+/// Metrics of the process on both pages.
 pub(super) fn process(node: &Node, page: &mut Page) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let started = node.started_unix_s;

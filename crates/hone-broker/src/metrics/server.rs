@@ -65,7 +65,7 @@ fn respond(node: &Node, request: &[u8]) -> String {
         [b"GET", b"/metrics"] => ("200 OK", super::internal::text(node)),
         [b"GET", b"/public_metrics"] => ("200 OK", super::public::text(node)),
         [b"GET", b"/ready"] => ("200 OK", "ready\n".to_owned()),
-        [b"GET", _] => ("404 Not Found", "there is /metrics, /public_metrics and /ready\n".to_owned()),
+        [b"GET", _] => ("404 Not Found", "not found: use /metrics, /public_metrics or /ready\n".to_owned()),
         _ => ("405 Method Not Allowed", "GET only\n".to_owned()),
     };
     format!(

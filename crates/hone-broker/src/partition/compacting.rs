@@ -1,5 +1,6 @@
-//! Compaction of a partition: when it is worth it, and the files. A compacted segment is written beside the old one,
-//! made durable and renamed over it; a start in between finds either of the two, and knows which by its size.
+//! Compaction of a partition: when it is worthwhile, and its files. A compacted segment is written to a temporary file,
+//! made durable and renamed over the old one. A start in between finds either of the two, and recognizes it by its
+//! size.
 
 use std::fs;
 use std::fs::File;
@@ -117,7 +118,7 @@ impl Partition {
         }
     }
 
-    /// Writes what is left of a segment beside it. `None` when everything is.
+    /// Writes the remaining records of a segment to a temporary file. `None` if all records remain.
     fn rewrite(&self, subject: &Subject, rules: &Rules<'_>) -> io::Result<Option<Rewritten>> {
         let mut writer = Writer::begin(&self.disk, subject.entry.base_offset)?;
         self.read_through(subject, |header, bytes| match keep(header, bytes, rules).map_err(invalid)? {

@@ -186,7 +186,7 @@ impl Partition {
         self.amend(&mut manifest, coming)
     }
 
-    /// Indexes of sealed segments that nobody looked into since the last round go back to disk.
+    /// Drops indexes of sealed segments that no reader used since the last round.
     fn drop_idle_indexes(&self) {
         if self.disk.in_memory() {
             return;
@@ -198,7 +198,7 @@ impl Partition {
         }
     }
 
-    /// Makes everything durable and leaves what the next start needs to believe all of it.
+    /// Makes everything durable, and writes the files that let the next start trust all of it.
     pub(crate) fn close(&self) -> io::Result<()> {
         let _one = self.housekeeping.lock().unwrap_or_else(PoisonError::into_inner);
         self.flush()?;

@@ -306,7 +306,7 @@ proptest! {
         let mut position = at.index(sizes.iter().sum::<u64>() as usize) as u64;
         let hurt = sizes.iter().position(|size| position < *size || { position -= size; false }).unwrap();
         let mut bytes = fs::read(&logs[hurt]).unwrap();
-        // The leader epoch is outside of the checksum, and nobody relies on it.
+        // The checksum does not cover the leader epoch, and no code relies on it.
         let mut good = 0;
         let mut in_epoch = false;
         for batch in batches(&bytes) {
@@ -346,7 +346,7 @@ proptest! {
         prop_assert_eq!(life.partition.bounds().next, life.model.next);
     }
 
-    /// Damage of the files beside the log costs time, not records.
+    /// Damage of the files next to the log costs time, not records.
     #[test]
     fn damaged_indexes_snapshots_and_manifests_cost_nothing(
         victim in any::<prop::sample::Index>(),

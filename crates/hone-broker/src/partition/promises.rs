@@ -1,4 +1,4 @@
-//! What a partition promises, one by one.
+//! The guarantees of a partition, one by one.
 
 use std::collections::HashSet;
 use std::fs;
@@ -116,7 +116,7 @@ fn read(partition: &Partition, read_committed: bool) -> Vec<(i64, String)> {
     }
 }
 
-/// Waits for so many more bytes.
+/// Waits for this number of further bytes.
 fn wait(partition: &Partition, ticket: Ticket, bytes: u64) -> Standing {
     let lack = Lack { committed: false, seen: partition.bounds().high_watermark, bytes };
     let mut wake = Vec::new();
@@ -358,7 +358,7 @@ fn a_sealed_segment_that_was_cut_is_checked_again_and_the_rest_stays() {
     let partition = place.open();
     let left = offsets(&partition);
     assert_eq!((left.len(), partition.bounds().next, left.last()), (199, 200, Some(&199)));
-    assert!(place.said.all()[0].contains("it was on the disk once"), "{:?}", place.said.all());
+    assert!(place.said.all()[0].contains("it was on the disk before"), "{:?}", place.said.all());
     let [(name, bytes)] = &place.kept()[..] else { panic!("{:?}", place.kept()) };
     assert_eq!(*name, format!("{}.cut-1", file_name(0, LOG)));
     assert_eq!(bytes.len(), batch(&[("key", Some("value"))], 5).len() - 1);
@@ -367,7 +367,7 @@ fn a_sealed_segment_that_was_cut_is_checked_again_and_the_rest_stays() {
     assert_eq!(place.said.all().len(), 1);
 }
 
-/// A log of one segment that nobody vouches for, and the bytes of one batch.
+/// A log of one segment without a manifest, and the bytes of one batch.
 fn twenty_batches() -> (Place, std::path::PathBuf, usize) {
     let place = Place::new(config());
     let partition = place.open();
@@ -395,9 +395,9 @@ fn what_is_cut_with_batches_behind_it_is_kept_once() {
     let [notice] = &said[..] else { panic!("{said:?}") };
     let path = place.log().join(format!("{}.cut-1", file_name(0, LOG)));
     for wanted in [
-        format!("cut {} at byte {}, in front of offset 5", file.display(), 5 * one),
+        format!("cut {} at byte {}, before offset 5", file.display(), 5 * one),
         format!("{} bytes", 15 * one),
-        "there are whole batches behind it".to_owned(),
+        "whole batches follow it".to_owned(),
         path.display().to_string(),
     ] {
         assert!(notice.contains(&wanted), "{wanted} is not in {notice}");
@@ -447,7 +447,7 @@ fn nothing_is_cut_that_can_not_be_kept() {
     fs::write(&file, &bad).unwrap();
     place.faults.add("fsync-error,times=1".parse().unwrap());
     let error = place.try_open().unwrap_err().to_string();
-    assert!(error.contains("can't be copied") && error.contains("make room"), "{error}");
+    assert!(error.contains("can't copy the rest") && error.contains("free disk space"), "{error}");
     assert_eq!(fs::read(&file).unwrap(), bad);
     assert_eq!(offsets(&place.open()).len(), 5);
     assert_eq!(place.kept().len(), 1);
@@ -465,7 +465,7 @@ fn the_cut_end_of_a_segment_in_front_of_others_is_kept() {
     let aside = place.log().join(format!("{}.aside", place.files(LOG)[1].file_name().unwrap().display()));
     fs::write(&aside, "put aside before").unwrap();
     place.open();
-    assert!(place.said.all()[0].contains("there are segments behind it"), "{:?}", place.said.all());
+    assert!(place.said.all()[0].contains("other segments follow it"), "{:?}", place.said.all());
     assert_eq!(place.kept().len(), 1);
     // What was put aside before is not written over.
     assert_eq!(fs::read(&aside).unwrap(), b"put aside before");
@@ -522,7 +522,7 @@ fn what_a_clean_stop_has_vouched_for_is_not_lost_silently() {
         }
         let next = place.open().bounds().next;
         let wanted = [
-            (active.base_offset + 1, format!("the offsets {}..300 are gone", active.base_offset + 1)),
+            (active.base_offset + 1, format!("the offsets {}..300 are lost", active.base_offset + 1)),
             (active.base_offset, format!("the offsets {}..300", active.base_offset)),
             (0, "with them the offsets 0..300".to_owned()),
         ];
@@ -531,7 +531,7 @@ fn what_a_clean_stop_has_vouched_for_is_not_lost_silently() {
         assert!(said.iter().any(|notice| notice.contains(&wanted[damage].1)), "{said:?}");
         let before = said.len();
         place.open();
-        assert_eq!(place.said.all().len(), before, "told of once: {:?}", place.said.all());
+        assert_eq!(place.said.all().len(), before, "reported once: {:?}", place.said.all());
     }
 }
 
@@ -853,7 +853,7 @@ fn what_was_committed_stays_so_without_its_marker_and_without_the_state_of_the_p
     assert_eq!(bounds.last_stable, bounds.high_watermark);
 }
 
-/// Appends so many batches of one record.
+/// Appends this number of batches with one record each.
 fn fill(partition: &Partition, count: usize) {
     for _ in 0..count {
         append(partition, &batch(&[("key", Some("value"))], 5), Ack::Relaxed, 0).unwrap();
@@ -899,7 +899,7 @@ fn segments_that_a_manifest_has_left_out_are_taken_or_put_aside_but_never_remove
     drop(partition);
     assert_eq!(offsets(&place.open()), (0..400).collect::<Vec<_>>());
     assert_eq!(place.said.all().len(), 2);
-    // With a hole in front of it, nobody knows what it belongs to.
+    // After a gap, its place in the log is unknown.
     restore(&place.log(), &files);
     fs::remove_file(place.log().join(file_name(left_out[0].base_offset, LOG))).unwrap();
     let partition = place.open();

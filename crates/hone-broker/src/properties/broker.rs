@@ -13,7 +13,7 @@ use crate::settings::Settings;
 const MOST_I32: i64 = i32::MAX as i64;
 const MOST_I64: i64 = i64::MAX;
 const LEAST_I64: i64 = i64::MIN;
-const AT_START: &str = "it is given when the broker starts";
+const AT_START: &str = "it is fixed when the broker starts";
 const ONE_BROKER: &str = "this cluster has one broker";
 const NO_REPLICA: &str = "Accepted and without effect: this cluster has one broker and no replica.";
 
@@ -27,23 +27,23 @@ pub(super) const FLUSH_BYTES: &str = "raft_replica_max_pending_flush_bytes";
 
 /// By name.
 pub(super) static TABLE: &[Definition] = &[
-    define("advertised.listeners", &[], Wanted::ReadOnly(AT_START), "", "Where clients are told to connect."),
+    define("advertised.listeners", &[], Wanted::ReadOnly(AT_START), "", "Address that clients connect to."),
     define(
         "authorizer.class.name",
         &[],
         Wanted::ReadOnly(AT_START),
         "",
-        "What decides who may do what; nothing where everyone may do everything.",
+        "Class of the authorizer; empty if authorization is off.",
     ),
     define(
         AUTO_CREATE,
         &["auto_create_topics_enabled"],
         Wanted::Bool,
         "true",
-        "Whether a client that asks for an unknown topic makes it.",
+        "Whether a client's request for an unknown topic creates the topic.",
     ),
-    define("broker.id", &[], Wanted::ReadOnly(AT_START), "1", "The id of this broker."),
-    define("broker.rack", &[], Wanted::ReadOnly(ONE_BROKER), "", "The rack of this broker: none."),
+    define("broker.id", &[], Wanted::ReadOnly(AT_START), "1", "Id of this broker."),
+    define("broker.rack", &[], Wanted::ReadOnly(ONE_BROKER), "", "Rack of this broker: none."),
     define(
         "compression.type",
         &["log_compression_type"],
@@ -71,14 +71,14 @@ pub(super) static TABLE: &[Definition] = &[
         &["group_initial_rebalance_delay"],
         Wanted::ReadOnly(AT_START),
         "50",
-        "How long the first members of an empty group wait for others.",
+        "Time that the first members of an empty group wait for others.",
     ),
     define(
         "inter.broker.protocol.version",
         &[],
         Wanted::ReadOnly(ONE_BROKER),
         "",
-        "The version that brokers of a cluster speak with each other: none.",
+        "Version of the protocol between brokers: none.",
     ),
     throttle("leader.replication.throttled.rate"),
     define(
@@ -116,7 +116,7 @@ pub(super) static TABLE: &[Definition] = &[
         "delete",
         "Default of cleanup.policy of topics.",
     ),
-    define("log.dirs", &["log.dir"], Wanted::ReadOnly(AT_START), "", "The folder of logs and metadata."),
+    define("log.dirs", &["log.dir"], Wanted::ReadOnly(AT_START), "", "Data folder of the broker."),
     define(
         "log.flush.interval.messages",
         &[],
@@ -201,14 +201,14 @@ pub(super) static TABLE: &[Definition] = &[
         "1",
         "This cluster has one broker and no replica.",
     ),
-    define("node.id", &[], Wanted::ReadOnly(AT_START), "1", "The id of this broker."),
+    define("node.id", &[], Wanted::ReadOnly(AT_START), "1", "Id of this broker."),
     define("num.io.threads", &[], Wanted::ReadOnly(AT_START), "", "Threads that serve requests."),
     define(
         PARTITIONS,
         &["default_topic_partitions"],
         Wanted::Number(1, 10_000),
         "1",
-        "Partitions of a topic that is made without a number.",
+        "Partitions of a topic that is created without a number.",
     ),
     define(
         "offsets.topic.replication.factor",
@@ -222,21 +222,21 @@ pub(super) static TABLE: &[Definition] = &[
         &[],
         Wanted::ReadOnly(ONE_BROKER),
         "broker,controller",
-        "What this process does in the cluster: it is all of it.",
+        "Roles of this process in the cluster.",
     ),
     define(
         FLUSH_MS,
         &["log.flush.interval.ms"],
         Wanted::Number(0, MOST_I64),
         "100",
-        "Default of flush.ms of topics: longest time that something written stays unflushed.",
+        "Default of flush.ms of topics: longest time that a write stays unflushed.",
     ),
     define(
         FLUSH_BYTES,
         &[],
         Wanted::Number(1, MOST_I64),
         "262144",
-        "Default of flush.bytes of topics: most bytes of a partition that stay unflushed.",
+        "Default of flush.bytes of topics: largest number of unflushed bytes of a partition.",
     ),
     throttle("replica.alter.log.dirs.io.max.bytes.per.second"),
     define(
@@ -244,14 +244,14 @@ pub(super) static TABLE: &[Definition] = &[
         &[],
         Wanted::ReadOnly(ONE_BROKER),
         "1048576",
-        "What a replica asks its leader for at once. Without effect: there is no replica.",
+        "Bytes that a replica requests from its leader at once. Without effect: there is no replica.",
     ),
     define(
         "socket.request.max.bytes",
         &["kafka_request_max_bytes"],
         Wanted::ReadOnly(AT_START),
         "",
-        "A longer request closes its connection.",
+        "Largest request in bytes. The broker closes the connection of a longer request.",
     ),
     define(
         "transaction.state.log.min.isr",
@@ -304,7 +304,7 @@ pub(crate) fn check(name: &str, value: &str) -> Result<(), String> {
     match TABLE.iter().find(|definition| definition.is(name)) {
         Some(Definition { name, wanted: Wanted::ReadOnly(reason), .. }) => {
             Err(match STARTED_WITH.iter().find(|(property, _)| property == name) {
-                Some((_, flag)) => format!("{name} is what --{flag} says"),
+                Some((_, flag)) => format!("--{flag} sets {name}"),
                 None => format!("{name} can't be set: {reason}"),
             })
         }
@@ -323,32 +323,32 @@ const STARTED_WITH: &[(&str, &str)] = &[
 
 /// Proposes the default of a topic's property, what is spelled alike, or what holds the name, in this order.
 fn unknown(name: &str) -> String {
-    const LIST: &str = "--list-properties shows those there are";
+    const LIST: &str = "--list-properties lists all properties";
     /// A shorter piece is in many names.
     const LEAST_PIECE_BYTES: usize = 4;
     let default_of_topics = super::TABLE.iter().find(|definition| definition.name == name);
     if let Some(default) = default_of_topics.and_then(|definition| definition.broker) {
-        return format!("`{name}` is a property of topics, and `{default}` is its default for all of them");
+        return format!("`{name}` is a property of topics, and `{default}` is its default for all topics");
     }
     if default_of_topics.is_some() {
-        return format!("`{name}` is a property of topics; give it to a topic. For the broker, {LIST}");
+        return format!("`{name}` is a property of topics; set it for a topic. For the broker, {LIST}");
     }
     let known = TABLE.iter().map(|definition| definition.name);
     let also = TABLE.iter().flat_map(|definition| definition.aliases.iter().copied());
     if let Some(near) = nearest(name, known.clone().chain(also)) {
-        return format!("there is no property `{name}`; did you mean `{near}`? {LIST}");
+        return format!("unknown property `{name}`; did you mean `{near}`? {LIST}");
     }
     let holding: Vec<_> = known.filter(|known| known.contains(name)).collect();
     if name.len() < LEAST_PIECE_BYTES || holding.is_empty() {
-        return format!("there is no property `{name}`; {LIST}");
+        return format!("unknown property `{name}`; {LIST}");
     }
-    format!("there is no property `{name}`; there is {}; {LIST}", holding.join(", "))
+    format!("unknown property `{name}`; similar ones are {}; {LIST}", holding.join(", "))
 }
 
-/// Every property that can be given when the broker starts, for somebody at a shell.
+/// Every property that can be set when the broker starts, as text for the command line.
 pub(crate) fn page() -> String {
     const HEAD: &str = "\
-Properties of the broker, for --set NAME=VALUE. What clients have changed while it ran counts more.
+Properties of the broker, for --property NAME=VALUE. Changes by clients take precedence over these values.
 ";
     let mut page = HEAD.to_owned();
     for definition in TABLE.iter().filter(|definition| !definition.is_read_only()) {
@@ -598,14 +598,14 @@ mod tests {
             ("num.partition", "did you mean `num.partitions`?"),
             ("kafka_batch_max_byte", "did you mean `kafka_batch_max_bytes`?"),
             ("retention.ms", "`retention.ms` is a property of topics, and `log.retention.ms` is its default"),
-            ("preallocate", "`preallocate` is a property of topics; give it to a topic"),
+            ("preallocate", "`preallocate` is a property of topics; set it for a topic"),
             (
                 "compaction.lag",
-                "there is log.cleaner.max.compaction.lag.ms, log.cleaner.min.compaction.lag.ms",
+                "similar ones are log.cleaner.max.compaction.lag.ms, log.cleaner.min.compaction.lag.ms",
             ),
-            ("background.threads", "there is no property `background.threads`; --list-properties"),
-            ("x", "there is no property `x`; --list-properties"),
-            ("log.dirs", "log.dirs is what --data says"),
+            ("background.threads", "unknown property `background.threads`; --list-properties"),
+            ("x", "unknown property `x`; --list-properties"),
+            ("log.dirs", "--data sets log.dirs"),
             ("broker.id", "broker.id can't be set"),
         ] {
             let error = check(name, "1").unwrap_err();
@@ -622,12 +622,12 @@ mod tests {
     fn what_can_not_be_set_is_refused_with_the_reason() {
         let properties = BrokerProperties::default();
         for (name, value, wanted) in [
-            ("broker.id", "2", "broker.id can't be set: it is given when the broker starts"),
+            ("broker.id", "2", "broker.id can't be set: it is fixed when the broker starts"),
             ("default.replication.factor", "3", "this cluster has one broker"),
-            ("min.insync.replicas", "2", "wanted 1: This cluster has one broker and no replica."),
-            (WRITE_CACHING, "maybe", "wanted true, false or disabled"),
-            (PARTITIONS, "0", "wanted a number from 1 to 10000"),
-            (AUTO_CREATE, "yes", "wanted true or false"),
+            ("min.insync.replicas", "2", "use 1. This cluster has one broker and no replica."),
+            (WRITE_CACHING, "maybe", "use true, false or disabled"),
+            (PARTITIONS, "0", "use a number from 1 to 10000"),
+            (AUTO_CREATE, "yes", "use true or false"),
             ("num.partition", "2", "did you mean `num.partitions`?"),
             ("background.threads", "2", "unknown property `background.threads`"),
         ] {

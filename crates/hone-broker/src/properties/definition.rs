@@ -27,7 +27,7 @@ pub(crate) enum Wanted {
     Text,
     /// An inline JSON Schema.
     Schema,
-    /// Nothing: it is shown and can't be set. The reason is told to whoever tries.
+    /// No value: the property is read-only. An attempt to set it gets this reason.
     ReadOnly(&'static str),
 }
 
@@ -85,7 +85,7 @@ impl Definition {
         matches!(self.wanted, Wanted::ReadOnly(_))
     }
 
-    /// Whether it has a value when nobody gave one. An empty list is a value, other empty texts are none.
+    /// Whether it has a value without being set. An empty list is a value; other empty texts are not.
     pub(super) fn has_default(&self) -> bool {
         !self.default.is_empty() || matches!(self.wanted, Wanted::Replicas)
     }
@@ -148,13 +148,13 @@ impl Definition {
     }
 
     fn refused(&self, value: &str) -> String {
-        let refused = format!("{} is `{value}`, wanted {}", self.name, self.wanted_in_words());
+        let refused = format!("invalid {} `{value}`: use {}", self.name, self.wanted_in_words());
         let says_why = match self.wanted {
             Wanted::Number(least, most) => least == most,
             Wanted::Here(_) => true,
             _ => false,
         };
-        if says_why { format!("{refused}: {}", self.documentation) } else { refused }
+        if says_why { format!("{refused}. {}", self.documentation) } else { refused }
     }
 
     /// What it may be.
@@ -170,7 +170,7 @@ impl Definition {
             Wanted::Word(words) | Wanted::Here(words) => either(words),
             Wanted::Words(words) => format!("a list of {}", either(words)),
             Wanted::Replicas => "* or a list of replicas as PARTITION:BROKER,PARTITION:BROKER".to_owned(),
-            Wanted::FormatVersion => "a version of Kafka up to 3.9, such as 2.8 or 2.8-IV1".to_owned(),
+            Wanted::FormatVersion => "a version of Kafka up to 3.9, for example 2.8 or 2.8-IV1".to_owned(),
             Wanted::Racks => "none, racks:RACK,RACK or ordered_racks:RACK,RACK".to_owned(),
             Wanted::Text => "any text".to_owned(),
             Wanted::Schema => "a JSON Schema".to_owned(),
@@ -224,7 +224,7 @@ const RELEASES: &[(&str, u8)] = &[
     ("3.9", 1),
 ];
 
-/// What stands behind the numbers of a release, as in `2.8.1`, does not count.
+/// The part after the numbers of a release, as in `2.8.1`, is ignored.
 fn is_format_version(value: &str) -> bool {
     let numbers = if value.starts_with("0.") { 3 } else { 2 };
     let release = value.split('.').take(numbers).collect::<Vec<_>>().join(".");
@@ -255,7 +255,7 @@ pub(crate) fn find(table: &'static [Definition], name: &str) -> Result<&'static 
     }
     Err(match nearest(name, table.iter().map(|definition| definition.name)) {
         Some(nearest) => format!("unknown property `{name}`; did you mean `{nearest}`?"),
-        None => format!("unknown property `{name}`; DescribeConfigs lists those there are"),
+        None => format!("unknown property `{name}`; DescribeConfigs lists all properties"),
     })
 }
 

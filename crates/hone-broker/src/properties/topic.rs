@@ -14,10 +14,10 @@ use super::{
 
 /// A switch that stays off: what it turns on is not here.
 const OFF: Wanted = Wanted::Here(&["false"]);
-const NO_TIERED_STORAGE: &str = "There is no tiered storage here.";
-const NOT_TIERED: &str = "Accepted and without effect: there is no tiered storage here.";
+const NO_TIERED_STORAGE: &str = "This broker has no tiered storage.";
+const NOT_TIERED: &str = "Accepted and without effect: this broker has no tiered storage.";
 const NOT_ICEBERG: &str = "Accepted and without effect: this broker writes no Iceberg tables.";
-const NO_REGISTRY: &str = "This broker asks no schema registry; hone.value.schema checks values.";
+const NO_REGISTRY: &str = "This broker uses no schema registry; hone.value.schema checks values.";
 const NO_SCHEMA_IDS: &str = "Accepted and without effect: this broker checks no schema ids.";
 const NO_REPLICA: &str = "Accepted and without effect: this cluster has one broker and no replica.";
 /// Short, and as Java's classes are called.
@@ -36,7 +36,7 @@ pub(super) static TABLE: &[Definition] = &[
         CLEANUP,
         Wanted::Words(CLEANUP_POLICIES),
         Some("log.cleanup.policy"),
-        "`delete` drops old segments by age and size, `compact` keeps the last record of each key.",
+        "`delete` removes old segments by age and size; `compact` keeps the last record of each key.",
     ),
     alone(
         "compaction.strategy",
@@ -60,7 +60,7 @@ pub(super) static TABLE: &[Definition] = &[
         COMPRESSION,
         Wanted::Word(CODECS),
         Some("compression.type"),
-        "How batches are stored; `producer` keeps them as they come.",
+        "Codec of stored batches; `producer` keeps the producer's codec.",
     ),
     alone(ZSTD_LEVEL, Wanted::Number(-131_072, 22), "3", "Level for compression.type=zstd."),
     alone("confluent.key.schema.validation", OFF, "false", NO_REGISTRY),
@@ -81,31 +81,31 @@ pub(super) static TABLE: &[Definition] = &[
         DELETE_RETENTION,
         Wanted::Number(0, MOST_I64),
         Some("log.cleaner.delete.retention.ms"),
-        "How long a compacted log keeps the marks of deleted keys.",
+        "Time that a compacted log keeps the tombstones of deleted keys.",
     ),
     alone(
         "file.delete.delay.ms",
         Wanted::Number(0, MOST_I64),
         "60000",
-        "Accepted and without effect: files go at once.",
+        "Accepted and without effect: the broker removes files at once.",
     ),
     topic(
         FLUSH_BYTES,
         Wanted::Number(1, MOST_I64),
         Some(broker::FLUSH_BYTES),
-        "Most bytes of a partition that stay unflushed with write caching or acks=1.",
+        "Largest number of unflushed bytes of a partition with write caching or acks=1.",
     ),
     topic(
         "flush.messages",
         Wanted::Number(1, MOST_I64),
         Some("log.flush.interval.messages"),
-        "Accepted and without effect: flush.ms and flush.bytes say when to flush.",
+        "Accepted and without effect: flush.ms and flush.bytes decide when to flush.",
     ),
     topic(
         FLUSH_MS,
         Wanted::Number(0, MOST_I64),
         Some(broker::FLUSH_MS),
-        "Longest time that something written stays unflushed with write caching or acks=1.",
+        "Longest time that a write stays unflushed with write caching or acks=1.",
     ),
     alone("follower.replication.throttled.replicas", Wanted::Replicas, "", NO_REPLICA),
     alone(
@@ -114,13 +114,13 @@ pub(super) static TABLE: &[Definition] = &[
             "it follows from write.caching, flush.ms, flush.bytes and the cluster's write_caching_default",
         ),
         "",
-        "What an acknowledgement means.",
+        "Durability guarantee of an acknowledgement.",
     ),
     alone(
         SCHEMA,
         Wanted::Schema,
         "",
-        "An inline JSON Schema; batches with a record value that breaks it are refused.",
+        "Inline JSON Schema; the broker rejects batches with a record value that violates it.",
     ),
     alone(
         "index.interval.bytes",
@@ -137,7 +137,7 @@ pub(super) static TABLE: &[Definition] = &[
         MAX_LAG,
         Wanted::Number(1, MOST_I64),
         Some("log.cleaner.max.compaction.lag.ms"),
-        "Records older than this are compacted whatever min.cleanable.dirty.ratio says.",
+        "The broker compacts records older than this, regardless of min.cleanable.dirty.ratio.",
     ),
     topic(MAX_MESSAGE, Wanted::Number(0, MOST_I32), Some("message.max.bytes"), "Largest batch."),
     alone(
@@ -156,37 +156,38 @@ pub(super) static TABLE: &[Definition] = &[
         TIMESTAMP_AFTER,
         Wanted::Number(0, MOST_I64),
         Some("log.message.timestamp.after.max.ms"),
-        "How far the time of a record may lie ahead of the broker's clock.",
+        "Largest time by which a record's timestamp may be ahead of the broker's clock.",
     ),
     topic(
         TIMESTAMP_BEFORE,
         Wanted::Number(0, MOST_I64),
         Some("log.message.timestamp.before.max.ms"),
-        "How far the time of a record may lie behind the broker's clock.",
+        "Largest time by which a record's timestamp may be behind the broker's clock.",
     ),
     alone(
         TIMESTAMP_DIFFERENCE,
         Wanted::Number(0, MOST_I64),
         "9223372036854775807",
-        "Kafka 3's bound for both sides; message.timestamp.before.max.ms and .after.max.ms of the topic count more.",
+        "Kafka 3's limit for both directions; message.timestamp.before.max.ms and .after.max.ms of the \
+         topic take precedence.",
     ),
     topic(
         TIMESTAMP_TYPE,
         Wanted::Word(TIMESTAMP_TYPES),
         Some("log.message.timestamp.type"),
-        "Whether records carry the producer's time or that of the append.",
+        "Source of a record's timestamp: the producer or the append.",
     ),
     topic(
         MIN_RATIO,
         Wanted::Ratio,
         Some("log.cleaner.min.cleanable.ratio"),
-        "Share of uncompacted bytes from which on a log is compacted.",
+        "Share of uncompacted bytes from which on the broker compacts a log.",
     ),
     topic(
         MIN_LAG,
         Wanted::Number(0, MOST_I64),
         Some("log.cleaner.min.compaction.lag.ms"),
-        "Records younger than this are not compacted.",
+        "The broker does not compact records younger than this.",
     ),
     topic(
         "min.insync.replicas",
@@ -198,7 +199,7 @@ pub(super) static TABLE: &[Definition] = &[
         "preallocate",
         Wanted::Bool,
         "false",
-        "Accepted and without effect: segments grow as they are written.",
+        "Accepted and without effect: segments grow with their writes.",
     ),
     alone("redpanda.cloud_topic.enabled", OFF, "false", NO_TIERED_STORAGE),
     alone("redpanda.iceberg.delete", Wanted::Bool, "true", NOT_ICEBERG),
@@ -229,7 +230,7 @@ pub(super) static TABLE: &[Definition] = &[
     alone("redpanda.remote.read", OFF, "false", NO_TIERED_STORAGE),
     alone(
         "redpanda.remote.readreplica",
-        Wanted::ReadOnly("there is no tiered storage here to read from"),
+        Wanted::ReadOnly("this broker has no tiered storage to read from"),
         "",
         NO_TIERED_STORAGE,
     ),
@@ -246,9 +247,9 @@ pub(super) static TABLE: &[Definition] = &[
     ),
     alone(
         "redpanda.virtual.cluster.id",
-        Wanted::ReadOnly("there are no virtual clusters here"),
+        Wanted::ReadOnly("this broker has no virtual clusters"),
         "",
-        "The virtual cluster of the topic.",
+        "Virtual cluster of the topic.",
     ),
     alone("remote.copy.lag.bytes", Wanted::Number(-1, MOST_I64), "0", NOT_TIERED),
     alone("remote.copy.lag.ms", Wanted::Number(-1, MOST_I64), "0", NOT_TIERED),
@@ -260,7 +261,7 @@ pub(super) static TABLE: &[Definition] = &[
         RETENTION_BYTES,
         Wanted::Number(LEAST_I64, MOST_I64),
         Some("log.retention.bytes"),
-        "Size of a partition above which its oldest segments go; no limit below 0.",
+        "Size of a partition above which the broker removes its oldest segments; no limit below 0.",
     ),
     alone("retention.local.target.bytes", Wanted::Number(-1, MOST_I64), "-1", NOT_TIERED),
     alone("retention.local.target.ms", Wanted::Number(-1, MOST_I64), "-1", NOT_TIERED),
@@ -268,13 +269,13 @@ pub(super) static TABLE: &[Definition] = &[
         RETENTION_MS,
         Wanted::Number(-1, MOST_I64),
         Some("log.retention.ms"),
-        "Age above which segments go; -1 for no limit.",
+        "Age above which the broker removes segments; -1 for no limit.",
     ),
     topic(
         SEGMENT_BYTES,
         Wanted::Number(LEAST_SEGMENT_BYTES, MOST_I32),
         Some("log.segment.bytes"),
-        "Size at which a segment is closed and the next one begun.",
+        "Size at which the broker closes a segment and begins the next one.",
     ),
     alone(
         "segment.index.bytes",
@@ -283,7 +284,12 @@ pub(super) static TABLE: &[Definition] = &[
         "Accepted and without effect: the index is as large as it needs to be.",
     ),
     alone("segment.jitter.ms", Wanted::Number(0, MOST_I64), "0", "Accepted and without effect."),
-    topic(SEGMENT_MS, Wanted::Number(1, MOST_I64), Some("log.roll.ms"), "Age at which a segment is closed."),
+    topic(
+        SEGMENT_MS,
+        Wanted::Number(1, MOST_I64),
+        Some("log.roll.ms"),
+        "Age at which the broker closes a segment.",
+    ),
     topic(
         "unclean.leader.election.enable",
         Wanted::Bool,
@@ -294,8 +300,9 @@ pub(super) static TABLE: &[Definition] = &[
         WRITE_CACHING,
         Wanted::Word(&["true", "false"]),
         Some(broker::WRITE_CACHING),
-        "Whether acks=all is given once a batch is in memory, to be flushed by flush.ms and flush.bytes. Never for \
-         transactions and group offsets; overruled by write_caching_default=disabled.",
+        "Whether the broker acknowledges acks=all when the batch is in memory. It flushes by flush.ms and \
+         flush.bytes. Never for transactions and group offsets. write_caching_default=disabled overrides \
+         it.",
     ),
 ];
 

@@ -1,12 +1,12 @@
 //! Kafka's access control lists: which principal may do which operation on which resource, from which host.
 //!
 //! A rule names a pattern of resources (one name, all names of a prefix, or `*` for every name), a principal (or `User:*`),
-//! a host (or `*`), an operation and whether it is allowed or denied. What no rule allows is refused; a rule that denies
-//! wins over all that allow; super users are never asked. With authorization off, everything is allowed and no list is looked at.
+//! a host (or `*`), an operation and whether it is allowed or denied. The broker rejects an operation that no rule allows. A rule
+//! that denies wins over all rules that allow. Super users have all rights. Without authorization, everything is allowed.
 //!
-//! Who may not do something is told so with the error of the resource, and learns nothing else of it: not whether a topic,
-//! a group or a transactional id exists. What was not asked for by name is left out of lists. Each handler asks at its
-//! beginning; for those that have the clerk write their answer, the decision goes along with the request.
+//! A client without the right gets the error of the resource and nothing else. So it can't find out whether a topic, a
+//! group or a transactional id exists. Lists omit resources that the client did not request by name. Each handler checks
+//! the rights at its beginning. If the clerk writes the answer, the decision goes along with the request.
 //!
 //! | API | operation on resource |
 //! |---|---|
@@ -202,7 +202,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Why the rule can't be kept, for whoever sent it.
+    /// Checks the rule. The error is for the client that sent it.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.name.is_empty() {
             return Err("the resource of a rule has no name; `*` stands for every name".to_owned());
@@ -214,7 +214,7 @@ impl Rule {
             self.principal.split_once(':').is_some_and(|(kind, name)| !kind.is_empty() && !name.is_empty());
         if !named {
             return Err(format!(
-                "`{}` is no principal; wanted TYPE:NAME, such as User:alice",
+                "invalid principal `{}`: use TYPE:NAME, for example User:alice",
                 self.principal
             ));
         }
@@ -225,7 +225,7 @@ impl Rule {
             "" => Err("the host of a rule is empty; `*` stands for every host".to_owned()),
             WILDCARD => Ok(()),
             host if host.parse::<IpAddr>().is_ok() => Ok(()),
-            host => Err(format!("`{host}` is no host of a rule; wanted an IP address, or `*`")),
+            host => Err(format!("invalid host `{host}` of a rule: use an IP address or `*`")),
         }
     }
 
@@ -425,7 +425,7 @@ impl Rules {
 /// The access control lists of a broker.
 #[derive(Debug)]
 pub(crate) struct Acls {
-    /// Fixed when the broker starts, so that no request pays for a switch that nobody can turn.
+    /// Fixed at the start of the broker, so that no request pays for a check that can't change.
     enforced: bool,
     super_users: HashSet<String>,
     rules: RwLock<Rules>,
@@ -451,10 +451,7 @@ impl Acls {
         let file = data_dir.map(|folder| folder.join(ACL_FILE));
         let all = match &file {
             Some(file) => read(file).with_context(|| {
-                format!(
-                    "can't read {}; put a good one there, or remove it to begin without rules",
-                    file.display()
-                )
+                format!("can't read {} (restore it, or remove it to begin without rules)", file.display())
             })?,
             None => BTreeSet::new(),
         };
@@ -815,8 +812,8 @@ mod tests {
         for (line, wanted) in [
             ("TOPIC LITERAL  User:a * READ ALLOW", "no name"),
             ("CLUSTER LITERAL other User:a * ALTER ALLOW", "kafka-cluster"),
-            ("TOPIC LITERAL t alice * READ ALLOW", "no principal"),
-            ("TOPIC LITERAL t User: * READ ALLOW", "no principal"),
+            ("TOPIC LITERAL t alice * READ ALLOW", "invalid principal"),
+            ("TOPIC LITERAL t User: * READ ALLOW", "invalid principal"),
             ("GROUP LITERAL g User:a * WRITE ALLOW", "no operation WRITE"),
             ("TOPIC LITERAL t User:a example.org READ ALLOW", "IP address"),
         ] {

@@ -4,8 +4,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use crate::ticket::Ticket;
 
-/// Passwords that may wait. Above this new ones are turned away: whoever sends passwords by the thousand waits longer
-/// than whoever sends one.
+/// Largest number of waiting passwords. The broker rejects further ones. So a client that sends thousands of passwords
+/// waits longer than a client that sends one.
 const MOST_WAITING: usize = 256;
 
 /// Something to do for a parked request.

@@ -1,5 +1,5 @@
-//! SASL/PLAIN (RFC 4616): the client says its name and password. Worth what the connection under it is worth, so it is
-//! offered only inside TLS, unless somebody insists.
+//! SASL/PLAIN (RFC 4616): the client sends its name and password. It is only as safe as its connection, so the broker
+//! offers it only inside TLS, unless the user insists.
 
 /// What a client says.
 #[derive(PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(crate) struct Login<'a> {
 }
 
 impl<'a> Login<'a> {
-    /// Reads `other NUL user NUL password`, where `other` must be nobody else. `None` for anything else.
+    /// Reads `other NUL user NUL password`, where `other` must be empty or the same user. `None` for anything else.
     pub(crate) fn parse(token: &'a [u8]) -> Option<Self> {
         let mut fields = std::str::from_utf8(token).ok()?.split('\0');
         let (other, user, password) = (fields.next()?, fields.next()?, fields.next()?);

@@ -12,7 +12,7 @@ pub(super) fn random_bytes<const N: usize>() -> anyhow::Result<[u8; N]> {
     let mut bytes = [0; N];
     match SystemRandom::new().fill(&mut bytes) {
         Ok(()) => Ok(bytes),
-        Err(_) => bail!("the system gives no random bytes"),
+        Err(_) => bail!("the system provides no random bytes"),
     }
 }
 

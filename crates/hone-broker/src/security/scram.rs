@@ -87,7 +87,7 @@ pub(crate) struct Credential {
     pub(crate) server_key: Vec<u8>,
 }
 
-/// Without the keys: whoever has the server's can pose as the broker.
+/// Without the keys, because the server's key is enough to pose as the broker.
 impl fmt::Debug for Credential {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Credential({} iterations)", self.iterations)
@@ -124,7 +124,7 @@ impl Credential {
     }
 }
 
-/// Why an exchange ends. The client is told the same for both.
+/// Why an exchange ends. The client gets the same answer for both.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("not a message of SCRAM: {0}")]
@@ -235,11 +235,11 @@ impl<'a> ClientFirst<'a> {
             None => other.is_empty(),
         };
         if !as_oneself {
-            return Err(Refusal::Malformed("a login in the name of somebody else"));
+            return Err(Refusal::Malformed("a login in the name of another user"));
         }
         // The one extension in use says that the name is that of a delegation token, and there are none.
         if fields.any(|extension| extension.starts_with("m=") || extension == "tokenauth=true") {
-            return Err(Refusal::Malformed("an extension that is not known"));
+            return Err(Refusal::Malformed("an unknown extension"));
         }
         let gs2_header = &text[..text.len() - bare.len()];
         Ok(Self { gs2_header, bare, user, nonce })

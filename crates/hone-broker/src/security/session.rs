@@ -5,7 +5,7 @@ use super::scram::{Exchange, Hash};
 use super::users::Users;
 use crate::api_key::{API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE};
 
-/// Who has not said who it is, where nobody is asked.
+/// The principal of a client without a login, on a broker that requires none.
 pub(crate) const ANONYMOUS: &str = "User:ANONYMOUS";
 /// Largest token; those of real clients have some hundred bytes.
 const TOKEN_BYTES: usize = 16 << 10;
@@ -31,7 +31,7 @@ impl Mechanism {
 /// Why a handshake comes to nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeError {
-    /// The client has logged in, nobody asks it to, or it has agreed to a mechanism before.
+    /// The client has logged in, no login is required, or it has chosen a mechanism before.
     NotNow,
     /// A mechanism that is not offered.
     Unsupported,
@@ -57,7 +57,7 @@ enum Stage {
     Stranger,
     /// The mechanism's tokens go to and fro.
     Tokens { mechanism: Mechanism, begun: Option<Box<Exchange>> },
-    /// It said something wrong; it is told so and the connection ends.
+    /// It sent something wrong. It gets an error, and the connection ends.
     Refused,
 }
 

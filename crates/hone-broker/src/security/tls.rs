@@ -13,14 +13,14 @@ use rustls::{RootCertStore, ServerConfig};
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// Where the broker's certificate is, and whose certificates clients need.
+/// Files for TLS: the broker's certificate and key, and the CA bundle for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The broker's certificate, and behind it those that lead to an authority.
+    /// The broker's certificate, followed by its intermediate certificates (PEM).
     pub certificate: PathBuf,
-    /// The certificate's key.
+    /// The certificate's private key (PEM).
     pub key: PathBuf,
-    /// Authorities. With them a client needs a certificate from one of them; its subject is who it is.
+    /// CA bundle for client certificates (PEM). With it, every client needs a certificate, whose subject is the client's principal.
     pub client_authorities: Option<PathBuf>,
 }
 
@@ -28,10 +28,7 @@ pub struct TlsFiles {
 pub(crate) fn server_config(files: &TlsFiles) -> anyhow::Result<Arc<ServerConfig>> {
     let certificates = certificates(&files.certificate, "the TLS certificate (--tls-cert)")?;
     let key = PrivateKeyDer::from_pem_file(&files.key).with_context(|| {
-        format!(
-            "can't read the TLS key {} (--tls-key); a PEM file with a private key is wanted",
-            files.key.display()
-        )
+        format!("can't read the TLS key {} (--tls-key) as a PEM file with a private key", files.key.display())
     })?;
     let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -43,8 +40,8 @@ pub(crate) fn server_config(files: &TlsFiles) -> anyhow::Result<Arc<ServerConfig
     let config = builder.with_single_cert(certificates, key).with_context(|| {
         let (certificate, key) = (files.certificate.display(), files.key.display());
         format!(
-            "can't use the TLS certificate {certificate} (--tls-cert) with the key {key} (--tls-key); give the key that the \
-             certificate was made for"
+            "can't use the TLS certificate {certificate} (--tls-cert) with the key {key} (--tls-key): the \
+             certificate needs its own key"
         )
     })?;
     Ok(Arc::new(config))
@@ -52,10 +49,10 @@ pub(crate) fn server_config(files: &TlsFiles) -> anyhow::Result<Arc<ServerConfig
 
 fn client_verifier(path: &Path) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     let mut roots = RootCertStore::empty();
-    for authority in certificates(path, "the authorities of client certificates (--tls-client-ca)")? {
+    for authority in certificates(path, "the CA bundle for client certificates (--tls-client-ca)")? {
         roots
             .add(authority)
-            .with_context(|| format!("can't use a certificate in {} as an authority", path.display()))?;
+            .with_context(|| format!("can't use a certificate in {} as a CA", path.display()))?;
     }
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()))
         .build()
@@ -63,13 +60,13 @@ fn client_verifier(path: &Path) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
 }
 
 fn certificates(path: &Path, what: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let unreadable = || format!("can't read {}, wanted as {what}: a PEM file", path.display());
+    let unreadable = || format!("can't read {} as {what}, which is a PEM file", path.display());
     let found: Vec<_> = CertificateDer::pem_file_iter(path)
         .with_context(unreadable)?
         .collect::<Result<_, _>>()
         .with_context(unreadable)?;
     if found.is_empty() {
-        bail!("there is no certificate in {}, wanted as {what}: a PEM file", path.display());
+        bail!("there is no certificate in {}, which must be {what} (a PEM file)", path.display());
     }
     Ok(found)
 }
@@ -172,7 +169,7 @@ mod tests {
         let error = error_of(&TlsFiles { key: missing.clone(), ..good.clone() });
         assert!(error.contains("the TLS key") && error.contains("missing.pem"), "{error}");
         let error = error_of(&TlsFiles { client_authorities: Some(missing), ..good.clone() });
-        assert!(error.contains("the authorities of client certificates (--tls-client-ca)"), "{error}");
+        assert!(error.contains("the CA bundle for client certificates (--tls-client-ca)"), "{error}");
         let error = error_of(&TlsFiles { certificate: good.key.clone(), ..good.clone() });
         assert!(error.contains("there is no certificate in"), "{error}");
         let error = error_of(&TlsFiles { key: good.certificate.clone(), ..good.clone() });

@@ -58,7 +58,7 @@ impl Change {
 /// Why a user was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AlterError {
-    #[error("there is no such mechanism; 1 is SCRAM-SHA-256 and 2 is SCRAM-SHA-512")]
+    #[error("unknown mechanism: use 1 for SCRAM-SHA-256 or 2 for SCRAM-SHA-512")]
     Mechanism,
     #[error("the same user and mechanism twice in one request")]
     Twice,
@@ -103,12 +103,12 @@ impl Users {
         let path = data_dir.join(USERS_FILE);
         let (secret, book) = match fs::read(&path) {
             Ok(bytes) => parse(&bytes).with_context(|| {
-                format!("{} is damaged; restore it, or remove it and give users anew", path.display())
+                format!("{} is damaged (restore it, or remove it and add the users again)", path.display())
             })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => (random_bytes()?, Book::new()),
             Err(error) => {
                 return Err(error).with_context(|| {
-                    format!("can't read the users in {}; let this user read that file", path.display())
+                    format!("can't read the users in {} (check the file's permissions)", path.display())
                 });
             }
         };
@@ -138,8 +138,8 @@ impl Users {
         Some(credentials.iter().map(|(hash, credential)| (*hash, credential.iterations)).collect())
     }
 
-    /// What is kept of a user's password. A name that is not there has a made-up one, always the same, that nothing
-    /// matches: whoever asks can't tell which names exist.
+    /// The stored credential of a user. An unknown name gets a constant, made-up credential that no password matches,
+    /// so that a client can't find out which names exist.
     pub(crate) fn credential_or_decoy(&self, user: &str, hash: Hash) -> Credential {
         let state = self.state();
         let known = state.book.get(user).and_then(|credentials| credentials.get(&hash));
@@ -160,7 +160,7 @@ impl Users {
         }
     }
 
-    /// As many bytes as wanted that nobody can tell without the secret.
+    /// Derives bytes that can't be guessed without the secret.
     fn derive(&self, from: &[&str], length: usize) -> Vec<u8> {
         let key = hmac::Key::new(hmac::HMAC_SHA512, &self.secret);
         let mut derived = Vec::new();
@@ -265,7 +265,9 @@ fn alter_user(book: &mut Book, changes: &[&Change]) -> Result<(), AlterError> {
             Change::Upsert { iterations, salt, salted_password, .. } => {
                 let credential = acceptable(user, hash, *iterations, salt, salted_password)?;
                 if book.len() >= MOST_USERS && !book.contains_key(user) {
-                    return Err(AlterError::Unacceptable("there are too many users already"));
+                    return Err(AlterError::Unacceptable(
+                        "the broker already has the maximum number of users",
+                    ));
                 }
                 book.entry(user.to_owned()).or_default().insert(hash, credential);
             }
@@ -305,7 +307,7 @@ fn fault_of_name(user: &str) -> Option<&'static str> {
     }
     let too_long = user.len() > MOST_NAME_BYTES;
     (too_long || user.chars().any(char::is_control))
-        .then_some("a user's name has up to 256 bytes, none for control")
+        .then_some("a user name has at most 256 bytes and no control characters")
 }
 
 fn to_text(secret: &[u8], book: &Book) -> String {
@@ -335,13 +337,14 @@ fn parse(bytes: &[u8]) -> anyhow::Result<([u8; 32], Book)> {
     let value: Value = serde_json::from_slice(bytes)?;
     let format = value.get("format").and_then(Value::as_u64).context("no number `format`")?;
     if format != FORMAT {
-        bail!("it has format {format}, and this broker knows {FORMAT}");
+        bail!("it has format {format}, but this broker reads format {FORMAT}");
     }
     let secret = bytes_at(&value, "secret")?;
-    let secret = secret.try_into().map_err(|_| anyhow!("`secret` has not 32 bytes"))?;
+    let secret = secret.try_into().map_err(|_| anyhow!("`secret` does not have 32 bytes"))?;
     let mut book = Book::new();
     for (user, credentials) in value.get("users").and_then(Value::as_object).context("no object `users`")? {
-        let credentials = credentials.as_object().with_context(|| format!("user {user:?} is no object"))?;
+        let credentials =
+            credentials.as_object().with_context(|| format!("user {user:?} is not an object"))?;
         for (mechanism, credential) in credentials {
             let hash = Hash::from_mechanism(mechanism)
                 .with_context(|| format!("user {user:?} has the unknown mechanism {mechanism:?}"))?;

@@ -1,5 +1,5 @@
-//! `cluster.json`, the file that says which topics there are: one JSON object, replaced as a whole and never written in
-//! place. Its first line has a checksum over the lines behind it: a file that says less than it did must not be believed.
+//! `cluster.json`, the file with the list of topics: one JSON object, replaced as a whole and never written in place.
+//! Its first line has a checksum over the lines after it, because a start must not trust a file that has lost content.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -14,7 +14,7 @@ use crate::durable;
 use crate::reserve::Reserve;
 
 pub(super) const FILE: &str = "cluster.json";
-/// A second name for the state before the last change, for whoever finds the last one damaged.
+/// Extension of the copy before the last change, for a start that finds the last one damaged.
 const PREVIOUS_EXTENSION: &str = "previous";
 /// Version 1 had no properties of the broker; 1 and 2 had no checksum, and no folders of logs that were never written.
 const FORMAT_VERSION: u64 = 3;
@@ -120,7 +120,7 @@ pub(super) struct Cluster {
 impl Cluster {
     fn empty() -> anyhow::Result<Self> {
         Ok(Self {
-            cluster_id: format!("hone-{:016x}", random_id().context("no randomness")? as u64),
+            cluster_id: format!("hone-{:016x}", random_id().context("no random numbers")? as u64),
             producer_ids: 1000,
             cluster: BTreeMap::new(),
             broker: BTreeMap::new(),
@@ -208,7 +208,7 @@ impl Cluster {
         })
     }
 
-    /// Replaces the file; what it said before is kept beside it.
+    /// Replaces the file, and keeps the previous content in a second file.
     pub(super) fn write(&self, data_dir: &Path) -> anyhow::Result<()> {
         self.write_by(data_dir, durable::replace_file)
     }
@@ -227,7 +227,7 @@ impl Cluster {
         replace: impl FnOnce(&Path, &[u8]) -> io::Result<()>,
     ) -> anyhow::Result<()> {
         let file = data_dir.join(FILE);
-        // The one who looks for it is told only where it is. A file system without second names does without it.
+        // Errors are ignored, because the copy only helps with repairs. A file system without hard links has no copy.
         let previous = file.with_extension(PREVIOUS_EXTENSION);
         let _ = fs::remove_file(&previous);
         let _ = fs::hard_link(&file, &previous);
@@ -254,10 +254,7 @@ fn check(text: &str) -> anyhow::Result<bool> {
         return Ok(false);
     };
     let found = format!("{:08x}", crc32c::crc32c(rest.as_bytes()));
-    ensure!(
-        wanted == found,
-        "its first line has the checksum {wanted}, but that of the lines behind it is {found}"
-    );
+    ensure!(wanted == found, "its first line has the checksum {wanted}, but the lines after it have {found}");
     Ok(true)
 }
 
@@ -265,13 +262,14 @@ fn check(text: &str) -> anyhow::Result<bool> {
 fn advice(data_dir: &Path) -> String {
     let previous = data_dir.join(FILE).with_extension(PREVIOUS_EXTENSION);
     let previous = match previous.exists() {
-        true => format!(" or {}, its state before the last change,", previous.display()),
+        true => format!(" or {} (its state before the last change)", previous.display()),
         false => String::new(),
     };
     format!(
-        "nothing was changed, and the logs of its topics are in {}. Put a backup of the file{previous} in its place: logs \
-         that it does not name are set aside then, not removed. If it was changed on purpose, make its first line `{{` \
-         and its `hone_broker` 2, and it gets a new checksum",
+        "the broker changed nothing, and the logs of the topics are in {}. Replace the file with a \
+         backup{previous}: the broker then sets aside the logs that the file does not name, and removes \
+         none. If you changed it on purpose, make its first line `{{` and its `hone_broker` 2, and the broker \
+         writes a new checksum",
         data_dir.join(LOG_FOLDER).display()
     )
 }
@@ -281,12 +279,13 @@ fn fresh(data_dir: &Path) -> anyhow::Result<Cluster> {
     let logs = data_dir.join(LOG_FOLDER);
     if fs::read_dir(&logs).is_ok_and(|mut entries| entries.next().is_some()) {
         let previous = data_dir.join(FILE).with_extension(PREVIOUS_EXTENSION);
-        let or_previous = if previous.exists() { " (or cluster.previous in its place)" } else { "" };
+        let or_previous = if previous.exists() { " (or use cluster.previous)" } else { "" };
         bail!(
-            "{} has logs but no {FILE}; put that file back{or_previous}, or move the folder away to start empty",
+            "{} has logs but no {FILE}\n  next: restore that file{or_previous}, or move the folder away to \
+             start empty",
             data_dir.display()
         );
     }
-    fs::create_dir_all(&logs).with_context(|| format!("can't make {}", logs.display()))?;
+    fs::create_dir_all(&logs).with_context(|| format!("can't create {}", logs.display()))?;
     Cluster::empty()
 }

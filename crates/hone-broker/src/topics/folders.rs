@@ -96,8 +96,8 @@ impl Folders<'_> {
         let logs = self.logs();
         let entries = fs::read_dir(&logs).with_context(|| {
             format!(
-                "can't read {}, where the logs of {FILE}'s topics are; put it back, or move the data folder away to start \
-                 empty",
+                "can't read {}, which has the logs of the topics in {FILE} (restore it, or move the data \
+                 folder away to start empty)",
                 logs.display()
             )
         })?;
@@ -109,8 +109,9 @@ impl Folders<'_> {
 
     fn tell_of_aside(&self, names: &[String]) {
         self.notices.say(&format!(
-            "{} holds logs now that {} names no topic for: {}; if a topic is missing, stop the broker, put back the {FILE} \
-             that names it and these folders into {} without the number behind their names, otherwise remove them",
+            "{} now has logs that belong to no topic of {}: {}; if a topic is missing, stop the broker, \
+             restore the {FILE} that names it, and move these folders to {} without the number after their \
+             names; otherwise remove them",
             self.data_dir.join(ASIDE_FOLDER).display(),
             self.data_dir.join(FILE).display(),
             listed(names),
@@ -139,7 +140,7 @@ impl Folders<'_> {
         };
         moved().map(Some).with_context(|| {
             format!(
-                "{} belongs to no topic and can't be moved into {}; move it away",
+                "{} belongs to no topic, and the broker can't move it to {} (move it away)",
                 path.display(),
                 aside.display()
             )
@@ -155,8 +156,8 @@ impl Folders<'_> {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         let left = left.display();
                         return Err(anyhow::anyhow!(
-                            "{left} is left of a deleted topic of this name and can't be removed: {error}; remove it, or \
-                             take another name"
+                            "{left} remains of a deleted topic of this name, and the broker can't remove \
+                             it: {error}; remove it, or use another name"
                         ));
                     }
                     _ => (),
@@ -177,7 +178,7 @@ impl Folders<'_> {
             if folder.exists() {
                 aside.extend(self.set_aside(&folder_name(topic, *index))?);
             }
-            fs::create_dir(folder).with_context(|| format!("can't make {}", folder.display()))?;
+            fs::create_dir(folder).with_context(|| format!("can't create {}", folder.display()))?;
         }
         if !aside.is_empty() {
             self.tell_of_aside(&aside);
@@ -185,17 +186,17 @@ impl Folders<'_> {
         self.sync()
     }
 
-    /// Makes the folders that are missing of logs that are there, and tells of them if there should be none.
+    /// Creates the missing folders of existing logs. Reports them if no folder may be missing.
     pub(super) fn mend(&self, openings: &[Opening], tell: bool) -> anyhow::Result<()> {
         let missing: Vec<&Opening> = openings.iter().filter(|opening| !opening.folder.exists()).collect();
         for opening in &missing {
             fs::create_dir(&opening.folder)
-                .with_context(|| format!("can't make {}", opening.folder.display()))?;
+                .with_context(|| format!("can't create {}", opening.folder.display()))?;
         }
         if missing.is_empty() {
             return Ok(());
         }
-        // Once they are there, the next start has nothing to tell.
+        // Once the folders exist, the next start reports nothing.
         self.sync()?;
         for of_topic in missing.chunk_by(|one, next| one.topic == next.topic).filter(|_| tell) {
             self.tell_of_missing(of_topic);
@@ -211,8 +212,8 @@ impl Folders<'_> {
             _ => ("folders of partitions", "they start"),
         };
         self.notices.say(&format!(
-            "topic {} has lost the {folders} {} ({}): {start} empty, at offset 0, and the records are gone; if there is a copy, \
-             stop the broker before anything is written and put it there",
+            "topic {} has lost the {folders} {} ({}): {start} empty, at offset 0, and the records are \
+             lost; if you have a copy, stop the broker before clients write, and restore it",
             first.topic,
             listed(&partitions),
             missing

@@ -1,5 +1,5 @@
-//! Batches on their way from the coordinator's word to their log. A transaction does not end in between: a batch that
-//! came behind the marker of its own transaction would open another one, which nobody ever ends.
+//! Batches between the coordinator's check and their log. A transaction must not end in between: a batch after the
+//! marker of its own transaction would open another one, which no client ever ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
-//! Random transactions with a death between any two steps: whatever happens, a transaction ends in one way everywhere,
-//! and in the way that its client was told.
+//! Random transactions with a crash between any two steps. A transaction must always end in the same way on every
+//! partition, and in the way that its client has learned.
 //!
-//! The journal is a real one, cut behind what was durable; the logs are made up and lose what was not flushed.
+//! The journal is a real one, cut after the durable entries. The logs are simulated and lose unflushed records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -166,7 +166,7 @@ impl Client {
     }
 }
 
-/// What a client was told of a transaction.
+/// The outcome of a transaction that a client has learned.
 #[derive(Debug)]
 struct Told {
     decision: Decision,
@@ -214,7 +214,7 @@ fn open_transactions(folder: &Path) -> (Transactions, mpsc::Receiver<(Ticket, Re
     let (sender, receiver) = mpsc::channel();
     let sender = Mutex::new(sender);
     transactions.post_to(Arc::new(move |ticket, reply| {
-        // Nobody listens any more to one that has died.
+        // After a crash, the receiver is gone.
         let _ = sender.lock().unwrap().send((ticket, reply));
     }));
     (transactions, receiver)
@@ -395,7 +395,7 @@ impl World {
         }
     }
 
-    /// Nobody commits before all was acknowledged.
+    /// A client commits only after all acknowledgements.
     fn send_again(&mut self, index: usize) {
         let unacknowledged: Vec<usize> = self.clients[index]
             .written
@@ -438,7 +438,7 @@ impl World {
         let died = self.disk.lock().unwrap().steps_left == Some(0);
         let carried_out = *self.durable_bytes.lock().unwrap() > before;
         if carried_out && !died {
-            // Who is told of an end can rely on what the journal says of it.
+            // A client that has learned of an end relies on the journal's entry.
             self.note_durable();
         }
         self.disk.lock().unwrap().steps_left = None;

@@ -21,7 +21,7 @@ pub(crate) enum Entry {
     Image { name: String, transaction: Box<Transaction> },
     /// Its transaction has come to more places.
     Added { name: String, places: Places, protocol: Protocol, now_ms: i64 },
-    /// Nobody used it for long.
+    /// No client used it for a long time.
     Gone { name: String },
 }
 

@@ -24,7 +24,7 @@ const LAST_EPOCH: i16 = i16::MAX - 1;
 /// Groups whose offsets one transaction commits, at most.
 const MOST_GROUPS: usize = 1_000;
 
-/// Gives a producer id that nobody has; an error code when it can't.
+/// Returns an unused producer id, or an error code.
 pub(crate) type FreshId<'a> = &'a mut dyn FnMut() -> Result<i64, i16>;
 
 /// How a transaction ends.
@@ -192,7 +192,7 @@ impl Transaction {
             || (claimed.id == self.previous_id && claimed.epoch >= LAST_EPOCH)
     }
 
-    /// Raises the epoch for whoever asks, or gives the same answer again to who asks twice.
+    /// Raises the epoch for the client that asks. A repeated request gets the same answer.
     fn renew(&mut self, claimed: Option<Producer>, fresh_id: FreshId<'_>) -> Result<(), i16> {
         let current = self.producer;
         let epoch_claimed = claimed.map(|claimed| claimed.epoch);
@@ -212,8 +212,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Decides to abort, under an epoch that no client was told: who had the old one is fenced. Where ends raise the
-    /// epoch by themselves, one more keeps the fenced owner from passing for one that repeats its request.
+    /// Decides to abort, under an epoch that no client knows, so that the owner of the old one is fenced. If ends raise
+    /// the epoch themselves, one more epoch distinguishes the fenced owner from a client that repeats its request.
     fn fence(&mut self, now_ms: i64) {
         let raise = if self.protocol == Protocol::Second { 2 } else { 1 };
         self.producer.epoch = self.producer.epoch.saturating_add(raise);
@@ -260,8 +260,8 @@ impl Transaction {
         }
     }
 
-    /// As the epoch has risen with the end, it tells a repeated request from one for the next transaction. Aborting a
-    /// transaction that has written nothing is allowed: the client can't know whether its records have arrived.
+    /// The epoch has risen with the end, so it marks a repeated request. A client may abort a transaction that has
+    /// written nothing, because it can't know whether its records have arrived.
     fn judge_second(&self, producer: Producer, decision: Decision) -> Result<Judged, i16> {
         let same = producer == self.producer;
         let over_the_end = self.previous_id == producer.id
@@ -321,13 +321,13 @@ enum Judged {
 /// What came of InitProducerId.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// The id belongs to whoever asked, once the entry is durable.
+    /// The id belongs to the client, once the entry is durable.
     Granted(Producer, Entry),
     /// The transaction of the former owner has to be aborted first.
     Fencing,
 }
 
-/// What came of EndTxn. Both tell whom the client is to be from now on.
+/// The result of EndTxn. Both values carry the client's producer id and epoch from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// Decided now; to be carried out.
@@ -341,7 +341,7 @@ pub(crate) enum End {
 pub(crate) enum Found {
     /// It is part of a transaction that ends by itself.
     Kept,
-    /// Nobody will ever end it. It is to be aborted under this owner.
+    /// No client will ever end it. The broker must abort it under this owner.
     Stray(Producer),
 }
 
@@ -500,7 +500,7 @@ impl Book {
         Some(Entry::image(name, &transaction))
     }
 
-    /// Forgets ids that nobody has used for a week.
+    /// Forgets ids that no client has used for a week.
     pub(crate) fn expire(&mut self, now_ms: i64) -> Vec<Entry> {
         let silent = |transaction: &Transaction| {
             matches!(transaction.phase, Phase::Empty | Phase::Complete(_))
@@ -553,8 +553,8 @@ impl Book {
         }
     }
 
-    /// Entries that say all that is known of the next ids behind one, up to so many, and the last of those ids. Steps may
-    /// be taken between two such calls: when their entries are repeated behind all of these, the book is as it was.
+    /// Entries with the full state of the next ids after one, up to this number of ids, and the last of those ids. Changes
+    /// can happen between two calls: if their entries follow all of these, a replay restores the register.
     pub(crate) fn images_behind(&self, last: Option<&str>, most: usize) -> (Vec<Vec<u8>>, Option<String>) {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
         let next: Vec<_> = self.transactions.range::<str, _>((from, Bound::Unbounded)).take(most).collect();

@@ -86,7 +86,7 @@ impl Process {
     /// What starts it, on free ports.
     pub(crate) fn command(data_dir: &Path, more: &[&str]) -> Command {
         let mut command = program(env!("CARGO_BIN_EXE_hone-broker"));
-        command.args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data"]);
+        command.args(["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data"]);
         command.arg(data_dir).args(more);
         command
     }

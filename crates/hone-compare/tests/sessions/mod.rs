@@ -1,4 +1,4 @@
-//! Sessions with a known truth, for tests that hold the instrument's promises against it.
+//! Sessions with a known true effect, for tests of the instrument's error rates.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
@@ -15,7 +15,7 @@ pub fn tell(found: &str) {
     println!("{found}");
 }
 
-/// How many sessions a figure of docs/method.md is told from: enough for a test, or with HONE_LONG=1 for the page.
+/// The number of sessions behind a figure of docs/method.md: enough for a test, or with HONE_LONG=1 for the page.
 pub fn sessions_of_a_figure() -> usize {
     if std::env::var_os("HONE_LONG").is_some() { 20_000 } else { 1_000 }
 }
@@ -106,7 +106,8 @@ const RATE: f64 = 1_498.0;
 const SECONDS: f64 = 20.0;
 pub const STALL_S: f64 = 0.975;
 
-/// Latencies of a window of the published case, in ms: log-normal with p50 1.20 ms and p90 1.55 ms; whoever is due in the stall waits for its end.
+/// Latencies of a window of the published case, in ms: log-normal with p50 1.20 ms and p90 1.55 ms; each request that is due in the stall
+/// waits for its end.
 pub fn published_window(random: &mut ChaCha8Rng, stalled: bool) -> BTreeMap<Metric, f64> {
     let count = (RATE * SECONDS) as usize;
     let sigma = (1.55f64 / 1.20).ln() / 1.2816;

@@ -1,7 +1,7 @@
-//! A trace as a profile for BOLT, in the form that perf2bolt calls pre-aggregated: branches and stretches without one, added up. No counter
-//! of branches is needed for it, and no build that counts.
+//! A trace as a BOLT profile, in the form that perf2bolt calls pre-aggregated: counted branches and fall-through stretches. It needs
+//! neither hardware branch counters nor an instrumented build.
 //!
-//! `B FROM TO COUNT MISPREDICTED` is a branch, `F FROM TO COUNT` a stretch that fell through, addresses as linked, in hex
+//! `B FROM TO COUNT MISPREDICTED` is a branch, `F FROM TO COUNT` a fall-through stretch. Addresses are as linked, in hex
 //! (`bolt/lib/Profile/DataAggregator.cpp`).
 
 mod read;
@@ -12,14 +12,14 @@ use crate::model::{Part, Run};
 
 pub use read::{AggregatedFault, begins, read};
 
-/// How branches are counted, for who has samples of the clock.
-pub const BRANCHES: &str = "take branches: perf record -b and perf2bolt, a program that BOLT instrumented, or hone diagnose on the program \
-                            itself, which needs no counters";
+/// How to count branches, for a user with clock samples.
+pub const BRANCHES: &str = "record branches: perf record -b and perf2bolt, a program that BOLT \
+    instrumented, or hone diagnose on the program itself, which needs no counters";
 
-/// Stands for all places outside of the program: none is so high. perf2bolt takes it for another file's.
+/// Stands for all addresses outside the program, since no code has it. perf2bolt takes it for another file's address.
 const OUTSIDE: u64 = 0x7fff_ffff_f000;
 
-/// What a profile holds.
+/// A profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Aggregated {
     /// The text.
@@ -30,7 +30,7 @@ pub struct Aggregated {
     pub records: u64,
 }
 
-/// The profile of one object. Empty where nothing of it ran.
+/// The profile of one object. Empty if none of it ran.
 pub fn of_object(run: &Run, part: &Part, object: u32) -> Aggregated {
     let mut found = Aggregated::default();
     for (index, block) in run.blocks.iter().enumerate() {
@@ -44,7 +44,7 @@ pub fn of_object(run: &Run, part: &Part, object: u32) -> Aggregated {
     for edge in &part.edges {
         let Some((from, to)) = run.ends(edge) else { continue };
         match (from.object == Some(object), to.object == Some(object)) {
-            // The same instruction once more is no branch for BOLT.
+            // The repetition of an instruction is not a branch for BOLT.
             (true, true) if from.repeats_as(to) => {}
             (true, true) if from.is_branch_to(to) => found.branches(from.last_at(), to.address, edge.count),
             (true, true) => found.falls(from.last_at(), to.address, edge.count),

@@ -1,61 +1,63 @@
-//! The reader of the pre-aggregated form, whoever wrote it. Read from bytes that are not trusted. Pure.
+//! Reader of the pre-aggregated form from any tool. The input bytes are not trusted. The code is pure.
 //!
 //! | line | meaning |
 //! |---|---|
 //! | `B FROM TO COUNT [MISPREDICTED]` | a branch |
-//! | `F FROM TO COUNT`, `f`, `r` | a stretch that fell through; `f` and `r` were entered from outside |
+//! | `F FROM TO COUNT`, `f`, `r` | a fall-through stretch; `f` and `r` were entered from outside |
 //! | `T FROM TO END COUNT`, `R` | a branch, and the stretch from its target to the next one; `R` begins with a return |
 //! | `E EVENT` | the name of the event, for perf2bolt |
-//! | `S AT COUNT` | a plain sample: refused, since it says where time goes and not how often code ran |
+//! | `S AT COUNT` | a plain sample: rejected, since it shows where time goes and not how often code ran |
 //!
-//! An address may stand behind a build id, `ID:ADDRESS`; `X` is an object that nobody knows.
+//! An address may follow a build-id, `ID:ADDRESS`; `X` is an unknown object.
 
 use std::io::{BufRead, Read as _};
 
 use crate::model::{Branch, Branched, Fall};
 
-/// A text that is none of this form, or says nothing of it.
+/// A text that does not have this form, or has no counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AggregatedFault {
-    /// A line that makes no sense.
+    /// A line is invalid.
     #[error(
-        "line {line}: {what}: \"{text}\"\n  next: write it anew; a line is `B FROM TO COUNT MISPREDICTED` or `F FROM TO COUNT`"
+        "line {line}: {what}: \"{text}\"\n  next: correct the line; the form is `B FROM TO COUNT \
+         MISPREDICTED` or `F FROM TO COUNT`"
     )]
     Line {
         /// Its number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
-        /// Its beginning.
+        /// Beginning of the line.
         text: String,
     },
-    /// Samples of the clock.
+    /// The text has clock samples.
     #[error(
-        "line {line} is a plain sample (S): samples say where time goes, and not how often code ran\n  next: {}",
+        "line {line} is a plain sample (S): samples show where time goes, but not how often code ran\n  \
+         next: {}",
         super::BRANCHES
     )]
     Samples {
-        /// The first one, from 1.
+        /// Number of the first one, from 1.
         line: usize,
     },
-    /// The file, not what is in it.
+    /// The file can't be read.
     #[error("{0}")]
     Unreadable(String),
-    /// Nothing is counted.
-    #[error("it counts no branch and no stretch: did anything run while it was taken?")]
+    /// The text has no count.
+    #[error("it counts no branch and no stretch: did the program run during the recording?")]
     Nothing,
 }
 
-/// A line is shown as far as this.
+/// Length up to which a line is shown.
 const SHOWN_CHARACTERS: usize = 80;
 
-/// A longer line is none.
+/// A longer line is invalid.
 const MOST_LINE_BYTES: u64 = 4096;
-/// So many records are gathered at least before those of one kind are added up.
+/// Smallest number of records before those of one kind are summed.
 const GATHERED: usize = 1 << 20;
 
-/// Whether a text begins as this form does.
+/// Whether a text begins like this form.
 pub fn begins(text: &[u8]) -> bool {
     let mut lines = text.split(|byte| *byte == b'\n');
     let first = lines.find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
@@ -63,11 +65,11 @@ pub fn begins(text: &[u8]) -> bool {
         || (first.get(1) == Some(&b' ') && line(first, None, &mut Gathered::default()).is_ok())
 }
 
-/// Reads a text, line by line: it can be larger than the memory, since records of one branch are added up on the way. What is found is in
-/// the order of its addresses. `build_id` is that of the program: addresses that name another one are outside of it.
+/// Reads a text line by line. It can be larger than the memory, since records of one branch are summed on the way. The result is sorted by
+/// address. `build_id` is the program's: addresses with another one are outside it.
 ///
 /// # Errors
-/// [`AggregatedFault`], with the line.
+/// Returns [`AggregatedFault`], with the line.
 pub fn read(mut text: impl BufRead, build_id: Option<&str>) -> Result<Branched, AggregatedFault> {
     let mut found = Gathered::default();
     let mut number = 0;
@@ -84,13 +86,13 @@ pub fn read(mut text: impl BufRead, build_id: Option<&str>) -> Result<Branched, 
     Ok(found)
 }
 
-/// Hands the next line on, from where it lies if all of it does; false behind the last one.
+/// Passes the next line on, in place if all of it is in the buffer; false after the last one.
 fn next_line(
     text: &mut impl BufRead,
     mut take: impl FnMut(&[u8]) -> Result<(), AggregatedFault>,
 ) -> Result<bool, AggregatedFault> {
     let unreadable = |error: std::io::Error| AggregatedFault::Unreadable(error.to_string());
-    // A signal ends no file, so the slower way asks again.
+    // A signal does not end a file, so the slower way reads again.
     if let Some(end) = text.fill_buf().ok().and_then(|bytes| memchr::memchr(b'\n', bytes)) {
         take(&text.fill_buf().map_err(unreadable)?[..end])?;
         text.consume(end + 1);
@@ -104,13 +106,13 @@ fn next_line(
     Ok(read > 0)
 }
 
-/// From where, to where, how often. [`NOWHERE`] is outside of the program.
+/// Source, target, count. [`NOWHERE`] is outside the program.
 type Counted = (u64, u64, u64);
 
-/// No code lies at the last address.
+/// No code is at the last address.
 const NOWHERE: u64 = u64::MAX;
 
-/// Records so far, as small as can be.
+/// Records so far, in as little memory as possible.
 #[derive(Default)]
 struct Gathered {
     branches: Sums,
@@ -122,7 +124,7 @@ impl Gathered {
         self.branches.add((from.unwrap_or(NOWHERE), to.unwrap_or(NOWHERE), count));
     }
 
-    /// A stretch outside of the program is none.
+    /// A stretch outside the program is ignored.
     fn fall(&mut self, from: Option<u64>, to: Option<u64>, count: u64) {
         if let Some((from, to)) = from.zip(to).filter(|(from, to)| from <= to) {
             self.falls.add((from, to, count));
@@ -138,12 +140,12 @@ impl Gathered {
     }
 }
 
-/// Records of one kind. They are added up whenever they have become twice as many as they were afterwards the last time: memory is by
-/// different ones.
+/// Records of one kind. They are summed whenever they are twice as many as after the last sum, so memory depends on the number of different
+/// ones.
 #[derive(Default)]
 struct Sums {
     records: Vec<Counted>,
-    /// So many of them are added up already.
+    /// Number of records that are already summed.
     done: usize,
 }
 
@@ -156,10 +158,10 @@ impl Sums {
     }
 
     fn add_up(&mut self) {
-        // One number is quick to compare.
+        // A single number is quick to compare.
         let order = |record: &Counted| (u128::from(record.0) << 64) | u128::from(record.1);
         self.records[self.done..].sort_unstable_by_key(order);
-        // Two parts in order, which this sort finds and merges.
+        // Two sorted parts, which this sort finds and merges.
         self.records.sort_by_key(order);
         self.records.dedup_by(|next, sum| {
             let is_same = (next.0, next.1) == (sum.0, sum.1);
@@ -211,7 +213,7 @@ fn record<'a>(
         b"B" => {
             let (from, to) = (place()?, place()?);
             found.branch(from, to, count(words.next())?);
-            // Whether it was foretold is of no interest here, and must be a number all the same.
+            // The number of mispredictions is ignored, but must still be a number.
             words.next().map(|word| count(Some(word))).transpose()?;
         }
         b"F" | b"f" | b"r" => {
@@ -227,23 +229,23 @@ fn record<'a>(
         b"S" => return Err(Wrong::Sample),
         _ => return Err(Wrong::Line("it begins with none of B, F, f, r, T, R, E")),
     }
-    words.next().map_or(Ok(()), |_| Err(Wrong::Line("more behind the counts")))
+    words.next().map_or(Ok(()), |_| Err(Wrong::Line("there is text after the counts")))
 }
 
 fn place(word: Option<&[u8]>, build_id: Option<&str>) -> Result<Option<u64>, &'static str> {
     let word = word.ok_or("an address is missing")?;
     let colon = word.iter().position(|byte| *byte == b':');
     let (id, address) = colon.map_or((None, word), |at| (Some(&word[..at]), &word[at + 1..]));
-    let address = hexadecimal(address).ok_or("an address is no number in hex")?;
+    let address = hexadecimal(address).ok_or("an address is not a hex number")?;
     Ok((id.is_none() || id == build_id.map(str::as_bytes)).then_some(address))
 }
 
 fn count(word: Option<&[u8]>) -> Result<u64, Wrong> {
     let word = word.ok_or(Wrong::Line("a count is missing"))?;
-    decimal(word).ok_or(Wrong::Line("a count is no number"))
+    decimal(word).ok_or(Wrong::Line("a count is not a number"))
 }
 
-/// A number without a sign; `None` where it is none, or too large.
+/// A number without a sign; `None` if it is not one, or too large.
 fn hexadecimal(word: &[u8]) -> Option<u64> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -255,7 +257,7 @@ fn hexadecimal(word: &[u8]) -> Option<u64> {
     is_number.then(|| word.iter().try_fold(0, |sum, byte| Some((sum << 4) | u64::from(digit(*byte)?))))?
 }
 
-/// As [`hexadecimal`].
+/// The same as [`hexadecimal`].
 fn decimal(word: &[u8]) -> Option<u64> {
     let add = |sum: u64, byte: &u8| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
@@ -323,13 +325,13 @@ mod tests {
     fn what_makes_no_sense_is_told_with_its_line() {
         let wrong = |text: &str| read(text.as_bytes(), None).unwrap_err().to_string();
         assert!(wrong("B 1 2 3 0\nB 1 2\n").starts_with("line 2: a count is missing"));
-        assert!(wrong("B 1 g 2 0\n").contains("no number in hex: \"B 1 g 2 0\""));
-        assert!(wrong("B 1 2 -3 0\n").contains("a count is no number"));
-        assert!(wrong("B 1 2 3 x\n").contains("a count is no number"));
-        assert!(wrong("F 1 2 99999999999999999999\n").contains("a count is no number"));
-        assert!(wrong("F 1 2 3 4\n").contains("more behind the counts"));
+        assert!(wrong("B 1 g 2 0\n").contains("not a hex number: \"B 1 g 2 0\""));
+        assert!(wrong("B 1 2 -3 0\n").contains("a count is not a number"));
+        assert!(wrong("B 1 2 3 x\n").contains("a count is not a number"));
+        assert!(wrong("F 1 2 99999999999999999999\n").contains("a count is not a number"));
+        assert!(wrong("F 1 2 3 4\n").contains("text after the counts"));
         assert!(wrong("Q 1 2 3\n").contains("none of B, F"));
         assert!(wrong("S 41be50 3\n").contains("plain sample"));
-        assert!(wrong("E cycles\nB 1 2 0 0\n").contains("did anything run"));
+        assert!(wrong("E cycles\nB 1 2 0 0\n").contains("did the program run"));
     }
 }

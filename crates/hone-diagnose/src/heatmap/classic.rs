@@ -1,6 +1,5 @@
-//! The map as `llvm-bolt-heatmap` prints it, for eyes and scripts that know that: buckets of 64 B, 256 of them in a row, a letter for the
-//! section, six ranges. Without its colours, which are escape sequences. A test holds it against the tool itself, to the
-//! last character.
+//! The map as `llvm-bolt-heatmap` prints it, for people and scripts that use that form: buckets of 64 B, 256 per row, a letter for the
+//! section, six ranges. It has no colours, which are escape sequences. A test compares it with the tool's output, to the last character.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,9 +8,9 @@ use crate::cache::LINE_BITS;
 use crate::image::{Image, Section};
 use crate::model::{Part, Run, heat};
 
-/// Buckets of a row.
+/// Buckets per row.
 const ROW: u64 = 256;
-/// A gap of more rows is one empty line.
+/// A larger gap in rows becomes one empty line.
 const GAP: u64 = 32;
 /// Ranges of counts, each a root of the largest one.
 const RANGES: u32 = 6;
@@ -21,16 +20,16 @@ const RANGES: u32 = 6;
 pub struct Classic {
     /// The map.
     pub text: String,
-    /// How many buckets hold how much: `Bucket counts, Size (KB), CDF (%)`.
+    /// Distribution of counts over buckets: `Bucket counts, Size (KB), CDF (%)`.
     pub curve_csv: String,
-    /// Each section's share and how much of it ran.
+    /// Share of each section, and the part of it that ran.
     pub sections_csv: String,
 }
 
 /// The map of one object. Counts are executed instructions.
 pub fn classic(run: &Run, part: &Part, object: Option<u32>) -> Classic {
     let own = heat(run, part, LINE_BITS).into_iter().filter(|((of, _), _)| *of == object);
-    // What ran less than once in a bucket, ran.
+    // A bucket with less than one execution still counts as executed.
     let counts: BTreeMap<u64, u64> =
         own.map(|((_, bucket), count)| (bucket, count.round().max(1.0) as u64)).collect();
     let image = object.and_then(|index| run.objects.get(index as usize)?.image.as_ref());
@@ -50,7 +49,7 @@ fn section_of(sections: &[Section], bucket: u64) -> Option<usize> {
         .position(|section| section.address < end && begin < section.address.saturating_add(section.size))
 }
 
-/// Letters of sections, in their order; `o` is outside of all.
+/// Letters of sections, in order; `o` is outside all sections.
 fn letter(section: Option<usize>) -> char {
     section.map_or('O', |index| char::from(b"ABCDEFGHIJKLMNPQRSTUVWXYZ"[index % 25]))
 }
@@ -88,7 +87,7 @@ fn digits(counts: &BTreeMap<u64, u64>) -> usize {
     if counts.keys().last().is_some_and(|last| last << LINE_BITS > u64::from(u32::MAX)) { 16 } else { 8 }
 }
 
-/// Offsets of the columns in hex, a digit below the other, each where it changes.
+/// Column offsets in hex, one digit below the other, each where it changes.
 fn columns(digits: usize) -> String {
     let mut out = String::new();
     for place in (0..5).rev() {
@@ -129,7 +128,7 @@ fn rows(counts: &BTreeMap<u64, u64>, sections: &[Section], coldest: u64, digits:
 }
 
 fn push_row(out: &mut String, row: u64, marks: &str, digits: usize) {
-    // Writing into a String can't fail.
+    // Writing to a String can't fail.
     let _ = writeln!(out, "0x{:0digits$x}: {marks:.<256}", (row * ROW) << LINE_BITS);
 }
 
@@ -161,7 +160,7 @@ fn hotness(counts: &BTreeMap<u64, u64>, sections: &[Section]) -> String {
     for (index, section) in sections.iter().enumerate() {
         let end = section.address.saturating_add(section.size);
         let (first, last) = (section.address >> LINE_BITS, end.saturating_sub(1) >> LINE_BITS);
-        // A bucket over a border counts for the section before it alone.
+        // A bucket across a border counts only for the section before it.
         let within =
             || counts.range(first..=last).filter(|(bucket, _)| section_of(sections, **bucket) == Some(index));
         let hot =

@@ -1,4 +1,4 @@
-//! The map of one object's code: pages, lines, functions and blocks with their shares of the execution. Pure.
+//! The map of one object's code: pages, lines, functions and blocks with their shares of the execution. The code is pure.
 
 mod classic;
 mod sources;
@@ -18,31 +18,31 @@ use crate::model::{Block, PAGE_BITS, Part, Run, Units, bytes_of_lines, conflicts
 pub use classic::{Classic, classic};
 pub use sources::add_sources;
 
-/// Bounds of what is told, so that a page of a program of hundreds of megabytes still opens at once.
+/// Limits of the listed parts, so that a page of a program of hundreds of megabytes still opens at once.
 const MOST_LINES: usize = 20_000;
 /// See [`MOST_LINES`].
 const MOST_PAGES: usize = 20_000;
 /// See [`MOST_LINES`].
 const MOST_FUNCTIONS: usize = 3_000;
-/// See [`MOST_LINES`]. These lie in the hottest lines.
+/// See [`MOST_LINES`]. These blocks are in the hottest lines.
 const MOST_BLOCKS: usize = 8_000;
-/// Other objects that are told.
+/// Number of other objects in the list.
 const MOST_OBJECTS: usize = 12;
-/// Points of a curve for each power of two.
+/// Points of a curve per power of two.
 const POINTS_OF_AN_OCTAVE: u32 = 8;
 
-/// Which object, and whose words the map has.
+/// The object of the map, and its texts.
 #[derive(Debug, Clone)]
 pub struct HeatmapSettings {
-    /// What ran.
+    /// The program that ran.
     pub title: String,
-    /// Where the counts are from.
+    /// Evidence of the counts.
     pub evidence: Evidence,
-    /// The object, by its index; `None` is code of no file.
+    /// Index of the object; `None` for code without a file.
     pub object: Option<u32>,
 }
 
-/// The object that most of the execution is in; `None` where that is code of no file, or nothing ran.
+/// The object with most of the execution; `None` if that is code without a file, or nothing ran.
 pub fn busiest(run: &Run, part: &Part) -> Option<u32> {
     let path = objects(run, part).into_iter().find_map(|object| object.path)?;
     run.objects.iter().position(|object| object.path == path).map(|index| index as u32)
@@ -89,7 +89,7 @@ struct Map<'a> {
     run: &'a Run,
     part: &'a Part,
     object: Option<u32>,
-    /// Which bytes ran of each line.
+    /// The bytes that ran of each line.
     used: Units<u64>,
     /// Executed instructions.
     all: f64,
@@ -103,7 +103,7 @@ impl Map<'_> {
         counted.filter(|(block, count)| *count > 0 && block.size > 0 && block.object == self.object)
     }
 
-    /// Units of the object, the hottest first, no more than `most`.
+    /// Units of the object, the hottest first, at most `most`.
     fn hottest(&self, heat: &Units<f64>, most: usize, what: &str, cut: &mut Vec<String>) -> Vec<(u64, f64)> {
         let own = heat.iter().filter(|((object, _), _)| *object == self.object);
         let mut units: Vec<(u64, f64)> = own.map(|((_, unit), heat)| (*unit, heat / self.all)).collect();
@@ -135,7 +135,7 @@ impl Map<'_> {
     }
 
     fn pages(&self, heat: &Units<f64>, evidence: Evidence, cut: &mut Vec<String>) -> Vec<HeatPage> {
-        // A sample is an instruction and not the bytes beside it, which may have run as well.
+        // A sample marks one instruction. Its neighbours may have run as well.
         let knows_bytes = evidence != Evidence::Sampled;
         let mut used: HashMap<u64, (u32, u32)> = HashMap::new();
         for ((object, line), mask) in &self.used {
@@ -170,7 +170,7 @@ impl Map<'_> {
         }
         let mut lines = vec![0_u64; image.sections.len()];
         for (object, line) in heat.keys() {
-            // A line is of the section that its last byte is of: one that begins within it has pushed the other out.
+            // A line belongs to the section of its last byte: a section that begins within a line replaces the one before.
             let last = (line << LINE_BITS) | ((1 << LINE_BITS) - 1);
             if let Some(index) = of(last).or_else(|| of(line << LINE_BITS)).filter(|_| *object == self.object)
             {
@@ -219,7 +219,7 @@ impl Map<'_> {
         .collect()
     }
 
-    /// Blocks in lines that are told, those of the hottest lines first.
+    /// Blocks in the listed lines, those in the hottest lines first.
     fn blocks(&self, lines: &[HeatLine], cut: &mut Vec<String>) -> Vec<HeatBlock> {
         let told: HashMap<u64, f64> =
             lines.iter().map(|line| (line.address >> LINE_BITS, line.share)).collect();
@@ -234,7 +234,7 @@ impl Map<'_> {
             let lines: HashSet<u64> =
                 blocks[..MOST_BLOCKS].iter().map(|(_, block, _)| block.address >> LINE_BITS).collect();
             cut.push(format!(
-                "{} of {} blocks are left out, those of colder lines; {} lines have theirs",
+                "{} of {} blocks are left out, those in colder lines; {} lines have all their blocks",
                 blocks.len() - MOST_BLOCKS,
                 blocks.len(),
                 lines.len()
@@ -276,7 +276,7 @@ fn curve(heat: &Units<f64>, bits: u32) -> HeatCurve {
     HeatCurve { unit_bytes: 1 << bits, points }
 }
 
-/// What the modelled structures would hold if they always held the hottest units. Real ones hold less.
+/// Shares that the modelled structures would hold if they always held the hottest units. Real structures hold less.
 fn marks(lines: &Units<f64>, pages: &Units<f64>) -> Vec<HeatMark> {
     let (lines, pages) = (falling(lines), falling(pages));
     let known = MODELS.iter().filter_map(|model| match model.bits {

@@ -1,16 +1,16 @@
-//! Files and lines of what a map tells.
+//! Files and lines for a map.
 
 use hone_record::{HeatPlace, HeatSource};
 
 use crate::source::{self, Places};
 
-/// Adds where its lines and blocks were written, as the object's own bytes say it. What can't be read is told among what was left out.
+/// Adds the source positions of its lines and blocks, from the object's own bytes. Unreadable information is listed among the omissions.
 pub fn add_sources(side: &mut HeatSource, object: &[u8]) {
     let lines = side.lines.iter().map(|line| line.first_used());
     let addresses: Vec<u64> = lines.chain(side.blocks.iter().map(|block| block.address)).collect();
     match source::places(object, &addresses) {
         Ok(places) => put(side, places),
-        Err(why) => side.cut.push(format!("files and lines of the source are left out: {why}")),
+        Err(why) => side.cut.push(format!("source files and lines are left out: {why}")),
     }
 }
 

@@ -1,21 +1,21 @@
-//! The model of counted branches, such as BOLT's profiles hold: how often each was taken, and nothing of what ran between them.
+//! Model of counted branches, such as those in BOLT's profiles. It knows how often each branch was taken, but not what ran between them.
 //!
-//! That follows by flow. Within a function code is cut where a branch goes to and behind every instruction that a branch comes from. What
-//! lies between two cuts runs as often as branches go to its beginning, and as the stretch before it falls on into it. A stretch falls on as
-//! often as it ran and its last instruction was not taken; one that was taken more often than that ran as often as it was taken.
+//! The rest follows from the flow. Within a function, code is cut at every branch target and after every branch. A stretch between two cuts
+//! runs as often as branches go to its beginning, plus the fall-throughs of the stretch before it. Its fall-throughs are its runs minus the
+//! times its last instruction was taken. A stretch whose branch was taken more often than it seems to run, ran that often.
 //!
-//! BOLT's text profiles hold more: where a block goes on with the next one is a record like a branch, whether BOLT instrumented the program or
-//! read samples of branches. Where such records are among them, code falls on by them alone. The pre-aggregated form has stretches for it.
+//! BOLT's text profiles hold more: a block that continues with the next one has a record like a branch, whether BOLT instrumented the
+//! program or read branch samples. If there are such records, code falls through by them alone. The pre-aggregated form has stretches for
+//! it.
 //!
-//! What is an approximation:
-//! - Where only taken branches are known, a return that is not among them is not seen: what runs into it is taken to fall on into the
-//!   code behind it.
-//! - Behind a call, code runs as often as returns come to it; where no return is recorded (a program that BOLT instrumented records
-//!   none), as often as before: calls that do not come back are taken to do so.
-//! - Instructions of a stretch are its bytes by [`BYTES_OF_AN_INSTRUCTION`], since nothing is decoded but the branches themselves. The last
-//!   instruction of a stretch that ends without one (where something jumps into its middle) is taken to be as long.
-//! - Of sampled branches the flow in and the flow out differ by chance; what would be less than nothing is none.
-//! - Code that no symbol names is left out.
+//! These parts are approximations:
+//! - If only taken branches are known, a missing return is invisible, and the code before it seems to fall through to the code after it.
+//! - After a call, code runs as often as returns come to it. If no return is recorded (a program that BOLT instrumented records none), it
+//!   runs as often as before: calls that do not return count as if they did.
+//! - The instructions of a stretch are its bytes divided by [`BYTES_OF_AN_INSTRUCTION`], since only branches are decoded. A stretch that
+//!   ends without a branch (because of a jump into its middle) gets a last instruction of the same length.
+//! - For sampled branches, inflow and outflow differ by chance; a negative difference counts as zero.
+//! - Code without a symbol is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,52 +27,52 @@ use crate::image::Image;
 
 /// About the mean on x86-64; on aarch64 it is exact.
 pub const BYTES_OF_AN_INSTRUCTION: u64 = 4;
-/// An instruction that goes on with the next one is at most so long.
+/// Largest length of an instruction that continues with the next one.
 const LONGEST_INSTRUCTION: u64 = 15;
 
-/// A branch that was taken; addresses as linked, `None` outside of the program. BOLT's text counts those that are not taken as well, as
-/// branches to the next instruction.
+/// A taken branch; addresses as linked, `None` outside the program. BOLT's text also counts branches that are not taken, as branches to the
+/// next instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branch {
-    /// The instruction.
+    /// Address of the branch.
     pub from: Option<u64>,
-    /// Where it goes.
+    /// Its target.
     pub to: Option<u64>,
-    /// How often.
+    /// Number of times.
     pub count: u64,
 }
 
 /// A stretch that ran without a taken branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fall {
-    /// Its first instruction.
+    /// Address of its first instruction.
     pub from: u64,
-    /// Its last one.
+    /// Address of its last instruction.
     pub to: u64,
-    /// How often.
+    /// Number of times.
     pub count: u64,
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Branched {
     /// Branches.
     pub branches: Vec<Branch>,
-    /// Stretches, where the source knows of them; then they say how often code falls on.
+    /// Stretches, if the source has them. They then determine the fall-throughs.
     pub falls: Vec<Fall>,
 }
 
-/// How much of a model is wanted.
+/// The wanted parts of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Depth {
-    /// Which code ran, and how often: a map needs no more.
+    /// Which code ran, and how often. A map needs only this.
     Blocks,
-    /// And what ran after what.
+    /// Also the transitions.
     #[default]
     Edges,
 }
 
-/// Puts counted branches of one program together; `file` are its bytes.
+/// Builds the model from counted branches of one program; `file` are its bytes.
 pub fn of_branches(object: Object, file: &[u8], counted: &Branched, depth: Depth) -> Run {
     let none = Image::default();
     let image = object.image.as_ref().unwrap_or(&none);
@@ -90,7 +90,7 @@ pub fn of_branches(object: Object, file: &[u8], counted: &Branched, depth: Depth
     flow.finish(object, &counted.branches)
 }
 
-/// Functions with something counted, by their begin.
+/// Functions with a count, sorted by start.
 struct Functions<'a> {
     all: BTreeMap<u64, Function>,
     extent: Extent<'a>,
@@ -102,8 +102,7 @@ impl Functions<'_> {
         Some(self.all.entry(begin).or_insert_with(|| Function::new(begin, end)))
     }
 
-    /// Where branches come from and where they go to, each in the order of its addresses: millions of places one after the other cost far
-    /// less than here and there.
+    /// Sources and targets of branches, each sorted by address: millions of sequential accesses cost far less than random ones.
     fn take_branches(&mut self, branches: &[Branch], decoded: impl Fn(u64) -> Option<Decoded> + Copy) {
         let mut targets: Vec<(u64, u64, bool)> = Vec::with_capacity(branches.len());
         for branch in branches.iter().filter(|branch| branch.count > 0) {
@@ -130,13 +129,13 @@ impl Functions<'_> {
     }
 }
 
-/// The share of the taken branches that begin within a function where the file has none: what was counted is of another build then. 0 where
-/// nothing can be told.
+/// Share of the taken branches that begin within a function at a place where the file has no branch. If it is large, the counts belong to
+/// another build. 0 if nothing can be said.
 pub fn foreign_share(image: &Image, file: &[u8], counted: &Branched) -> f64 {
     let (mut foreign, mut all, mut leaving) = (0_u64, 0_u64, Extent::new(image));
     for branch in &counted.branches {
         let Some(from) = branch.from.filter(|from| leaving.at(Some(*from)).is_some()) else { continue };
-        // What goes on with the next instruction can be any.
+        // Any instruction can continue with the next one.
         let goes_on = |to: u64| to.checked_sub(from).is_some_and(|behind| behind <= LONGEST_INSTRUCTION);
         if branch.to.is_some_and(goes_on) {
             continue;
@@ -149,7 +148,7 @@ pub fn foreign_share(image: &Image, file: &[u8], counted: &Branched) -> f64 {
     if all == 0 || !branch::is_known(file) { 0.0 } else { foreign as f64 / all as f64 }
 }
 
-/// Begin and end of the function that the last address was in: neighbours are mostly of the same.
+/// Start and end of the last address's function, since neighbours are mostly in the same one.
 struct Extent<'a> {
     image: &'a Image,
     last: (u64, u64),
@@ -170,15 +169,15 @@ impl<'a> Extent<'a> {
     }
 }
 
-/// How it is known how often code falls on.
+/// Source of the number of fall-throughs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum On {
-    /// It is what was not taken.
+    /// Runs minus taken branches.
     #[default]
     Left,
-    /// By branches to the next instruction.
+    /// Branches to the next instruction.
     Branches,
-    /// By stretches.
+    /// Counted stretches.
     Stretches,
 }
 
@@ -188,7 +187,7 @@ impl On {
             let (Some(from), Some(to)) = (branch.from, branch.to) else { return false };
             let behind = to.checked_sub(from).filter(|behind| (1..=LONGEST_INSTRUCTION).contains(behind));
             behind.is_some_and(|behind| {
-                // Only what may go on with the next instruction: a jump over nothing is none.
+                // Only instructions that may continue with the next one, since a jump over zero bytes is not one.
                 decoded(from).is_none_or(|decoded| {
                     decoded.way == Way::Conditional && u64::from(decoded.size) == behind
                 })
@@ -204,11 +203,11 @@ impl On {
     }
 }
 
-/// What is counted of one function.
+/// Counts of one function.
 struct Function {
     begin: u64,
     end: u64,
-    /// By address: how often branches go there.
+    /// Number of branches to each address.
     targets: BTreeMap<u64, u64>,
     /// Targets of returns.
     returned_to: BTreeSet<u64>,
@@ -217,12 +216,12 @@ struct Function {
     falls: Vec<Fall>,
 }
 
-/// An instruction that branches come from.
+/// An instruction with counted branches.
 #[derive(Clone, Copy)]
 struct Source {
     at: u64,
     taken: u64,
-    /// `None` is no branch that is known: an instruction that BOLT counts as going on with the next one, or of another machine.
+    /// The known branch; `None` for an instruction that BOLT counts as continuing, or on another machine.
     decoded: Option<Decoded>,
 }
 
@@ -251,7 +250,7 @@ impl Function {
         }
     }
 
-    /// Sources by the end of their instruction. Of two with one end the last one is kept, with what both are taken.
+    /// Sources by the end of their instruction. Of two with the same end the last one stays, with the counts of both.
     fn ends(&self) -> BTreeMap<u64, Source> {
         let mut ends: BTreeMap<u64, Source> = BTreeMap::new();
         for source in self.sources.values() {
@@ -275,7 +274,7 @@ impl Function {
         end.min(self.end)
     }
 
-    /// Where stretches begin, in order.
+    /// Starts of stretches, in order.
     fn cuts(&self, ends: &BTreeMap<u64, Source>) -> Vec<u64> {
         let all = [self.begin].into_iter().chain(self.targets.keys().copied()).chain(ends.keys().copied());
         let mut cuts: Vec<u64> = all.filter(|cut| (self.begin..self.end).contains(cut)).collect();
@@ -284,7 +283,7 @@ impl Function {
         cuts
     }
 
-    /// By cut: how often stretches that were counted cross it; and the most that one of them says of what is behind it.
+    /// By cut: the number of counted stretches that cross it, and the largest number that one of them implies for the code after it.
     fn fallen(&self, cuts: &[u64]) -> (Vec<u64>, Vec<u64>) {
         let (mut crossing, mut least) = (vec![0_u64; cuts.len()], vec![0_u64; cuts.len()]);
         let mut steps: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
@@ -310,7 +309,7 @@ impl Function {
         (crossing, least)
     }
 
-    /// How often a stretch that ran so often falls on into what is behind it.
+    /// Number of fall-throughs of a stretch with this many runs.
     fn falls_on(&self, on: On, count: u64, ends_with: Option<&Source>, behind: u64) -> u64 {
         let way = ends_with.and_then(|source| source.decoded).map(|decoded| decoded.way);
         match (way, ends_with) {
@@ -332,7 +331,7 @@ struct Flow {
     blocks: Vec<Block>,
     counts: Vec<u64>,
     edges: Vec<Edge>,
-    /// By the branch at its end.
+    /// Indexed by the branch at its end.
     by_source: FxHashMap<u64, u32>,
     by_begin: FxHashMap<u64, u32>,
 }
@@ -499,7 +498,7 @@ mod tests {
             branch(0x1020, 0x1030, 2),
         ];
         let run = of_branches(object, &file, &Branched { branches, falls: Vec::new() }, Depth::Edges);
-        // What lies at 1022 returns, though nobody says so: it does not fall on.
+        // The code at 1022 returns, although no record shows it: it does not fall through.
         assert_eq!(counts(&run), [(0x1000, 16, 10), (0x1010, 18, 250), (0x1022, 14, 8), (0x1030, 16, 2)]);
         let taken = |edge: &&Edge| {
             let (from, to) = run.ends(edge).unwrap();

@@ -1,17 +1,17 @@
-//! Lines that compete for the same sets of a cache: code that would fit by its size, and does not by its places.
+//! Lines that compete for the same cache sets: code that would fit by its size, but not by its addresses.
 
 use super::footprint::{SHARES, Units, heat};
 use super::run::{Part, Run};
 use crate::cache::{L1I_32K, LINE_BITS, MODELS};
 
-/// How the hot lines are spread over the sets of the smallest model.
+/// Distribution of the hot lines over the sets of the smallest model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflicts {
-    /// By set: how many lines of those that hold 99 % of the execution.
+    /// By set: number of its lines among those with 99 % of the execution.
     pub lines: Vec<u32>,
     /// By set: its share of the execution.
     pub share: Vec<f64>,
-    /// Lines that a set holds.
+    /// Lines per set.
     pub ways: u32,
 }
 
@@ -22,12 +22,12 @@ impl Conflicts {
     }
 }
 
-/// Places in a page are the same wherever the system puts an object, and they are all that the sets of this model go by.
+/// Offsets in a page do not depend on where the system puts an object, and the sets of this model use only these offsets.
 pub fn conflicts(run: &Run, part: &Part) -> Conflicts {
     conflicts_of(&heat(run, part, LINE_BITS))
 }
 
-/// The same of the heat of all lines, where that is known already.
+/// The same from the known heat of all lines.
 pub fn conflicts_of(heat: &Units<f64>) -> Conflicts {
     let model = &MODELS[L1I_32K];
     let mut heat: Vec<_> = heat.iter().map(|(unit, heat)| (*unit, *heat)).collect();

@@ -1,5 +1,5 @@
-//! ext-TSP: how well transitions fit a layout. It follows taken branches and says nothing of misses: on one exact trace the layout with
-//! the best score doubled the misses of the iTLB.
+//! ext-TSP: how well transitions fit a layout. It covers taken branches, but not misses: on one exact trace, the layout with the best score
+//! doubled the iTLB misses.
 //!
 //! The weights and distances are those of LLVM (`llvm/lib/Transforms/Utils/CodeLayout.cpp`; Newell and Pupyrev, arXiv 1809.04676).
 
@@ -9,10 +9,10 @@ const FORWARD_BYTES: f64 = 1024.0;
 const BACKWARD_BYTES: f64 = 640.0;
 const NEAR: f64 = 0.1;
 const FALL_THROUGH: f64 = 1.0;
-/// Of a jump that is the only way on.
+/// Weight of a jump that is the only successor.
 const FALL_THROUGH_ALONE: f64 = 1.05;
 
-/// What one transition of a block that ends at `end` to one that begins at `to` is worth.
+/// Score of one transition from a block that ends at `end` to a block that begins at `to`.
 fn worth(end: u64, to: u64, is_alone: bool) -> f64 {
     if end == to {
         return if is_alone { FALL_THROUGH_ALONE } else { FALL_THROUGH };
@@ -22,8 +22,8 @@ fn worth(end: u64, to: u64, is_alone: bool) -> f64 {
     NEAR * (1.0 - distance / reach).max(0.0)
 }
 
-/// The mean worth of a transition, 0 to 1.05; `None` without any. Transitions between objects are worth nothing; an instruction that
-/// repeats itself makes none.
+/// Mean score of a transition, 0 to 1.05; `None` without transitions. Transitions between objects score zero. An instruction that repeats
+/// itself has no transition.
 pub fn ext_tsp(run: &Run, part: &Part) -> Option<f64> {
     let mut ways = vec![0_u32; run.blocks.len()];
     let edges = || {

@@ -1,4 +1,4 @@
-//! How much memory the code that runs touches, and how well it is used.
+//! Amount of memory that the running code touches, and how well it is used.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use rustc_hash::FxBuildHasher;
 use super::run::{Block, Part, Run};
 use crate::cache::LINE_BITS;
 
-/// Parts of the execution for which a footprint is told.
+/// Shares of the execution that have a footprint.
 pub const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// Pages of 4 KiB, as a power of two.
@@ -15,12 +15,12 @@ pub const PAGE_BITS: u32 = 12;
 /// Pages of 2 MiB.
 pub const LARGE_PAGE_BITS: u32 = 21;
 
-/// A unit of memory: the object, and its number in that.
+/// A unit of memory: the object, and the unit's number in it.
 pub type Unit = (Option<u32>, u64);
-/// Something of each unit. There are millions, which is why it is no map with std's hasher.
+/// A value for each unit. There are millions, so this is not a map with std's hasher.
 pub type Units<T> = HashMap<Unit, T, FxBuildHasher>;
 
-/// Executed instructions by unit of 2^`bits` bytes. Instructions of a block that lies in several are shared out by bytes.
+/// Executed instructions by unit of 2^`bits` bytes. A block across several units is divided by its bytes.
 pub fn heat(run: &Run, part: &Part, bits: u32) -> Units<f64> {
     let mut heat = Units::default();
     for (block, count) in that_ran(run, part) {
@@ -48,7 +48,7 @@ fn units(block: &Block, bits: u32) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-/// The least number of units that hold each of the [`SHARES`] of the execution.
+/// Smallest number of units that hold each of the [`SHARES`] of the execution.
 pub fn curve(heat: &Units<f64>) -> [u64; 4] {
     let mut weights: Vec<f64> = heat.values().copied().collect();
     weights.sort_by(|left, right| right.total_cmp(left));
@@ -57,21 +57,21 @@ pub fn curve(heat: &Units<f64>) -> [u64; 4] {
         let mut sum = 0.0;
         let reached = weights.iter().position(|weight| {
             sum += weight;
-            // Sums of fractions miss the whole by their rounding.
+            // Rounding keeps sums of fractions slightly below the total.
             sum >= total * share * (1.0 - 1e-12)
         });
         reached.map_or(0, |index| index as u64 + 1)
     })
 }
 
-/// Bytes that ran of each line that is touched, in the mean; `None` without any.
+/// Mean number of bytes that ran per touched line; `None` without any.
 pub fn bytes_used_of_a_line(run: &Run, part: &Part) -> Option<f64> {
     let lines = bytes_of_lines(run, part);
     let used: u32 = lines.values().map(|mask| mask.count_ones()).sum();
     (!lines.is_empty()).then(|| f64::from(used) / lines.len() as f64)
 }
 
-/// Which bytes ran of each line that is touched.
+/// The bytes that ran of each touched line.
 pub fn bytes_of_lines(run: &Run, part: &Part) -> Units<u64> {
     let mut lines: Units<u64> = Units::default();
     for (block, _) in that_ran(run, part) {

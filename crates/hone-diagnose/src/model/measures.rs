@@ -1,4 +1,4 @@
-//! Everything that is said of a layout, out of the model.
+//! All measures of a layout, computed from the model.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::footprint::{LARGE_PAGE_BITS, PAGE_BITS, bytes_used_of_a_line, curve, 
 use super::run::{Edge, Part, Run, Simulated};
 use crate::cache::{Geometry, LINE_BITS, MODELS};
 
-/// How the code of a part lies in memory.
+/// Layout of a part's code in memory.
 pub fn layout(run: &Run, part: &Part) -> CodeLayout {
     let instructions = part.instructions(run);
     let per_1000 = |count: u64| 1_000.0 * count as f64 / instructions.max(1) as f64;
@@ -33,7 +33,7 @@ pub fn layout(run: &Run, part: &Part) -> CodeLayout {
     }
 }
 
-/// What each structure missed.
+/// Misses of each structure.
 pub fn missed(simulated: &Simulated) -> Vec<Missed> {
     let of = |(model, geometry): (usize, &Geometry)| Missed {
         structure: geometry.name.to_owned(),
@@ -54,7 +54,7 @@ fn repeated(run: &Run, part: &Part) -> u64 {
     part.edges.iter().filter(repeats).map(|edge| edge.count).fold(0, u64::saturating_add)
 }
 
-/// Each object's share of the execution, the largest first.
+/// Share of each object in the execution, the largest first.
 pub fn objects(run: &Run, part: &Part) -> Vec<ObjectShare> {
     let instructions = part.instructions(run);
     let mut sums: HashMap<Option<u32>, u64> = HashMap::new();

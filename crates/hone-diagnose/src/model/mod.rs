@@ -1,5 +1,5 @@
-//! One model of code that ran, whatever told of it: blocks, how often each ran and after which other one, windows of the exact order.
-//! Pure.
+//! One model of code that ran, for every source: blocks, their number of executions, their transitions, and windows of the exact order. The
+//! code is pure.
 
 mod branched;
 mod conflicts;

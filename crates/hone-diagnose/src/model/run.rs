@@ -1,103 +1,103 @@
-//! Code that ran: blocks, how often each ran and after which other one, windows of the exact order.
+//! Code that ran: blocks, their number of executions, their transitions, and windows of the exact order.
 
 use std::collections::HashMap;
 
 use crate::cache::MODELS;
 use crate::image::Image;
 
-/// A file that code was mapped from.
+/// A file from which code was mapped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Object {
-    /// Its path as the kernel told it.
+    /// Its path as the kernel reports it.
     pub path: String,
-    /// What is in it; `None` where it can't be read: then addresses are places in the file.
+    /// Its contents; `None` if it can't be read: addresses are then file offsets.
     pub image: Option<Image>,
 }
 
-/// A stretch of code that is entered at its beginning alone and left at its end alone. Stretches may overlap: a jump into the middle of
-/// one begins another.
+/// A stretch of code that is entered only at its beginning and left only at its end. Stretches may overlap: a jump into the middle of one
+/// begins another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// The object that it is of; `None` is code that no file holds (just-in-time compilers, the vdso).
+    /// Its object; `None` for code without a file (just-in-time compilers, the vdso).
     pub object: Option<u32>,
-    /// Its first byte, as the object was linked (where there is none, as it was mapped).
+    /// Address of its first byte, as the object was linked (without an object, as it was mapped).
     pub address: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// Instructions.
+    /// Number of instructions.
     pub instructions: u32,
     /// Offset of its last instruction, which may jump.
     pub last: u32,
-    /// Whether the last instruction repeats itself (`rep movs`): each time it does is a block that ran, and no branch.
+    /// Whether the last instruction repeats itself (`rep movs`). Each repetition counts as an executed block, and not as a branch.
     pub repeats: bool,
 }
 
 impl Block {
-    /// Behind its last byte.
+    /// End address.
     pub fn end(&self) -> u64 {
         self.address.saturating_add(u64::from(self.size))
     }
 
-    /// Its last instruction.
+    /// Address of its last instruction.
     pub fn last_at(&self) -> u64 {
         self.address.saturating_add(u64::from(self.last))
     }
 
-    /// Whether going on with another block takes a branch.
+    /// Whether the transition to another block takes a branch.
     pub fn is_branch_to(&self, next: &Self) -> bool {
         let falls = self.object == next.object && self.end() == next.address;
         !falls && !self.repeats_as(next)
     }
 
-    /// Whether the other block is the last instruction of this one once more.
+    /// Whether the other block is the repetition of this block's last instruction.
     pub fn repeats_as(&self, next: &Self) -> bool {
         self.repeats && self.object == next.object && self.last_at() == next.address
     }
 }
 
-/// One block ran after another, in the same thread.
+/// One block ran after another in the same thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {
-    /// Index of the block that ran first.
+    /// Index of the first block.
     pub from: u32,
-    /// Index of the one behind it.
+    /// Index of the following block.
     pub to: u32,
-    /// How often.
+    /// Number of times.
     pub count: u64,
 }
 
-/// A stretch of a thread's blocks in their order.
+/// A section of a thread's blocks in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Of which thread: windows of one follow each other in their order.
+    /// Its thread. The windows of a thread follow each other in order.
     pub thread: u32,
-    /// So many of the blocks only fill the caches.
+    /// Number of blocks at the start that only fill the caches.
     pub warm_up: usize,
-    /// Indexes of blocks.
+    /// Indexes of the blocks.
     pub blocks: Vec<u32>,
 }
 
-/// What ran in the threads of one name.
+/// Activity of the threads with one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Part {
-    /// As the system calls the threads.
+    /// Name of the threads in the system.
     pub name: String,
-    /// How many threads.
+    /// Number of threads.
     pub threads: u64,
-    /// How often each block ran, by its index.
+    /// Number of executions of each block, by its index.
     pub counts: Vec<u64>,
-    /// In order; empty where the source knows none.
+    /// Transitions in order; empty if the source has none.
     pub edges: Vec<Edge>,
-    /// Lines fetched, and misses of each of the models, where they were simulated.
+    /// Fetched lines, and misses of each model, if they were simulated.
     pub simulated: Option<Simulated>,
 }
 
-/// What a simulation counted.
+/// Counts of a simulation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Simulated {
-    /// Instructions that were simulated.
+    /// Simulated instructions.
     pub instructions: u64,
-    /// Lines that were fetched; the same line again is no fetch.
+    /// Fetched lines; the same line again is not a fetch.
     pub fetched: u64,
     /// Misses of each structure.
     pub misses: [u64; MODELS.len()],
@@ -108,16 +108,16 @@ pub struct Simulated {
 pub struct Run {
     /// Files.
     pub objects: Vec<Object>,
-    /// Blocks; everything else names them by index.
+    /// Blocks; all other data refers to them by index.
     pub blocks: Vec<Block>,
-    /// By instructions, most first.
+    /// Parts, sorted by instructions.
     pub parts: Vec<Part>,
     /// Samples of the order.
     pub windows: Vec<Window>,
 }
 
 impl Part {
-    /// How often a block ran.
+    /// Number of executions of a block.
     pub fn count(&self, block: usize) -> u64 {
         self.counts.get(block).copied().unwrap_or(0)
     }
@@ -129,7 +129,7 @@ impl Part {
         run.blocks.iter().enumerate().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Takes another part in.
+    /// Adds another part.
     fn add(&mut self, other: &Self) {
         self.threads += other.threads;
         if self.counts.len() < other.counts.len() {
@@ -161,7 +161,7 @@ impl Simulated {
         }
     }
 
-    /// Misses of a structure in 1,000 instructions.
+    /// Misses of a structure per 1,000 instructions.
     pub fn per_1000(&self, model: usize) -> f64 {
         let misses = self.misses.get(model).copied().unwrap_or(0);
         1_000.0 * misses as f64 / self.instructions.max(1) as f64
@@ -181,12 +181,12 @@ impl Run {
         whole
     }
 
-    /// The blocks of an edge; `None` where one is not there.
+    /// The blocks of an edge; `None` if one is missing.
     pub fn ends(&self, edge: &Edge) -> Option<(&Block, &Block)> {
         Some((self.blocks.get(edge.from as usize)?, self.blocks.get(edge.to as usize)?))
     }
 
-    /// The name of the function that a block is of, as its object names it.
+    /// Name of a block's function in its object.
     pub fn function_of(&self, block: &Block) -> Option<&str> {
         let image = self.objects.get(block.object? as usize)?.image.as_ref()?;
         Some(&image.function_at(block.address)?.name)

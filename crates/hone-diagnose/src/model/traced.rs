@@ -1,4 +1,4 @@
-//! The model of what tracers wrote.
+//! Model of the tracers' files.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,7 @@ use crate::cache::MODELS;
 use crate::image::Image;
 use crate::trace::{Thread, Trace, Translated};
 
-/// Puts the processes of a run together. `image` reads the file at a path; a file that was removed has a path that ends with
-/// ` (deleted)`.
+/// Combines the processes of a run. `image` reads the file at a path. A removed file has a path that ends with ` (deleted)`.
 pub fn of_traces(traces: &[Trace], image: impl Fn(&str) -> Option<Image>) -> Run {
     let mut gathered = Gathered::default();
     for (process, trace) in traces.iter().enumerate() {
@@ -30,7 +29,7 @@ pub fn of_traces(traces: &[Trace], image: impl Fn(&str) -> Option<Image>) -> Run
     gathered.finish()
 }
 
-/// What tells code from other code: its object, or the process where it has none; address and size.
+/// Identity of code: its object, or its process if it has none; address and size.
 type CodeKey = (Option<u32>, usize, u64, u32);
 
 #[derive(Default)]
@@ -91,7 +90,7 @@ impl Gathered {
             let sum = group.edges.entry((blocks[from as usize], blocks[to as usize])).or_insert(0);
             *sum = sum.saturating_add(count);
         }
-        // A tracer that simulates nothing fetches nothing.
+        // A tracer without simulation has no fetches.
         if thread.fetched > 0 && thread.misses.len() == MODELS.len() {
             let of = |&(_, to, count): &(u32, u32, u64)| {
                 let block = &self.run.blocks[blocks[to as usize] as usize];
@@ -115,7 +114,7 @@ impl Gathered {
         let mut parts: Vec<(u64, Part)> =
             run.parts.iter().map(|part| (part.instructions(run), part.clone())).collect();
         parts.sort_by(|left, right| right.0.cmp(&left.0).then(left.1.name.cmp(&right.1.name)));
-        // Threads that did nothing since everything was forgotten are no parts.
+        // Threads that did nothing since the reset are not parts.
         self.run.parts =
             parts.into_iter().filter(|(instructions, _)| *instructions > 0).map(|(_, part)| part).collect();
         self.run
@@ -125,7 +124,7 @@ impl Gathered {
 impl Group {
     fn part(self, name: String, blocks: usize) -> Part {
         let mut counts = vec![0_u64; blocks];
-        // A block runs as often as something goes on with it; the first one of a thread, once more.
+        // A block runs as often as a transition leads to it; the first block of a thread runs once more.
         for (&(_, to), count) in &self.edges {
             let sum = &mut counts[to as usize];
             *sum = sum.saturating_add(*count);

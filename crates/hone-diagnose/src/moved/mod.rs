@@ -1,5 +1,5 @@
-//! Where code lies in a program that BOLT rewrote, told by where it lay before: by the table that `--enable-bat` writes, and by symbols
-//! where a function moved as a whole. With it, what ran can be laid out anew without running again. Pure.
+//! New addresses of the code in a program that BOLT rewrote: from the table that `--enable-bat` writes, and from symbols if a function
+//! moved as a whole. With it, recorded executions can be placed on the new layout without another run. The code is pure.
 
 mod predicted;
 mod table;
@@ -11,12 +11,12 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, Sy
 use crate::image::Image;
 use crate::model::{Block, Edge, Object, Part, Run, Window};
 
-/// What lies where now.
+/// New addresses of a program's code.
 #[derive(Debug, Clone, Default)]
 pub struct Moved {
-    /// Functions as they lay, by address.
+    /// Functions in the old program, sorted by address.
     functions: Vec<Function>,
-    /// The program as it is now.
+    /// The new program.
     image: Image,
 }
 
@@ -24,46 +24,46 @@ pub struct Moved {
 struct Function {
     begin: u64,
     end: u64,
-    /// By the address before. Empty where it moved as a whole.
+    /// Known places by old offset. Empty if the function moved as a whole.
     anchors: Vec<Anchor>,
-    /// Where it begins now.
+    /// New start address.
     now: u64,
 }
 
-/// A place that is known before and now.
+/// A place with known old and new offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Anchor {
     before: u64,
     now: u64,
-    /// Bytes to the next place that is known.
+    /// Bytes to the next known place.
     room: u64,
 }
 
-/// Why nothing can be said of a program's new places.
+/// Reasons why the new addresses of a program are unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotMoved {
-    /// One of the two is no program.
-    #[error("it is no ELF file for 64 bits: {0}")]
+    /// One of the two files is not a program.
+    #[error("it is not a 64-bit ELF file: {0}")]
     NoProgram(String),
-    /// The other one has no table.
+    /// The other program has no table.
     #[error(
-        "it has no table of what it was made of (.note.bolt_bat)\n  next: BOLT writes one with --enable-bat; code that a compiler made anew \
-         has none, since it is other code"
+        "it has no address translation table (.note.bolt_bat)\n  next: BOLT writes one with --enable-bat; a \
+         program from a compiler can't have one, since its code is different"
     )]
     NoTable,
-    /// The table is of an unknown form.
-    #[error("its table of what it was made of can't be read: {0}")]
+    /// The table has an unknown form.
+    #[error("its address translation table can't be read: {0}")]
     Table(String),
-    /// They have no function in common.
-    #[error("it was not made of the program that was traced\n  next: trace that one, or rewrite this one")]
+    /// The programs have no function in common.
+    #[error("it was not made from the traced program\n  next: trace that program, or rewrite this one")]
     Another,
 }
 
 impl Moved {
-    /// Holds a program against what BOLT made of it.
+    /// Compares a program with BOLT's rewritten version.
     ///
     /// # Errors
-    /// [`NotMoved`]
+    /// Returns [`NotMoved`]
     pub fn between(before: &[u8], now: &[u8]) -> Result<Self, NotMoved> {
         let no_program = |error: object::read::Error| NotMoved::NoProgram(error.to_string());
         let old = object::File::parse(before).map_err(no_program)?;
@@ -94,7 +94,7 @@ impl Moved {
         Ok(Self { functions: pairs.iter().zip(ends).map(function).collect(), image })
     }
 
-    /// By a table alone, as if functions had begun where they begin now.
+    /// Uses the table alone, as if functions had kept their start addresses.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn of_section(section: &[u8]) -> Option<Self> {
         let fragments = table::parse(section).ok()?;
@@ -111,7 +111,7 @@ impl Moved {
         Some(Self { functions: of.iter().zip(ends).map(function).collect(), image: Image::default() })
     }
 
-    /// Where the bytes lie now that lay behind each other, in their order. What is of no function that is known in both lies where it lay.
+    /// New addresses of consecutive old bytes, in order. Code outside functions known in both programs stays at its address.
     fn pieces(&self, address: u64, size: u32) -> Vec<(u64, u32)> {
         let end = address.saturating_add(u64::from(size));
         let (mut pieces, mut at) = (Vec::<(u64, u32)>::new(), address);
@@ -126,7 +126,7 @@ impl Moved {
         pieces
     }
 
-    /// Where the byte lies now, and as much behind it as moved with it.
+    /// New address of a byte, and the number of bytes that moved together with it.
     fn piece(&self, at: u64, end: u64) -> (u64, Bytes) {
         let behind = self.functions.partition_point(|function| function.begin <= at);
         let function = behind.checked_sub(1).map(|index| &self.functions[index]);
@@ -142,15 +142,15 @@ impl Moved {
         let limit = function.anchors.get(next).map_or(function.end, |next| next.before);
         let covered = until(limit);
         let from = at - anchor.before;
-        // Where instructions were taken out, fewer bytes are left. A branch whose target moved away takes more: the stretch ends where the
-        // next one begins.
+        // If instructions were removed, fewer bytes are left. A branch whose target moved away takes more: the stretch ends where the next
+        // one begins.
         let room = anchor.room.saturating_sub(from);
         let is_to_its_end = at + covered == limit;
         let left = if is_to_its_end && room <= covered + LONGER { room } else { room.min(covered) };
         (anchor.now.saturating_add(from.min(anchor.room)), Bytes { covered, told: left as u32 })
     }
 
-    /// What ran of an object as if it had run where it lies now: counts, transitions and windows are the same.
+    /// The recorded execution of an object with its new addresses. Counts, transitions and windows stay the same.
     pub fn run(&self, run: &Run, object: u32) -> Run {
         let mut moved = Run {
             objects: run.objects.clone(),
@@ -177,7 +177,7 @@ impl Moved {
     }
 }
 
-/// BOLT turns the last bit of a build's name over. Where one of the two has none, functions tell.
+/// BOLT flips the last bit of the build-id. If one of the two has none, functions decide.
 fn is_made_of(old: &object::File<'_>, new: &object::File<'_>) -> bool {
     let (Ok(Some(old)), Ok(Some(new))) = (old.build_id(), new.build_id()) else { return true };
     let Some(((old_last, old), (new_last, new))) = old.split_last().zip(new.split_last()) else {
@@ -186,10 +186,10 @@ fn is_made_of(old: &object::File<'_>, new: &object::File<'_>) -> bool {
     old == new && old_last ^ new_last <= 1
 }
 
-/// A jump of two bytes becomes one of six, and another of five can stand behind it.
+/// A jump of two bytes becomes one of six, and another of five can follow it.
 const LONGER: u64 = 9;
 
-/// Of some bytes as they lay: how many they are, and how many of them there are now.
+/// Number of bytes in the old program, and their number in the new one.
 struct Bytes {
     covered: u64,
     told: u32,
@@ -205,13 +205,13 @@ impl Bytes {
 fn divided<'a>(block: &'a Block, pieces: &'a [(u64, u32)]) -> impl Iterator<Item = Block> + 'a {
     let bytes: u64 = pieces.iter().map(|(_, size)| u64::from(*size)).sum();
     let instructions_until = move |until: u64| match bytes {
-        // The last piece gets them.
+        // The last piece gets the rest.
         0 => 0,
         _ => (u64::from(block.instructions) * until / bytes) as u32,
     };
     let (mut sum, last) = (0_u64, pieces.len().saturating_sub(1));
     let tail = block.size.saturating_sub(block.last);
-    // What was taken out whole still hands over to what comes behind it.
+    // A removed block still passes control to the block after it.
     let none = pieces.is_empty().then_some(Block { size: 0, ..*block });
     let pieces = pieces.iter().enumerate().map(move |(index, &(address, size))| {
         let before = instructions_until(sum);
@@ -278,7 +278,7 @@ struct Symbol<'a> {
     size: u64,
 }
 
-/// Names of code, as they come.
+/// Names of functions, in order.
 fn symbols<'a>(file: &'a object::File<'a>) -> Vec<Symbol<'a>> {
     let is_code = |symbol: &object::Symbol<'_, '_>| {
         let section = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
@@ -287,14 +287,14 @@ fn symbols<'a>(file: &'a object::File<'a>) -> Vec<Symbol<'a>> {
     };
     let named = file.symbols().filter(is_code).filter_map(|symbol| {
         let name = symbol.name().ok().filter(|name| !name.is_empty())?;
-        // A size that an assembler left out says nothing.
+        // A size that an assembler left out is unknown.
         Some(Symbol { name, address: symbol.address(), size: symbol.size() })
     });
     named.collect()
 }
 
-/// Functions of both by their names. BOLT leaves symbols in their order, so of functions that are local to their files, and share a name,
-/// the first is the first again; where their number has changed, none is taken.
+/// Functions of both programs by name. BOLT keeps the order of symbols, so among local functions with the same name the first one remains
+/// the first. If their number has changed, none is used.
 fn pairs(before: &[Symbol<'_>], now: &[Symbol<'_>]) -> Vec<Pair> {
     let mut named: HashMap<&str, (Vec<&Symbol<'_>>, Vec<&Symbol<'_>>)> = HashMap::new();
     before.iter().for_each(|symbol| named.entry(symbol.name).or_default().0.push(symbol));
@@ -309,7 +309,7 @@ fn pairs(before: &[Symbol<'_>], now: &[Symbol<'_>]) -> Vec<Pair> {
     pairs
 }
 
-/// Known places of a function by where they lay. Where code is there twice now, the first of the hot part is taken.
+/// Known places of a function by old offset. For duplicated code, the first place in the hot part is used.
 fn anchors(begin: u64, fragments: &[&table::Fragment]) -> Vec<Anchor> {
     let mut anchors: Vec<(Anchor, bool)> = Vec::new();
     for fragment in fragments {

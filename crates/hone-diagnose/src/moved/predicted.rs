@@ -1,4 +1,4 @@
-//! What ran, as it lay and as it would lie elsewhere.
+//! Recorded execution in its current layout and in another layout.
 
 use hone_record::{CodeLayout, Foretelling};
 
@@ -6,11 +6,11 @@ use super::Moved;
 use crate::model::{Run, Simulated, layout, missed, replay};
 use crate::verdict;
 
-/// Objects lie so far from each other that none reaches into another one's pages.
+/// Objects are far enough apart that they share no pages.
 const APART: u32 = 44;
 
 impl Moved {
-    /// What the new places of an object would do to what ran. `None` where no window of the order was recorded.
+    /// Effect of an object's new addresses on the recorded execution. `None` if no window of the order was recorded.
     pub fn predict(&self, run: &Run, object: u32, source: String) -> Option<Foretelling> {
         let moved = self.run(run, object);
         let (before, now) = (replayed(run), replayed(&moved));
@@ -28,7 +28,7 @@ impl Moved {
     }
 }
 
-/// Misses of the recorded windows, each object at a place of its own.
+/// Misses of the recorded windows, each object at its own address range.
 fn replayed(run: &Run) -> Simulated {
     let place = |id: u32| {
         let block = run.blocks.get(id as usize)?;

@@ -1,41 +1,39 @@
-//! The table that `llvm-bolt --enable-bat` leaves in a program: which place of the program before each place is (the form of BOLT 19 to
-//! 22, as bolt/docs/BAT.md has it). Read from bytes that are not trusted. Pure.
+//! The table that `llvm-bolt --enable-bat` leaves in a program: the old address of each new address (the form of BOLT 19 to 22, see
+//! bolt/docs/BAT.md). The input bytes are not trusted. The code is pure.
 
 /// The section that holds it.
 pub(super) const SECTION: &str = ".note.bolt_bat";
 
-/// One part of a function, as it lies in memory.
+/// One part of a function in memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Fragment {
-    /// Where the hot part of its function begins now; for a hot part that is itself.
+    /// New start of the hot part of its function; for a hot part its own start.
     pub(super) function: u64,
-    /// By the place where they lie now.
+    /// Places sorted by new address.
     pub(super) places: Vec<AddressOrigin>,
 }
 
-/// Where something came from.
+/// A place with its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AddressOrigin {
-    /// Its address now.
+    /// New address.
     pub(super) now: u64,
-    /// How far behind the beginning of its function it lay.
+    /// Old offset in its function.
     pub(super) before: u64,
-    /// Whether it is a branch or a call, and not where a block begins.
+    /// Whether it is a branch or a call, and not the start of a block.
     pub(super) is_branch: bool,
 }
 
 /// A table that can't be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadTable {
-    #[error("it is cut off at byte {0}")]
+    #[error("it is truncated at byte {0}")]
     Short(usize),
-    #[error("it is no note of BOLT's")]
+    #[error("it is not a note from BOLT")]
     NoNote,
-    #[error(
-        "what is known of its form ends at byte {at} of {all}: it is of another version than BOLT 19 to 22"
-    )]
+    #[error("its known form ends at byte {at} of {all}: it comes from another version than BOLT 19 to 22")]
     Unknown { at: usize, all: usize },
-    #[error("a number at byte {0} is larger than can be")]
+    #[error("a number at byte {0} is out of range")]
     Large(usize),
 }
 
@@ -63,18 +61,18 @@ pub(super) fn parse(section: &[u8]) -> Result<Vec<Fragment>, BadTable> {
         let fragment = reader.cold(&mut previous, &mut index, &fragments[..hot])?;
         fragments.push(fragment);
     }
-    // What another version writes in between moves everything behind it.
+    // Data of another version in between shifts everything after it.
     if reader.at != end {
         return Err(BadTable::Unknown { at: reader.at, all: end });
     }
     Ok(fragments)
 }
 
-/// Inputs of a fragment that lie as far behind its beginning as they do now, but for a distance.
+/// Places of a fragment whose old and new offsets differ by the same distance.
 struct Equal<'a> {
     elements: u64,
     distance: u64,
-    /// A bit for each: whether it is a branch.
+    /// One bit for each: whether it is a branch.
     branches: &'a [u8],
 }
 
@@ -86,7 +84,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn hot(&mut self, previous: &mut u64) -> Result<Fragment, BadTable> {
         let address = self.address(previous)?;
-        // The hash of the function as it was, and how many blocks it had.
+        // The hash of the old function, and its number of blocks.
         self.take(8)?;
         self.unsigned()?;
         let entries = self.unsigned()?;
@@ -125,7 +123,7 @@ impl<'a> Reader<'a> {
         count: u64,
         equal: &Equal<'_>,
     ) -> Result<Vec<AddressOrigin>, BadTable> {
-        // Each takes a byte at least, so a number that is made up runs out of bytes and reserves none.
+        // Each takes at least one byte, so an invented number runs out of bytes and reserves no memory.
         let mut places = Vec::new();
         let mut tagged = 0_i64;
         for index in 0..count {
@@ -152,8 +150,8 @@ impl<'a> Reader<'a> {
         Ok(places)
     }
 
-    /// Each is told by how far it lies behind the last one, whatever that was of. Cold halves can lie before hot ones: then the number turns
-    /// over.
+    /// Each offset is relative to the previous one, even of another function. Cold parts can lie before hot ones, and the number then wraps
+    /// around.
     fn address(&mut self, previous: &mut u64) -> Result<u64, BadTable> {
         *previous = previous.wrapping_add(self.unsigned()?);
         Ok(*previous)
@@ -171,20 +169,20 @@ impl<'a> Reader<'a> {
         Ok(bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)))
     }
 
-    /// ULEB128.
+    /// Unsigned LEB128.
     fn unsigned(&mut self) -> Result<u64, BadTable> {
         let (value, _, _) = self.leb()?;
         Ok(value)
     }
 
-    /// SLEB128.
+    /// Signed LEB128.
     fn signed(&mut self) -> Result<i64, BadTable> {
         let (value, bits, is_negative) = self.leb()?;
         let filled = if is_negative && bits < 64 { value | u64::MAX << bits } else { value };
         Ok(filled as i64)
     }
 
-    /// The bits, how many there are, and whether the highest of them is set.
+    /// The bits, their number, and whether the highest of them is set.
     fn leb(&mut self) -> Result<(u64, u32, bool), BadTable> {
         let at = self.at;
         let (mut value, mut bits) = (0_u64, 0_u32);

@@ -1,4 +1,4 @@
-//! Adds samples up by thread and place while they are read.
+//! Sums samples by thread and address while they are read.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use super::record::{Mode, ProcessEvent, Sample};
 use super::samples::{Lying, Samples, Thread, is_file};
 use super::space::Spaces;
 
-/// Places that are told apart; code of some hundred megabytes has fewer.
+/// Largest number of separate addresses; code of some hundred megabytes has fewer.
 const MOST_PLACES: usize = 4_000_000;
-/// Threads that are.
+/// Largest number of threads.
 const MOST_THREADS: usize = 200_000;
-/// Files, and what else has a name, that are.
+/// Largest number of files and other mapped names.
 const MOST_PATHS: usize = 200_000;
 
 #[derive(Debug, Default)]
@@ -23,13 +23,13 @@ pub(super) struct Counts {
     spaces: Spaces,
     paths: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// By path; empty for one with several.
+    /// Build-id by path; empty for a path with several.
     build_ids: HashMap<String, String>,
     threads: Vec<Thread>,
     known: HashMap<(u32, u32), u32>,
     names: HashMap<u32, String>,
     places: HashMap<(u32, Lying), u64>,
-    /// The thread of the last sample, which is mostly the next one's, too.
+    /// Thread of the last sample, which is mostly the next one's, too.
     last: Option<((u32, u32), u32)>,
     crowded: u64,
     first_ns: Option<u64>,
@@ -39,7 +39,7 @@ pub(super) struct Counts {
 impl Counts {
     pub(super) fn process_event(&mut self, event: ProcessEvent) {
         match event {
-            // The kernel's own mappings have a process that can't be.
+            // The kernel's own mappings have an impossible process id.
             ProcessEvent::Mapped { pid: u32::MAX, .. } => {}
             ProcessEvent::Mapped { pid, begin, bytes, offset, path, build_id } => {
                 let is_file = is_file(&path);
@@ -89,7 +89,7 @@ impl Counts {
         }
     }
 
-    /// A place too many: its sample counts for its file.
+    /// Too many addresses: this sample counts for its file only.
     fn crowd(&mut self, thread: u32, place: Lying) {
         self.crowded += 1;
         match place {
@@ -117,7 +117,7 @@ impl Counts {
         Some(number)
     }
 
-    /// Of which build a path is. One that was built anew meanwhile is of none: its places are mixed up.
+    /// Build of a path. A path that was rebuilt meanwhile has none, since its addresses are mixed up.
     fn is_of(&mut self, path: &str, build_id: String) {
         let is_full = self.build_ids.len() >= MOST_PATHS;
         match self.build_ids.get_mut(path) {
@@ -145,7 +145,7 @@ impl Counts {
         }
         let known = self.known.get(&(pid, tid)).copied();
         let thread = known.unwrap_or_else(|| self.new_thread(pid, tid));
-        // A program that begins anew has other mappings; the last ones stand.
+        // A program that starts again has other mappings; the last ones count.
         if let Some(program) = self.spaces.program(pid) {
             self.threads[thread as usize].program = Some(program);
         }
@@ -154,7 +154,7 @@ impl Counts {
     }
 
     fn new_thread(&mut self, pid: u32, tid: u32) -> u32 {
-        // One too many counts with the last one.
+        // Too many threads: this one counts with the last.
         if self.threads.len() >= MOST_THREADS {
             return MOST_THREADS as u32 - 1;
         }
@@ -165,13 +165,13 @@ impl Counts {
         number
     }
 
-    /// Everything, the threads by their samples.
+    /// The result, the threads sorted by samples.
     pub(super) fn samples(mut self, head: Head, breaks_off: bool, was_cut: bool) -> Samples {
         for ((thread, place), count) in std::mem::take(&mut self.places) {
             *self.threads[thread as usize].places.entry(place).or_insert(0) += count;
         }
         let notes = self.notes(breaks_off, was_cut);
-        // The kernel saw what was mapped, and perf's table has what it found at the end.
+        // The kernel saw the mapping itself, and perf's table has only the state at the end.
         let mut build_ids = head.build_ids.clone();
         build_ids.extend(std::mem::take(&mut self.build_ids));
         let mut threads = std::mem::take(&mut self.threads);
@@ -194,22 +194,23 @@ impl Counts {
     fn notes(&self, breaks_off: bool, was_cut: bool) -> Vec<String> {
         let mut notes = Vec::new();
         if breaks_off {
-            notes.push("the data has no proper end (perf was killed, or it is still written): all up to there is taken".to_owned());
+            notes.push(
+                "the data has no proper end (perf was killed, or is still writing): everything before the \
+                 end is used"
+                    .to_owned(),
+            );
         }
         let counted = [
             (self.lost, "records were lost, since perf did not keep up"),
-            (self.others, "samples are of other events, and left out"),
-            (self.broken, "records are broken, and left out"),
-            (self.spaces.left_out, "mappings are more than can be kept apart: what lies there is not known"),
-            (
-                self.crowded,
-                "samples lie at more places than can be kept apart: they count for their file alone",
-            ),
+            (self.others, "samples belong to other events and are left out"),
+            (self.broken, "records are broken and left out"),
+            (self.spaces.left_out, "mappings exceed the limit: their contents are unknown"),
+            (self.crowded, "samples are at too many addresses: they count for their file only"),
         ];
         let counted = counted.iter().filter(|(count, _)| *count > 0);
         notes.extend(counted.map(|(count, what)| format!("{count} {what}")));
         if was_cut {
-            notes.push("the data has no marks of order: mappings may count a little late".to_owned());
+            notes.push("the data has no order marks: mappings may count slightly late".to_owned());
         }
         notes
     }

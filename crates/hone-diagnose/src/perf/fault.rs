@@ -1,52 +1,51 @@
-//! Why data can't be read as samples.
+//! Reasons why data can't be read as samples.
 
 use std::io;
 
-/// Data that can't be read as samples.
+/// Reasons why data can't be read as samples.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PerfFault {
-    /// Something else.
-    #[error(
-        "it does not begin as perf's data does\n  next: name a file that perf record -o FILE has written"
-    )]
+    /// The file has another format.
+    #[error("it is not a file of perf record\n  next: use a file from perf record -o FILE")]
     Foreign,
-    /// Of a machine with the other order of bytes.
+    /// The data comes from a machine with another byte order.
     #[error(
-        "it is of a machine with the other order of bytes\n  next: read it on a machine like the one it was recorded on"
+        "it comes from a machine with another byte order\n  next: read it on a machine like the one it was \
+         recorded on"
     )]
     OtherEndian,
-    /// `perf record -o -`.
+    /// The data comes from `perf record -o -`.
     #[error(
-        "it went through a pipe, and has no table of events\n  next: perf record -o FILE, or perf inject -i THIS -o FILE"
+        "it went through a pipe and has no event table\n  next: perf record -o FILE, or perf inject -i THIS \
+         -o FILE"
     )]
     Piped,
-    /// `perf record -z`.
+    /// The data comes from `perf record -z`.
     #[error(
-        "its records are compressed\n  next: perf record without -z, or perf inject -i THIS -o FILE, which unpacks them"
+        "its records are compressed\n  next: perf record without -z, or perf inject -i THIS -o FILE, which \
+         decompresses them"
     )]
     Compressed,
-    /// `perf mem`, `perf stat record` and others.
-    #[error("its samples have no {what}\n  next: perf record -e cpu-clock, or -e cycles, of the program")]
+    /// The data comes from `perf mem`, `perf stat record` or others.
+    #[error("its samples have no {what}\n  next: perf record -e cpu-clock, or -e cycles, for the program")]
     Without {
-        /// What is missing.
+        /// The missing field.
         what: &'static str,
     },
-    /// No sample in it.
+    /// The data has no sample.
     #[error("it has no sample of {event}\n  next: record for longer, while the program is loaded")]
     Empty {
-        /// What was sampled.
+        /// The sampled event.
         event: String,
     },
-    /// Cut off, or written by something else.
-    #[error(
-        "it breaks off in {section}\n  next: record it again; perf must end by itself, by SIGINT or by SIGTERM"
-    )]
+    /// The data is truncated, or written by another program.
+    #[error("it is truncated in {section}\n  next: record it again; end perf by SIGINT or SIGTERM")]
     Broken {
-        /// What was being read.
+        /// The section that was being read.
         section: &'static str,
     },
-    /// The system does not give its bytes.
+    /// The system can't read the file.
     #[error("it can't be read: {0}")]
     Unreadable(#[from] io::Error),
 }

@@ -1,4 +1,4 @@
-//! The head of perf's data: events with the layout of their samples, their names, build ids (`tools/perf/util/header.h`).
+//! The header of perf's data: events with the layout of their samples, their names, build-ids (`tools/perf/util/header.h`).
 
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -6,16 +6,16 @@ use std::io::{Read, Seek, SeekFrom};
 use super::bytes::{hex, text_at, u16_at, u32_at, u64_at};
 use super::fault::PerfFault;
 
-/// The head of a file; that of a pipe is shorter.
+/// Size of a file's header; a pipe's header is shorter.
 const HEAD_BYTES: usize = 104;
-/// The first version of `struct perf_event_attr`, and what lies behind it: where its ids are.
+/// Size of the first version of `struct perf_event_attr`, and of the ids' position after it.
 const LEAST_ATTR_BYTES: u64 = 64 + 16;
 const MOST_ATTR_BYTES: u64 = 4096;
-/// Of each section of the head, more than any perf writes.
+/// Limit of each section of the header, above any that perf writes.
 const MOST_SECTION_BYTES: u64 = 16 << 20;
-/// Every tracepoint of a kernel is less than half of it.
+/// Limit of events: every tracepoint of a kernel is less than half of it.
 const MOST_EVENTS: usize = 4_096;
-/// Of all events together: each says itself where its ids are, and all may say the same place.
+/// Limit of ids of all events together. Each event states its own position of ids, and all may state the same.
 const MOST_ID_BYTES: u64 = 16 << 20;
 
 // Bits of linux/perf_event.h.
@@ -29,19 +29,19 @@ const SAMPLE_STREAM_ID: u64 = 1 << 9;
 const SAMPLE_IDENTIFIER: u64 = 1 << 16;
 const FLAG_EXCLUDE_KERNEL: u64 = 1 << 5;
 const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
-/// The kernel writes build ids in place of inodes.
+/// The kernel writes build-ids instead of inodes.
 const BUILD_ID_HAS_SIZE: u16 = 1 << 15;
 
-// Bits of the table of features.
+// Bits of the feature table.
 const FEATURE_BUILD_ID: u32 = 2;
 const FEATURE_EVENT_DESC: u32 = 12;
 
-/// What an event counts, as far as it matters here.
+/// Kind of an event, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EventKind {
     Cycles,
     Clock,
-    /// It counts nothing, and is there for the records of mappings.
+    /// A dummy event: it counts nothing and only carries records of mappings.
     Dummy,
     Other(u32, u64),
 }
@@ -70,7 +70,7 @@ impl Attr {
         })
     }
 
-    /// Where in a sample's record a field of eight bytes lies.
+    /// Position of an eight-byte field in a sample's record.
     fn place(&self, wanted: u64) -> Option<usize> {
         let order = [SAMPLE_IDENTIFIER, SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, SAMPLE_ADDR, SAMPLE_ID];
         let before = order.iter().take_while(|field| **field != wanted);
@@ -78,7 +78,7 @@ impl Attr {
         (self.sample_type & wanted != 0).then_some(8 + 8 * fields)
     }
 
-    /// How far before the end of any other record a field of eight bytes lies.
+    /// Position of an eight-byte field before the end of any other record.
     fn place_from_end(&self, wanted: u64) -> Option<usize> {
         let order = [SAMPLE_TID, SAMPLE_TIME, SAMPLE_ID, SAMPLE_STREAM_ID, SAMPLE_CPU, SAMPLE_IDENTIFIER];
         let from = order.iter().skip_while(|field| **field != wanted);
@@ -87,7 +87,7 @@ impl Attr {
     }
 }
 
-/// Hardware's and the kernel's own events; hybrid CPUs name the kind of core in the upper half.
+/// Hardware events and the kernel's own events. Hybrid CPUs put the kind of core into the upper half.
 fn named(kind: u32, config: u64) -> (EventKind, String) {
     let known = match (kind, config & 0xffff_ffff) {
         (0, 0) => Some((EventKind::Cycles, "cycles")),
@@ -111,34 +111,34 @@ pub(super) struct Fields {
     pub(super) time: Option<usize>,
 }
 
-/// What the head says.
+/// Contents of the header.
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     attrs: Vec<Attr>,
     fields: Vec<Fields>,
     events: HashMap<u64, u32>,
     wanted: EventKind,
-    /// Where an event's id lies in a sample.
+    /// Position of an event's id in a sample.
     id: Option<usize>,
-    /// Where the time lies before the end of other records.
+    /// Position of the time before the end of other records.
     time_from_end: Option<usize>,
-    /// By path, in hex.
+    /// Build-ids by path, in hex.
     pub(super) build_ids: HashMap<String, String>,
     pub(super) data_at: u64,
-    /// 0 where perf did not end in order.
+    /// 0 if perf did not end normally.
     pub(super) data_bytes: u64,
 }
 
 impl Head {
     pub(super) fn read<R: Read + Seek>(input: &mut R) -> Result<Self, PerfFault> {
         let head = start(input)?;
-        let word = |at: usize| u64_at(&head, at).ok_or(PerfFault::Broken { section: "its head" });
+        let word = |at: usize| u64_at(&head, at).ok_or(PerfFault::Broken { section: "its header" });
         let (attr_bytes, attrs_at, attrs_bytes) = (word(16)?, word(24)?, word(32)?);
         let (data_at, data_bytes) = (word(40)?, word(48)?);
         if !(LEAST_ATTR_BYTES..=MOST_ATTR_BYTES).contains(&attr_bytes) {
-            return Err(PerfFault::Broken { section: "its table of events" });
+            return Err(PerfFault::Broken { section: "its event table" });
         }
-        let table = section(input, attrs_at, attrs_bytes, "its table of events")?;
+        let table = section(input, attrs_at, attrs_bytes, "its event table")?;
         let (attrs, events) = events(input, &table, attr_bytes as usize)?;
         let fields = attrs.iter().map(fields_of).collect::<Result<Vec<Fields>, PerfFault>>()?;
         let wanted = wanted(&attrs).ok_or(PerfFault::Without { what: "event" })?;
@@ -157,13 +157,13 @@ impl Head {
             data_bytes,
         };
         if data_bytes > 0 {
-            // Names and build ids are a help and not needed.
+            // Names and build-ids help, but are not required.
             let _ = found.features(input, &head);
         }
         Ok(found)
     }
 
-    /// The event that a sample is of.
+    /// The event of a sample.
     pub(super) fn event_of(&self, sample: &[u8]) -> u32 {
         let id = self.id.and_then(|at| u64_at(sample, at));
         id.and_then(|id| self.events.get(&id).copied()).unwrap_or(0)
@@ -173,7 +173,7 @@ impl Head {
         self.fields.get(event as usize).copied()
     }
 
-    /// The time of a record that is no sample.
+    /// The time of a record that is not a sample.
     pub(super) fn time_of(&self, record: &[u8]) -> u64 {
         let at = self.time_from_end.and_then(|back| record.len().checked_sub(back));
         at.and_then(|at| u64_at(record, at)).unwrap_or(0)
@@ -187,7 +187,7 @@ impl Head {
         self.attrs.iter().filter(|attr| attr.kind == self.wanted)
     }
 
-    /// The name of what is taken.
+    /// Name of the event that is used.
     pub(super) fn event(&self) -> String {
         self.all_wanted().next().map(|attr| attr.name.clone()).unwrap_or_default()
     }
@@ -200,7 +200,7 @@ impl Head {
         self.all_wanted().any(|attr| attr.sees_kernel)
     }
 
-    /// Sections behind the data: one for each bit, in their order.
+    /// Sections after the data: one for each bit, in order.
     fn features<R: Read + Seek>(&mut self, input: &mut R, head: &[u8]) -> Option<()> {
         let bits: Vec<u32> = (0..256_u32)
             .filter(|bit| {
@@ -222,7 +222,7 @@ impl Head {
         Some(())
     }
 
-    /// Names as they were asked for, which know more than type and config.
+    /// Names as the user requested them, which show more than type and config.
     fn names(&mut self, bytes: &[u8]) -> Option<()> {
         let (count, attr_bytes) = (u32_at(bytes, 0)? as usize, u32_at(bytes, 4)? as usize);
         let mut at = 8_usize;
@@ -253,13 +253,13 @@ impl Head {
     }
 }
 
-/// The events of the table, and which of them has which id.
+/// The events of the table, and the event of each id.
 fn events<R: Read + Seek>(
     input: &mut R,
     table: &[u8],
     attr_bytes: usize,
 ) -> Result<(Vec<Attr>, HashMap<u64, u32>), PerfFault> {
-    let broken = || PerfFault::Broken { section: "its table of events" };
+    let broken = || PerfFault::Broken { section: "its event table" };
     if table.len() / attr_bytes > MOST_EVENTS {
         return Err(broken());
     }
@@ -268,14 +268,14 @@ fn events<R: Read + Seek>(
         attrs.push(Attr::parse(entry).ok_or_else(broken)?);
         let ids_at = attr_bytes - 16;
         let (at, bytes) = u64_at(entry, ids_at).zip(u64_at(entry, ids_at + 8)).ok_or_else(broken)?;
-        left = left.checked_sub(bytes).ok_or(PerfFault::Broken { section: "its ids of events" })?;
-        let ids = section(input, at, bytes, "its ids of events")?;
+        left = left.checked_sub(bytes).ok_or(PerfFault::Broken { section: "its event ids" })?;
+        let ids = section(input, at, bytes, "its event ids")?;
         events.extend(ids.chunks_exact(8).filter_map(|id| Some((u64_at(id, 0)?, index as u32))));
     }
     Ok((attrs, events))
 }
 
-/// The clock or cycles, on whichever kind of core; else the first one that counts anything.
+/// The clock or cycles event, on any kind of core; otherwise the first event that counts anything.
 fn wanted(attrs: &[Attr]) -> Option<EventKind> {
     let kinds = || attrs.iter().map(|attr| attr.kind);
     let of_time =
@@ -295,7 +295,7 @@ fn fields_of(attr: &Attr) -> Result<Fields, PerfFault> {
     })
 }
 
-/// The first bytes, or why they are none of a file that can be read.
+/// The first bytes, or the reason why the file can't be read.
 fn start<R: Read + Seek>(input: &mut R) -> Result<Vec<u8>, PerfFault> {
     input.seek(SeekFrom::Start(0))?;
     let mut head = Vec::new();
@@ -309,7 +309,7 @@ fn start<R: Read + Seek>(input: &mut R) -> Result<Vec<u8>, PerfFault> {
     match u64_at(&head, 8) {
         Some(16) => Err(PerfFault::Piped),
         Some(bytes) if bytes >= HEAD_BYTES as u64 && head.len() == HEAD_BYTES => Ok(head),
-        _ => Err(PerfFault::Broken { section: "its head" }),
+        _ => Err(PerfFault::Broken { section: "its header" }),
     }
 }
 
@@ -323,7 +323,7 @@ fn section<R: Read + Seek>(
     if bytes > MOST_SECTION_BYTES {
         return Err(broken());
     }
-    // Offsets behind what a file can have are refused by some systems with an error of their own.
+    // Some systems reject offsets beyond any file size with an error of their own.
     input.seek(SeekFrom::Start(at)).map_err(|_| broken())?;
     let mut found = Vec::new();
     input.by_ref().take(bytes).read_to_end(&mut found)?;
@@ -339,7 +339,7 @@ mod tests {
 
     use super::*;
 
-    /// The ids of each event are so many bytes from the same place on.
+    /// The ids of each event have this many bytes from the same position.
     fn read(events: usize, id_bytes: usize) -> Result<Head, PerfFault> {
         let mut bytes = b"PERFILE2".to_vec();
         let table = [104, LEAST_ATTR_BYTES, 104, LEAST_ATTR_BYTES * events as u64, 0, 0];
@@ -362,7 +362,7 @@ mod tests {
             Err(PerfFault::Broken { section }) => section,
             other => panic!("{other:?}"),
         };
-        assert_eq!(broken(MOST_EVENTS + 1, 0), "its table of events");
-        assert_eq!(broken(3, 6 << 20), "its ids of events");
+        assert_eq!(broken(MOST_EVENTS + 1, 0), "its event table");
+        assert_eq!(broken(3, 6 << 20), "its event ids");
     }
 }

@@ -1,11 +1,12 @@
-//! What `perf record` wrote: samples, and where they lie. Read in one pass from bytes that are not trusted, in bounded memory. Pure.
+//! Reader of `perf record` data: samples with their files. It reads in one pass from bytes that are not trusted, in bounded memory. The
+//! code is pure.
 //!
-//! A sample names an address in a process. Which file lies there is told by records of mappings between the samples, and perf writes
-//! the records of each core behind each other. So records are put into the order of their times, round by round as perf does it itself
-//! (`order.rs`); where samples have no time the order of the file is all there is, and is taken.
+//! A sample has an address in a process. Records of mappings between the samples give the file at that address, and perf writes the records
+//! of each core one after another. So the reader sorts records by time, round by round as perf itself does (`order.rs`). If samples have no
+//! time, it uses the order of the file.
 //!
-//! Of a sample are taken its address, thread, time and event. All of these stand before whatever has a length of its own (counters that
-//! were read, call chains, raw data, branch stacks), which therefore is skipped with its record.
+//! Of a sample it reads address, thread, time and event. All of these precede the fields of variable length (counter values, call chains,
+//! raw data, branch stacks), which are skipped with the record.
 
 mod bytes;
 mod counts;
@@ -29,10 +30,10 @@ use stream::Stream;
 pub use fault::PerfFault;
 pub use samples::{Lying, Samples, Split, Thread};
 
-/// Reads all of it.
+/// Reads the whole data.
 ///
 /// # Errors
-/// [`PerfFault`], with what to do next. Data that breaks off behind some samples is read up to there, with a note.
+/// Returns [`PerfFault`], with the next step. Data that is truncated after some samples is read up to there, with a note.
 pub fn read<R: Read + Seek>(input: R) -> Result<Samples, PerfFault> {
     let mut input = input;
     let head = Head::read(&mut input)?;
@@ -59,7 +60,7 @@ pub fn read<R: Read + Seek>(input: R) -> Result<Samples, PerfFault> {
     Ok(counts.samples(head, stream.breaks_off(), queue.was_cut()))
 }
 
-/// Whether a file begins as perf's data does.
+/// Whether a file begins like perf's data.
 pub fn is_data(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP")
 }
@@ -126,6 +127,6 @@ mod tests {
         let mut ids: Vec<(&str, &str)> =
             samples.build_ids.iter().map(|(path, id)| (path.as_str(), id.as_str())).collect();
         ids.sort_unstable();
-        assert_eq!(ids, [("/bin/x", "aabbccdd"), ("/bin/z", "")], "built anew while perf recorded");
+        assert_eq!(ids, [("/bin/x", "aabbccdd"), ("/bin/z", "")], "built again while perf recorded");
     }
 }

@@ -1,24 +1,24 @@
-//! Records in the order of their times.
+//! Sorts records by time.
 //!
-//! perf copies what the kernel left for each core, one core after the other, and says when a round over all of them is done. Behind two
-//! such marks nothing older than the newest record before the first of them can come. That is perf's own rule
-//! (`tools/perf/util/ordered-events.c`); with it what is waiting stays small. Samples need no order among each other, since they are
-//! added up: they are sorted only where something else happened meanwhile.
+//! perf copies the kernel's records core by core, and marks the end of a round over all of them. After two such marks, no record can come
+//! that is older than the newest record before the first mark. That is perf's own rule (`tools/perf/util/ordered-events.c`), and it keeps
+//! the number of waiting records small. Samples need no order among each other, since they are summed. They are sorted only if another
+//! event happened between them.
 
 use super::counts::Counts;
 use super::record::{ProcessEvent, Sample};
 
-/// Data without rounds may not fill the memory: the older half goes on then, whatever may still come.
+/// Data without rounds must not fill the memory. The older half then continues, whatever may still come.
 const MOST_WAITING: usize = 2_000_000;
 
 #[derive(Default)]
 pub(super) struct Queue {
     samples: Vec<(u64, Sample)>,
     process_events: Vec<(u64, u64, ProcessEvent)>,
-    /// Counts records, for those of one time.
+    /// Counts records, to keep the order of those with the same time.
     number: u64,
     newest: u64,
-    /// Up to here the next mark lets go.
+    /// The next mark releases records up to here.
     safe: u64,
     was_cut: bool,
 }
@@ -34,7 +34,7 @@ impl Queue {
         self.bound(counts);
     }
 
-    /// What has no time was there before: perf says so of what it finds as it begins.
+    /// Records without time come first: perf writes them for the state at its start.
     pub(super) fn process_event(&mut self, time: u64, event: ProcessEvent, counts: &mut Counts) {
         if time == 0 || time == u64::MAX {
             return counts.process_event(event);
@@ -54,7 +54,7 @@ impl Queue {
         self.let_go(u64::MAX, counts);
     }
 
-    /// Whether some had to go on before their time.
+    /// Whether some records had to continue before their time.
     pub(super) fn was_cut(&self) -> bool {
         self.was_cut
     }
@@ -67,7 +67,7 @@ impl Queue {
         times.extend(self.process_events.iter().map(|(time, ..)| *time));
         let middle = times.len() / 2;
         let (_, middle, _) = times.select_nth_unstable(middle);
-        // Where most have one and the same time, all of them go.
+        // If most records have the same time, all of them continue.
         let up_to = *middle;
         drop(times);
         self.let_go(up_to, counts);

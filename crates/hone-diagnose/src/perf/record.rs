@@ -16,26 +16,26 @@ const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
 
-/// Of a name that came with a new program.
+/// Marks a name that came with a new program.
 const MISC_COMM_EXEC: u16 = 1 << 13;
-/// Of a mapping with a build id in place of device and inode: its length, three bytes of nothing, as many as the longest id has.
+/// Marks a mapping with a build-id instead of device and inode: its length, three zero bytes, and the longest id's number of bytes.
 const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 const BUILD_ID_AT: usize = 40;
 const MOST_BUILD_ID_BYTES: usize = 20;
 
-/// Whose code a sample is of.
+/// Owner of a sample's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     User,
     Kernel,
-    /// A hypervisor's, a guest's, or not told.
+    /// A hypervisor, a guest, or unknown.
     Other,
 }
 
 /// A sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sample {
-    /// 0 where it has none.
+    /// 0 if it has none.
     pub(super) time: u64,
     pub(super) address: u64,
     pub(super) pid: u32,
@@ -44,7 +44,7 @@ pub(super) struct Sample {
     pub(super) mode: Mode,
 }
 
-/// What happened to processes between the samples.
+/// A process event between the samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ProcessEvent {
     Mapped { pid: u32, begin: u64, bytes: u64, offset: u64, path: String, build_id: Option<String> },
@@ -55,15 +55,15 @@ pub(super) enum ProcessEvent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
     Sample(Sample),
-    /// With its time; 0 where it has none.
+    /// The event with its time; 0 if it has none.
     Process(u64, ProcessEvent),
-    /// What follows is not older than what came before the round before.
+    /// End of a round: the next records are not older than the records before the previous round.
     Round,
     Lost(u64),
     Compressed,
-    /// So many bytes of another kind of trace follow it.
+    /// This many bytes of another kind of trace follow.
     Trace(u64),
-    /// Too short for what it says it is.
+    /// The record is shorter than its stated contents.
     Broken,
     Other,
 }
@@ -102,7 +102,7 @@ fn sample(bytes: &[u8], head: &Head) -> Option<Sample> {
         2 => Mode::User,
         _ => Mode::Other,
     };
-    // Nothing is asked of an event that has no places.
+    // The reader does not use events without addresses.
     if !head.is_wanted(event) {
         return Some(Sample { time: 0, address: 0, pid: 0, tid: 0, event, mode });
     }
@@ -116,7 +116,7 @@ fn sample(bytes: &[u8], head: &Head) -> Option<Sample> {
     })
 }
 
-/// Both kinds have the same beginning; the second one has inode or build id, and rights, before the name.
+/// Both kinds have the same beginning. The second one has inode or build-id, and permissions, before the name.
 fn mapped(bytes: &[u8], name_at: usize, build_id: Option<String>) -> Option<ProcessEvent> {
     Some(ProcessEvent::Mapped {
         pid: u32_at(bytes, 8)?,
@@ -128,7 +128,8 @@ fn mapped(bytes: &[u8], name_at: usize, build_id: Option<String>) -> Option<Proc
     })
 }
 
-/// What the kernel read of the file as it was mapped; perf asks for that in place of a table behind the data (`--buildid-mmap`).
+/// The build-id that the kernel read from the file when it was mapped; perf requests it instead of a table after the data
+/// (`--buildid-mmap`).
 fn build_id(bytes: &[u8]) -> Option<String> {
     let size = usize::from(*bytes.get(BUILD_ID_AT)?);
     let has_one = misc(bytes) & MISC_MMAP_BUILD_ID != 0 && (1..=MOST_BUILD_ID_BYTES).contains(&size);

@@ -1,4 +1,4 @@
-//! Samples as code that ran: each sampled instruction is a block of its own, with nothing before it and nothing behind it.
+//! Samples as code that ran: each sampled instruction is a block of its own, without predecessor and successor.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,13 @@ use super::samples::{Lying, Samples, Thread, is_file};
 use crate::image::Image;
 use crate::model::{Block, Object, Part, Run};
 
-/// Counts of all parts together, so that many threads of a large program do not fill the memory. The colder threads are one part then.
+/// Limit of counts over all parts, so that many threads of a large program do not fill the memory. The colder threads then become one part.
 const MOST_COUNTS: usize = 16_000_000;
-/// The name of that.
+/// Name of that part.
 const REST: &str = "other threads";
 
 impl Samples {
-    /// The model of user code that was sampled. The kernel's is not in it. `image` reads the file at a path; one that was built anew
-    /// since is none.
+    /// Model of the sampled user code, without the kernel's. `image` reads the file at a path; a file that was rebuilt since is not used.
     pub fn run(&self, image: impl Fn(&str) -> Option<Image>) -> Run {
         let mut model = Model::default();
         let mut parts: Vec<(String, u64, HashMap<u32, u64>)> = Vec::new();
@@ -38,7 +37,7 @@ impl Samples {
         run
     }
 
-    /// Files that names were taken from although nothing says that they are of the build that was sampled.
+    /// Files whose names were used although no evidence shows that they are from the sampled build.
     pub fn of_unknown_builds<'a>(&self, run: &'a Run) -> Vec<&'a str> {
         let is_named =
             |object: &&Object| object.image.is_some() && !self.build_ids.contains_key(&object.path);
@@ -75,7 +74,7 @@ impl Samples {
 struct Model {
     run: Run,
     objects: HashMap<String, u32>,
-    /// By object, or process where there is none, and address.
+    /// By object, or process if there is none, and address.
     blocks: HashMap<(Option<u32>, u32, u64), u32>,
 }
 
@@ -101,7 +100,7 @@ impl Model {
     }
 
     fn object(&mut self, path: &str, build_id: Option<&str>, image: &impl Fn(&str) -> Option<Image>) -> u32 {
-        // perf's table fills short ids up with zeros.
+        // perf's table pads short ids with zeros.
         let is_same = |image: &Image| match (&image.build_id, build_id) {
             (Some(own), Some(recorded)) => recorded.starts_with(own.as_str()),
             (None, Some(_)) => false,

@@ -1,84 +1,84 @@
-//! Samples, added up by thread and place.
+//! Samples, summed by thread and address.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Samples, added up.
+/// Summed samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Samples {
-    /// What was sampled, in perf's words.
+    /// The sampled event, as perf names it.
     pub event: String,
-    /// Whether the clock was, or a counter of cycles: only then are samples shares of the time.
+    /// Whether the event is the clock or a cycle counter. Only then are samples shares of the time.
     pub is_time: bool,
-    /// Whether the kernel's own code was sampled. Where it was not, its share is not known, and not nothing.
+    /// Whether the kernel's own code was sampled. If not, its share is unknown, and not zero.
     pub sees_kernel: bool,
-    /// All of them.
+    /// Number of samples.
     pub samples: u64,
     /// Samples of other events, which are left out.
     pub others: u64,
-    /// Records that perf itself says were lost.
+    /// Number of lost records, as perf reports it.
     pub lost: u64,
-    /// From the first to the last one.
+    /// Time from the first to the last sample.
     pub span_ns: u64,
-    /// What was mapped where samples lie, as the kernel calls it.
+    /// Mapped files and other mappings of the samples, as the kernel names them.
     pub paths: Vec<String>,
-    /// Build ids in hex, by path, as they were when perf recorded; empty where several builds were mapped from one path.
+    /// Build-ids in hex, by path, at the time of recording; empty if several builds were mapped from one path.
     pub build_ids: HashMap<String, String>,
-    /// By samples, most first.
+    /// Threads, sorted by samples.
     pub threads: Vec<Thread>,
-    /// What is to be known of them.
+    /// Remarks.
     pub notes: Vec<String>,
 }
 
-/// Where a sample lies.
+/// Address of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lying {
-    /// At an offset in a file or in something else that was mapped: the index of its path.
+    /// At an offset in a mapped file or other mapping: the index of its path.
     Mapped(u32, u64),
-    /// In user mode, and nothing was known to be mapped at this address.
+    /// In user mode, at an address without a known mapping.
     Nowhere(u64),
     /// In the kernel.
     Kernel,
-    /// In a hypervisor, in a guest, or not told.
+    /// In a hypervisor, in a guest, or unknown.
     Elsewhere,
 }
 
-/// A thread that has samples.
+/// A thread with samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Thread {
-    /// Its process.
+    /// Id of its process.
     pub pid: u32,
-    /// The kernel's number of it.
+    /// Its kernel id.
     pub tid: u32,
     /// Its last name.
     pub name: String,
     /// Index of the path of its process's program.
     pub program: Option<u32>,
-    /// By place.
+    /// Samples by address.
     pub places: BTreeMap<Lying, u64>,
-    /// Samples of places beyond what is told apart, by index of their path.
+    /// Samples at addresses beyond the limit, by index of their path.
     pub crowded: BTreeMap<u32, u64>,
 }
 
-/// Samples of a thread by whose code they lie in.
+/// Samples of a thread by the owner of the code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Split {
-    /// The program's own.
+    /// Code of the program itself.
     pub program: u64,
-    /// Other files'.
+    /// Code of other files.
     pub libraries: u64,
-    /// The kernel's.
+    /// Code of the kernel.
     pub kernel: u64,
-    /// Of no file (just-in-time compilers), or not known.
+    /// Code without a file (just-in-time compilers), or unknown code.
     pub unknown: u64,
 }
 
 impl Split {
-    /// All of them.
+    /// The sum.
     pub fn all(self) -> u64 {
         self.program + self.libraries + self.kernel + self.unknown
     }
 
-    /// Both together.
+    /// The sum of two.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -91,12 +91,12 @@ impl Split {
 }
 
 impl Thread {
-    /// All of its samples.
+    /// Number of its samples.
     pub fn samples(&self) -> u64 {
         self.places.values().chain(self.crowded.values()).sum()
     }
 
-    /// By index of what was mapped; `None` is what is not in any.
+    /// Samples by index of the mapping; `None` for samples outside all mappings.
     pub fn by_path(&self) -> BTreeMap<Option<u32>, u64> {
         let mut sums = BTreeMap::new();
         for (place, count) in &self.places {
@@ -114,7 +114,7 @@ impl Thread {
 }
 
 impl Samples {
-    /// Whose code a thread's samples lie in. `program` is the path of the program, where it is known better than from the mappings.
+    /// Owners of the code in a thread's samples. `program` is the path of the program, if it is better known than from the mappings.
     pub fn split(&self, thread: &Thread, program: Option<&str>) -> Split {
         let mut split = Split::default();
         let known = program.map(|wanted| self.paths.iter().position(|path| path == wanted));
@@ -133,14 +133,14 @@ impl Samples {
         split
     }
 
-    /// Of all threads.
+    /// The same over all threads.
     pub fn whole(&self, program: Option<&str>) -> Split {
         let splits = self.threads.iter().map(|thread| self.split(thread, program));
         splits.fold(Split::default(), Split::and)
     }
 }
 
-/// Whether a mapping's name is a file's. Memory that programs write code into has names, too.
+/// Whether a mapping's name is a file. Memory with generated code has names, too.
 pub(super) fn is_file(path: &str) -> bool {
     let made = ["//anon", "/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage"];
     path.starts_with('/') && !made.iter().any(|name| path.starts_with(name))

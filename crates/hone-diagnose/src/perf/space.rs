@@ -1,14 +1,14 @@
-//! What lies where in processes.
+//! Address spaces of processes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// More than the kernel lets a process have.
+/// More mappings than the kernel allows a process.
 const MOST_OF_A_PROCESS: usize = 70_000;
-/// Of all processes: a fork copies those of its parent, and a file may tell of any number of forks.
+/// Limit of mappings over all processes. A fork copies those of its parent, and a file may contain any number of forks.
 const MOST_MAPPINGS: usize = 2_000_000;
 
-/// A mapping, by its begin.
+/// A mapping, by its start address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mapping {
     end: u64,
@@ -16,27 +16,27 @@ struct Mapping {
     path: u32,
 }
 
-/// Of a process.
+/// Mappings of a process.
 #[derive(Debug, Clone, Default)]
 struct Space {
     /// Shared with children that have mapped nothing yet.
     mappings: Rc<BTreeMap<u64, Mapping>>,
-    /// The first file that was mapped is the program: the kernel maps it first, and lower than libraries.
+    /// The first mapped file is the program: the kernel maps it first, and lower than libraries.
     program: Option<u32>,
 }
 
-/// Of all processes.
+/// Mappings of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Spaces {
     processes: HashMap<u32, Space>,
-    /// Copied and made so far.
+    /// Number of mappings copied and created so far.
     made: usize,
-    /// Mappings that were too many.
+    /// Number of mappings above the limit.
     pub(super) left_out: u64,
 }
 
 impl Spaces {
-    /// Something lies there from now on, and what lay there before does not.
+    /// Adds a mapping, which replaces older ones in its range.
     pub(super) fn map(&mut self, pid: u32, begin: u64, bytes: u64, offset: u64, path: u32, is_file: bool) {
         let Some(end) = begin.checked_add(bytes).filter(|end| *end > begin) else { return };
         let space = self.processes.entry(pid).or_default();
@@ -54,7 +54,7 @@ impl Spaces {
         mappings.insert(begin, Mapping { end, offset, path });
     }
 
-    /// A process with all that its parent has.
+    /// Adds a process with all mappings of its parent.
     pub(super) fn fork(&mut self, parent: u32, pid: u32) {
         if parent != pid {
             let space = self.processes.get(&parent).cloned().unwrap_or_default();
@@ -62,12 +62,12 @@ impl Spaces {
         }
     }
 
-    /// Another program: all that was mapped is gone.
+    /// A new program starts: all mappings are gone.
     pub(super) fn clear(&mut self, pid: u32) {
         self.processes.remove(&pid);
     }
 
-    /// What lies at an address, and the place in it.
+    /// The mapping at an address, and the offset in it.
     pub(super) fn find(&self, pid: u32, address: u64) -> Option<(u32, u64)> {
         let (begin, mapping) = self.processes.get(&pid)?.mappings.range(..=address).next_back()?;
         let within = address < mapping.end;
@@ -80,7 +80,7 @@ impl Spaces {
     }
 }
 
-/// Takes out what lies between two addresses; what reaches over them is cut.
+/// Removes mappings between two addresses. Mappings across the border are cut.
 fn clear(mappings: &mut BTreeMap<u64, Mapping>, begin: u64, end: u64) {
     let before = mappings.range(..begin).next_back().map(|(at, mapping)| (*at, *mapping));
     if let Some((at, old)) = before.filter(|(_, old)| old.end > begin) {

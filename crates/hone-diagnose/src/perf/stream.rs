@@ -1,4 +1,4 @@
-//! Records one behind the other, through a buffer of fixed size.
+//! Sequential records, through a buffer of fixed size.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -6,7 +6,7 @@ use super::bytes::u16_at;
 use super::fault::PerfFault;
 use super::head::Head;
 
-/// A record has at most 64 KiB.
+/// Largest size of a record: 64 KiB.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Type, kind and length.
 const LEAST_BYTES: usize = 8;
@@ -14,11 +14,11 @@ const LEAST_BYTES: usize = 8;
 pub(super) struct Stream<R> {
     input: R,
     buffer: Vec<u8>,
-    /// The next record.
+    /// Position of the next record.
     at: usize,
-    /// Behind the last byte that was read.
+    /// End of the bytes read so far.
     end: usize,
-    /// Bytes of the data that were not read yet.
+    /// Bytes of the data that are still unread.
     left: u64,
     has_end: bool,
     breaks_off: bool,
@@ -28,20 +28,20 @@ impl<R: Read + Seek> Stream<R> {
     pub(super) fn over(mut input: R, head: &Head) -> Result<Self, PerfFault> {
         let broken = |_: io::Error| PerfFault::Broken { section: "its data" };
         input.seek(SeekFrom::Start(head.data_at)).map_err(broken)?;
-        // A perf that was killed could not write how much there is.
+        // A killed perf could not write the size of the data.
         let has_end = head.data_bytes > 0;
         let left = if has_end { head.data_bytes } else { u64::MAX };
         Ok(Self { input, buffer: vec![0; BUFFER_BYTES], at: 0, end: 0, left, has_end, breaks_off: !has_end })
     }
 
-    /// The next record with its head; `None` behind the last whole one.
+    /// The next record with its header; `None` after the last whole one.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>, PerfFault> {
         if !self.holds(LEAST_BYTES)? {
             return Ok(None);
         }
         let length = u16_at(&self.buffer, self.at + 6).map_or(0, usize::from);
         if length < LEAST_BYTES || !self.holds(length)? {
-            // What follows can't be found.
+            // The following records can't be found.
             self.breaks_off = true;
             self.left = 0;
             self.at = self.end;
@@ -52,7 +52,7 @@ impl<R: Read + Seek> Stream<R> {
         Ok(Some(&self.buffer[from..from + length]))
     }
 
-    /// Passes over bytes that belong to no record.
+    /// Skips bytes that belong to no record.
     pub(super) fn skip(&mut self, bytes: u64) -> Result<(), PerfFault> {
         let held = (self.end - self.at) as u64;
         if bytes <= held {
@@ -61,7 +61,7 @@ impl<R: Read + Seek> Stream<R> {
         }
         self.at = self.end;
         let beyond = (bytes - held).min(self.left);
-        // Further than any file reaches is behind its end, too.
+        // A position beyond any file size is beyond its end, too.
         self.input
             .seek_relative(i64::try_from(beyond).unwrap_or(i64::MAX))
             .or_else(|_| self.input.seek(SeekFrom::End(0)).map(drop))?;
@@ -69,12 +69,12 @@ impl<R: Read + Seek> Stream<R> {
         Ok(())
     }
 
-    /// Whether it has no proper end.
+    /// Whether the data has no proper end.
     pub(super) fn breaks_off(&self) -> bool {
         self.breaks_off
     }
 
-    /// Whether so many bytes are in the buffer, after reading more where they are not.
+    /// Whether this many bytes are in the buffer, after reading more if needed.
     fn holds(&mut self, bytes: usize) -> Result<bool, PerfFault> {
         if self.end - self.at >= bytes {
             return Ok(true);

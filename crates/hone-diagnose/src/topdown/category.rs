@@ -1,9 +1,9 @@
-//! The names of top-down's categories: every vendor has its own, and changes them.
+//! The names of top-down categories: every vendor has its own, and changes them.
 
 use hone_record::Category::{self, *};
 
-/// Each name in lower case, without `tma_`, and with `_` for a blank. Intel: perf's metrics for Ice Lake and newer; AMD: amdzen4 and
-/// amdzen5/pipeline.json; Arm: sbsa.json and neoverse-n2-v2/metrics.json, with the same names as Intel's level 1.
+/// Each name in lower case, without `tma_`, and with `_` for a space. Intel: perf's metrics for Ice Lake and newer. AMD: amdzen4 and
+/// amdzen5/pipeline.json. Arm: sbsa.json and neoverse-n2-v2/metrics.json, with Intel's names for level 1.
 const NAMES: [(&str, Category); 40] = [
     ("frontend_bound", FrontendBound),
     ("fe_bound", FrontendBound),
@@ -47,7 +47,7 @@ const NAMES: [(&str, Category); 40] = [
     ("ifetch_bandwidth", FetchBandwidth),
 ];
 
-/// By any of its names, with blanks or underscores, in any case.
+/// The category with one of its names, with spaces or underscores, in any letter case.
 pub(super) fn category(name: &str) -> Option<Category> {
     let name = name.trim().to_ascii_lowercase().replace([' ', '-'], "_");
     let name = name.replace("front_end", "frontend").replace("back_end", "backend");

@@ -1,23 +1,23 @@
-//! What terminals and mails add to a text, taken away before any reader sees it. Lines keep their numbers.
+//! Removes what terminals and mails add to a text, before any reader sees it. Lines keep their numbers.
 
 use std::borrow::Cow;
 
 use super::pattern::{Pattern, pattern};
 
-/// Colours and other sequences of a terminal: `ESC [ 31 m`, also as `cat -v` prints the escape.
+/// Colours and other escape sequences: `ESC [ 31 m`, also with the escape as `cat -v` prints it.
 static SEQUENCES: Pattern = Pattern::new(|| pattern(r"(?:\x1b|\^\[)\[[0-9;:?]*[ -/]*[@-~]"));
 
-/// Marks of quoted lines: `> >> `.
+/// Prefixes of quoted lines: `> >> `.
 static QUOTES: Pattern = Pattern::new(|| pattern(r"(?m)^[ \t]*>(?:[ \t]?>)*"));
 
-/// What a mail says of itself where `=` begins a byte, and ends a line that goes on.
+/// A mail's header where `=` encodes a byte, and ends a line that continues.
 static QUOTED_PRINTABLE: Pattern =
     Pattern::new(|| pattern(r"(?im)^content-transfer-encoding:[ \t]*quoted-printable"));
 
-/// A line that goes on in the next, as long as mails make them.
+/// A line that continues in the next one, with the length that mails use.
 static GOES_ON: Pattern = Pattern::new(|| pattern(r"(?m)^.{71,74}[^=]=\r?$"));
 
-/// The steps, in their order. Each takes what the one before it left.
+/// The steps, in order. Each works on the result of the one before.
 const STEPS: [fn(&str) -> Cow<'_, str>; 4] =
     [narrowed, joined, |text| SEQUENCES.replace_all(text, ""), |text| QUOTES.replace_all(text, "")];
 
@@ -30,7 +30,7 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Without a mark of the order of bytes. Of UTF-16 that was read as UTF-8 each letter of English has a zero beside it.
+/// Removes the byte order mark. In UTF-16 that was read as UTF-8, each English letter has a zero byte after or before it.
 fn narrowed(text: &str) -> Cow<'_, str> {
     let zeros = text.bytes().filter(|byte| *byte == 0).count();
     if 3 * zeros > text.chars().count() {
@@ -39,7 +39,7 @@ fn narrowed(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(text.trim_start_matches('\u{feff}'))
 }
 
-/// Quoted-printable as it was before, in mails and in parts of them. Empty lines follow in place of those that were joined.
+/// Decodes quoted-printable, in mails and in parts of them. Empty lines replace the joined ones.
 fn joined(text: &str) -> Cow<'_, str> {
     let is_mail = QUOTED_PRINTABLE.is_match(text);
     if !is_mail && GOES_ON.find_iter(text).take(2).count() < 2 {
@@ -98,7 +98,7 @@ mod tests {
             "Content-Transfer-Encoding: quoted-printable\n\nat 10:22=E2=80=AFPM =\nwrote =3D a=b\nend\n";
         let head = "Content-Transfer-Encoding: quoted-printable\n\n";
         assert_eq!(clean(mail), format!("{head}at 10:22\u{202f}PM wrote = a=b\n\nend\n"));
-        // Without the head, two lines that mails broke tell.
+        // Without the header, two lines that mails broke identify the encoding.
         let (long, short) = ("x".repeat(75), "y".repeat(30));
         let part = format!("{long}=\n{short}\n{long}=\n=3D\n");
         assert_eq!(clean(&part), format!("{long}{short}\n\n{long}=3D\n\n"));

@@ -1,33 +1,33 @@
 //! `perf stat --topdown`, and `--metric-only` in general: a line of names, and values below them.
 //!
-//! perf pads names and values to columns of one width and puts both to its right end, so a value belongs to the name that ends where it
-//! does. Old perfs pad otherwise: where each name has its value, they are taken in their order.
+//! perf pads names and values to columns of one width and aligns both to the right, so a value belongs to the name that ends at the same
+//! column. Old perfs pad differently. If each name has its value, the values are taken in order.
 
 use hone_record::Category;
 
 use super::category::category;
 
-/// A value may end so many characters beside its name: a `%` behind it, a blank.
+/// Tolerance in characters between the ends of a value and its name: a `%` after it, a space.
 const BESIDE: usize = 2;
 
-/// Words of a line of names that name no metric: units, and what stands in front of the values.
+/// Words in a line of names that are not metrics: units, and the names of the leading columns.
 const NO_METRICS: [&str; 19] = [
     "percent", "of", "slots", "ops", "time", "counts", "cpus", "cpu", "core", "die", "socket", "node",
     "cluster", "cache", "thread", "comm-pid", "comm", "cgroup", "ctrs",
 ];
 
-/// What stands in a column.
+/// Contents of a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Column {
-    /// Behind its last character, counted in characters.
+    /// Position after its last character, counted in characters.
     end: usize,
     /// `None` is another metric.
     category: Option<Category>,
-    /// How many columns of the same category stand in front of it: machines with two kinds of cores have one for each.
+    /// Number of columns of the same category before it: machines with two kinds of cores have one for each.
     pub(super) repeat: usize,
 }
 
-/// A word with the place behind its last character.
+/// A word with the position after its last character.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Word<'a> {
     pub(super) text: &'a str,
@@ -35,7 +35,7 @@ pub(super) struct Word<'a> {
     end: usize,
 }
 
-/// The words of a line; `<not counted>` is one.
+/// The words of a line; `<not counted>` is one word.
 pub(super) fn line_words(line: &str) -> Vec<Word<'_>> {
     let mut words: Vec<Word<'_>> = Vec::new();
     let (mut begin, mut open) = (None, false);
@@ -60,7 +60,7 @@ pub(super) fn line_words(line: &str) -> Vec<Word<'_>> {
     words
 }
 
-/// A line of names alone, of which two at least are known: `#  time  %  tma_retiring %  tma_backend_bound`, or perf's old `retiring  bad
+/// A line that consists of names, at least two of them known: `#  time  %  tma_retiring %  tma_backend_bound`, or perf's old `retiring  bad
 /// speculation  frontend bound`.
 pub(super) fn columns(line: &str) -> Option<Vec<Column>> {
     let words: Vec<Word<'_>> = line_words(line).into_iter().filter(|word| is_of_a_name(word.text)).collect();
@@ -79,7 +79,7 @@ pub(super) fn columns(line: &str) -> Option<Vec<Column>> {
         at += length;
     }
     let known = columns.iter().filter(|column| column.category.is_some()).count();
-    // Beside perf's units any other metrics may stand.
+    // Besides perf's units, other metrics may occur.
     let has_units = line.split_whitespace().any(|word| word == "%" || word == "#" || word == "percent");
     let is_mostly_known = has_units || known * 2 >= columns.len();
     let is_prose =
@@ -92,8 +92,8 @@ fn is_of_a_name(word: &str) -> bool {
     !bare.is_empty() && !bare.contains('%') && !NO_METRICS.contains(&bare)
 }
 
-/// The values that belong to known names: all in their order where each name has one, else those that end where their name does. `None`
-/// where nothing belongs to anything. Where something that is no number stands in front of the values, it has a name that is no metric's.
+/// Values of known names: in order if each name has one, otherwise the values that end where their name does. `None` if no value fits. A
+/// word that is not a number before the values has a name that is not a metric.
 pub(super) fn line_up<'a>(
     columns: &[Column],
     values: &[Word<'a>],
@@ -132,7 +132,7 @@ mod tests {
         let all = [(FrontendBound, "51.0"), (BadSpeculation, "10.3"), (Retiring, "30.9")]
             .map(|(c, v)| (c, v.to_owned()));
         assert_eq!(of(row), all);
-        // A cell may be empty: what stands beside it stays in its place.
+        // A cell may be empty, and its neighbours stay in their place.
         let gap = row.replacen("10.3", "    ", 1);
         assert_eq!(of(&gap), [all[0].clone(), all[2].clone()]);
         assert_eq!(of("10.00 seconds time elapsed"), []);

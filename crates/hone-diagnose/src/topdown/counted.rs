@@ -1,5 +1,5 @@
-//! Counters of misses, where a PMU has no slots: virtual machines often pass a few events on and not the rest. `perf stat -e
-//! instructions,L1-icache-load-misses,iTLB-load-misses`, as text, JSON or CSV.
+//! Counters of misses, for a PMU without slots: virtual machines often pass on only a few events. Reads `perf stat -e
+//! instructions,L1-icache-load-misses,iTLB-load-misses` as text, JSON or CSV.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Deserializer, Map, Value};
 use super::json::{scope_in, without_last_commas};
 use super::number::decimal;
 
-/// Names of vendors' events for the same thing, without PMU and modifiers, in lower case.
+/// Vendors' event names for the same quantity, without PMU and modifiers, in lower case.
 const INSTRUCTIONS: [&str; 4] = ["instructions", "inst_retired", "inst_retired.any", "ex_ret_instr"];
 const LINES: [&str; 5] = [
     "l1-icache-load-misses",
@@ -26,16 +26,16 @@ const PAGES: [&str; 5] = [
     "bp_l1_tlb_miss_l2_tlb_miss.all",
 ];
 
-/// How records name them.
+/// Names in records.
 pub const L1I: &str = "L1i";
 /// See [`L1I`].
 pub const ITLB: &str = "iTLB";
 
-/// Counted for less of the time, nothing is believed; for less than the second, a note says so.
+/// Below the first share of the time a counter is rejected; below the second it gets a note.
 const LEAST_RUNNING_PERCENT: f64 = 30.0;
 const GOOD_RUNNING_PERCENT: f64 = 90.0;
 
-/// What was counted of a scope, or why it is not believed.
+/// Counts of one scope, or the reason why they are rejected.
 pub type Scoped = (Option<String>, Result<Counted, String>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,13 +45,13 @@ enum Of {
     Pages,
 }
 
-/// A counter by what it was asked for. That of several PMUs is one: each counts on cores of its own.
+/// A counter by its requested event. Counters of several PMUs form one, since each counts on its own cores.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     of: Of,
-    /// Of user, kernel and so on, as letters in their order; none is all of them.
+    /// Modes (user, kernel and so on) as sorted letters; empty means all modes.
     modes: String,
-    /// Its place among the names for the same thing.
+    /// Its index among the names for the same quantity.
     name: usize,
 }
 
@@ -63,7 +63,7 @@ struct Line {
     running_percent: Option<f64>,
 }
 
-/// Everything that was counted, by core or thread where perf told them apart. `None` where there is no counter of misses.
+/// All counters, by core or thread if perf separated them. `None` without a counter of misses.
 pub fn read(text: &str) -> Option<Vec<Scoped>> {
     let mut sums: BTreeMap<Option<String>, Sums> = BTreeMap::new();
     for line in lines(&super::clean::clean(text)) {
@@ -97,12 +97,12 @@ struct Sums {
 }
 
 impl Sums {
-    /// The first of the names that it was counted by, and of those modes. Several names of one thing are not added up.
+    /// The first name with a count, in these modes. Several names of one quantity are not added.
     fn sum(&self, of: Of, modes: &str) -> Option<Sum> {
         self.counts.iter().find(|(event, _)| event.of == of && event.modes == modes).map(|(_, sum)| *sum)
     }
 
-    /// The modes in which instructions were counted with the most kinds of misses.
+    /// The modes in which instructions were counted together with the most kinds of misses.
     fn modes(&self) -> Result<&str, String> {
         let counted =
             self.counts.iter().filter(|(event, sum)| event.of == Of::Instructions && sum.count > 0.0);
@@ -111,10 +111,9 @@ impl Sums {
             ([Of::Lines, Of::Pages].iter().filter(|of| self.sum(**of, modes).is_some()).count(), modes)
         });
         match with_misses.min_by_key(|(misses, _)| std::cmp::Reverse(*misses)) {
-            None => {
-                Err("no instructions were counted beside the misses: -e instructions,L1-icache-load-misses"
-                    .to_owned())
-            }
+            None => Err("instructions were not counted together with the misses: -e \
+                instructions,L1-icache-load-misses"
+                .to_owned()),
             Some((0, _)) => Err("instructions and misses were counted in different modes (:u, :k): -e \
                                  instructions:u,L1-icache-load-misses:u"
                 .to_owned()),
@@ -132,7 +131,8 @@ impl Sums {
         let instructions = instructions.map_or(0.0, |sum| sum.count);
         if let Some(share) = running_percent.filter(|share| *share < LEAST_RUNNING_PERCENT) {
             return Err(format!(
-                "it was counted for {share:.0} % of the time only; below {LEAST_RUNNING_PERCENT:.0} % nothing is believed: count fewer events"
+                "it was counted for only {share:.0} % of the time, and Hone rejects counters below \
+                 {LEAST_RUNNING_PERCENT:.0} %: count fewer events"
             ));
         }
         let (mut misses, mut notes) = (Vec::new(), Vec::new());
@@ -140,14 +140,15 @@ impl Sums {
             let Some(Sum { count, .. }) = sum else {
                 if self.counts.keys().any(|event| event.of == of) {
                     notes.push(format!(
-                        "misses of the {structure} are left out: they were counted in other modes (:u, :k) than the instructions"
+                        "misses of the {structure} are left out: they were counted in other modes (:u, :k) \
+                         than the instructions"
                     ));
                 }
                 continue;
             };
             if count > instructions {
                 return Err(format!(
-                    "{count:.0} misses of the {structure} of {instructions:.0} instructions can't be"
+                    "{count:.0} misses of the {structure} in {instructions:.0} instructions are impossible"
                 ));
             }
             misses.push(Missed { structure: structure.to_owned(), per_1000: 1_000.0 * count / instructions });
@@ -171,7 +172,7 @@ fn lines(text: &str) -> Vec<Line> {
     text.lines().filter_map(of_text).collect()
 }
 
-/// What an event counts: `cpu_core/L1-icache-load-misses/u`, `instructions:u`.
+/// Quantity of an event: `cpu_core/L1-icache-load-misses/u`, `instructions:u`.
 fn of_event(event: &str) -> Option<Event> {
     let (inner, behind) = match event.split_once('/') {
         Some((_, inner)) => inner.rsplit_once('/')?,
@@ -187,11 +188,11 @@ fn of_event(event: &str) -> Option<Event> {
     })
 }
 
-/// What of a modifier says where it is counted: the others ask for precision, or for a place on the PMU.
+/// The part of a modifier that names the counted modes. The other letters request precision, or a place on the PMU.
 fn modes(modifier: &str) -> String {
     let modes: String =
         ['G', 'H', 'h', 'k', 'u'].into_iter().filter(|mode| modifier.contains(*mode)).collect();
-    // Both are what is counted without a word.
+    // Without these letters, both are counted.
     if modes == "ku" || modes == "hku" { String::new() } else { modes }
 }
 
@@ -228,12 +229,12 @@ fn of_fields(line: &str, separator: char) -> Option<Line> {
     })
 }
 
-/// `    5,472,824      L1-icache-load-misses:u     #  3.4 ...   (49.98%)`, behind a time or a thread.
+/// `    5,472,824      L1-icache-load-misses:u     #  3.4 ...   (49.98%)`, after a time or a thread.
 fn of_text(line: &str) -> Option<Line> {
     let left = line.rsplit_once(" # ").map_or(line, |(left, _)| left);
     let words: Vec<&str> = left.split_whitespace().collect();
     let at = words.iter().position(|word| of_event(word).is_some())?;
-    // A locale may group digits by blanks.
+    // A locale may group digits by spaces.
     let is_digits = |word: &&&str| word.bytes().all(|byte| byte.is_ascii_digit() || b",.".contains(&byte));
     let digits = words[..at].iter().rev().take_while(is_digits).count();
     let is_time = |word: &str| word.split_once(['.', ',']).is_some_and(|(_, places)| places.len() >= 6);
@@ -250,7 +251,7 @@ fn of_text(line: &str) -> Option<Line> {
     })
 }
 
-/// `S0`, `S0-D0-C1`, `N1`, `S0-D0-L3-ID0`: sockets, dies, cores, nodes and caches, behind which perf says how many CPUs are in them.
+/// `S0`, `S0-D0-C1`, `N1`, `S0-D0-L3-ID0`: sockets, dies, cores, nodes and caches. perf prints their number of CPUs after them.
 fn is_of_several_cpus(scope: &str) -> bool {
     const KINDS: [&str; 7] = ["S", "D", "CLS", "L", "ID", "C", "N"];
     scope.split('-').all(|part| {
@@ -260,7 +261,7 @@ fn is_of_several_cpus(scope: &str) -> bool {
     })
 }
 
-/// A count: groups of digits, however they are told apart, or `18693525.000000`.
+/// A count: groups of digits with any separator, or `18693525.000000`.
 fn whole(text: &str) -> Option<f64> {
     let text = text.strip_suffix(".000000").unwrap_or(text);
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
@@ -311,7 +312,7 @@ mod tests {
             ),
             lines(25.0)
         );
-        // Seldom counted is what nobody takes.
+        // A rarely counted event is rejected.
         let user = "2000 instructions:u\n 2500 instructions (9.0%)\n 50 cpu/L1-icache-load-misses/u\n";
         assert_eq!(per_1000(user), lines(25.0));
         // Cores of two kinds count each for themselves, and precision is no mode.
@@ -363,8 +364,10 @@ mod tests {
         let of = |text: &str| read(text).map(|mut read| read.remove(0).1);
         assert_eq!(of("1000 instructions\n"), None, "no misses are counted");
         assert_eq!(of("<not supported> L1-icache-load-misses\n 100 instructions\n"), None);
-        assert!(of("5 L1-icache-load-misses\n").unwrap().unwrap_err().contains("no instructions"));
-        assert!(of("5 L1-icache-load-misses\n 4 instructions\n").unwrap().unwrap_err().contains("can't be"));
+        let alone = of("5 L1-icache-load-misses\n").unwrap().unwrap_err();
+        assert!(alone.contains("instructions were not counted"), "{alone}");
+        let many = of("5 L1-icache-load-misses\n 4 instructions\n").unwrap().unwrap_err();
+        assert!(many.contains("in 4 instructions are impossible"), "{many}");
         let seldom = of("5 L1-icache-load-misses (12.50%)\n 400 instructions (99.0%)\n");
         assert!(seldom.unwrap().unwrap_err().contains("12 % of the time"));
     }

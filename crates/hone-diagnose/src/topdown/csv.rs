@@ -1,7 +1,7 @@
 //! `perf stat -x`: values between separators.
 //!
-//! Lines are read from their end (metric, its unit, and before them the share of the time): in front of it stand a time, a scope, a number
-//! of CPUs, or not, and names of events may have the separator in them.
+//! Lines are read from their end (metric, its unit, and before them the share of the time). The front has an optional time, scope and
+//! number of CPUs, and names of events may contain the separator.
 
 use hone_record::Category;
 
@@ -58,15 +58,14 @@ fn time_of(fields: &[&str]) -> Option<f64> {
     fields.first().filter(|field| is_time(field)).and_then(|field| decimal(field))
 }
 
-/// A scope is a word where an event's value, a number, would stand.
+/// A scope is a word at the position of an event's value, a number.
 fn scope_of(fields: &[&str]) -> Option<String> {
     let field = fields.get(usize::from(is_time(fields.first()?)))?;
     let is_scope = !field.is_empty() && decimal(field).is_none() && !field.starts_with('<');
     is_scope.then(|| (*field).to_owned())
 }
 
-/// The share of the time stands behind the running time in nanoseconds; between them and the metric are empty fields, or a variance
-/// with its `%`.
+/// The share of the time follows the running time in nanoseconds. Between them and the metric are empty fields, or a variance with its `%`.
 fn share_of(front: &[&str]) -> Option<f64> {
     let mut filled = front.iter().rev().filter(|field| !field.is_empty() && !field.ends_with('%'));
     let (share, running) = (filled.next()?, filled.next()?);
@@ -74,7 +73,7 @@ fn share_of(front: &[&str]) -> Option<f64> {
     decimal(share).filter(|share| is_time && (0.0..=100.0).contains(share))
 }
 
-/// `--metric-only`: a line of units with names. Nothing stands behind the last name: rows may end with more separators, or fewer.
+/// `--metric-only`: a line of units with names. Nothing follows the last name, but rows may end with more or fewer separators.
 fn columns_of(fields: &[&str]) -> Option<Vec<Option<Category>>> {
     let mut columns: Vec<Option<Category>> = fields.iter().map(|field| category_in(field)).collect();
     columns.truncate(fields.iter().rposition(|field| !field.is_empty())? + 1);
@@ -102,7 +101,7 @@ fn of_columns(fields: &[&str], columns: &[Option<Category>]) -> Vec<Reading> {
     fields[..columns.len()].iter().enumerate().filter_map(reading).collect()
 }
 
-/// Whether a line has a value, or an empty field, below each name, and nothing behind them.
+/// Whether a line has a value, or an empty field, below each name, and nothing after them.
 fn is_row(fields: &[&str], columns: &[Option<Category>]) -> bool {
     let Some((below, behind)) = fields.split_at_checked(columns.len()) else { return false };
     let mut known = below.iter().zip(columns).filter(|(_, column)| column.is_some()).map(|(field, _)| field);
@@ -112,19 +111,19 @@ fn is_row(fields: &[&str], columns: &[Option<Category>]) -> bool {
         && known.all(|field| is_value(field))
 }
 
-/// What stands where perf had no number.
+/// perf's texts for a missing number.
 fn is_none(field: &str) -> bool {
     field.is_empty() || field.starts_with('<') || field == "nan" || field == "-nan"
 }
 
-/// Seconds with their nine places.
+/// Seconds with their nine decimals.
 fn is_time(field: &str) -> bool {
     let places = field.split_once(['.', ',']).map(|(_, places)| places);
     places.is_some_and(|places| places.len() >= 6 && places.bytes().all(|byte| byte.is_ascii_digit()))
         && decimal(field).is_some()
 }
 
-/// With a decimal comma a metric falls into two whole numbers; without one it has a point.
+/// With a decimal comma, a metric splits into two whole numbers; without one it has a point.
 fn broken_by_commas(fields: &[&str]) -> bool {
     let is_whole = |field: &str| !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit());
     is_whole(fields[fields.len() - 2]) && is_whole(fields[fields.len() - 3])

@@ -1,4 +1,4 @@
-//! `perf stat -j`: an object a line, or so it is meant.
+//! `perf stat -j`: one object per line, at least by intention.
 
 use hone_record::Category;
 use serde_json::{Deserializer, Map, Value};
@@ -10,14 +10,14 @@ use super::pmu::{NO_PMU_NAMED, Pmus, of_event, of_group};
 use super::reading::Reading;
 use super::unread::Unread;
 
-/// Keys under which perf names what a value is of.
+/// Keys under which perf names the subject of a value.
 const SCOPES: [&str; 9] = ["thread", "cgroup", "cpu", "core", "cache", "cluster", "die", "socket", "node"];
 
 /// A key with its value.
 static PAIR: Pattern =
     Pattern::new(|| pattern(r#""(?P<key>(?:[^"\\]|\\.)*)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|[^\s",}]+)"#));
 
-/// Reads all objects. Several can be on a line, some end with `, }`, and other tools make an array of them, or print each on several lines.
+/// Reads all objects. One line can hold several, some end with `, }`, and other tools write an array, or each object across several lines.
 pub(super) fn read(text: &str) -> Result<Vec<Reading>, Unread> {
     let mut readings = Vec::new();
     let mut pmus = Pmus::default();
@@ -45,12 +45,12 @@ fn broken(line: usize, error: &serde_json::Error) -> Unread {
     Unread::Broken { line: line + error.line() - 1, said: error.to_string() }
 }
 
-/// What follows an object, or begins an array.
+/// The text after an object, or at the start of an array.
 fn next_object(text: &str) -> &str {
     text.trim_start_matches(|sign: char| sign.is_whitespace() || sign == ',' || sign == '[')
 }
 
-/// Lines that hold whole objects, with the number of the first, as long as objects that are open go on.
+/// Lines of whole objects, with the number of the first line. They extend while an object is open.
 fn chunks(text: &str) -> Vec<(usize, String)> {
     let mut chunks: Vec<(usize, String)> = Vec::new();
     let mut open = 0;
@@ -69,12 +69,12 @@ fn chunks(text: &str) -> Vec<(usize, String)> {
     chunks
 }
 
-/// How many more objects a line opens than it closes.
+/// Number of objects that a line opens, minus those that it closes.
 fn depth(line: &str) -> i32 {
     outside_of_strings(line).map(|(_, sign)| i32::from(sign == '{') - i32::from(sign == '}')).sum()
 }
 
-/// The characters of a text that stand in no string, with their places.
+/// The characters of a text outside strings, with their positions.
 fn outside_of_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
     let (mut in_string, mut escaped) = (false, false);
     text.char_indices().filter(move |(_, sign)| {
@@ -85,7 +85,7 @@ fn outside_of_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// JSON has no comma before the end; older perfs print one.
+/// JSON allows no comma before the end, but older perfs print one.
 pub(super) fn without_last_commas(text: &str) -> String {
     let is_last = |at: &(usize, char)| at.1 == '}' && text[..at.0].trim_end().ends_with(',');
     let mut mended = text.to_owned();
@@ -96,19 +96,19 @@ pub(super) fn without_last_commas(text: &str) -> String {
     mended
 }
 
-/// The core, thread or group that an object is of, as text and CSV name it.
+/// The core, thread or group of an object, as text and CSV name it.
 pub(super) fn scope_in(object: &Map<String, Value>) -> Option<String> {
     let (key, scope) = SCOPES.into_iter().find_map(|key| Some((key, object.get(key)?.as_str()?)))?;
     let is_number = !scope.is_empty() && scope.bytes().all(|byte| byte.is_ascii_digit());
     Some(if key == "cpu" && is_number { format!("CPU{scope}") } else { scope.to_owned() })
 }
 
-/// Whether an object is the first of a counter's.
+/// Whether an object is the first of a counter.
 fn has_counter(object: &Map<String, Value>) -> bool {
     ["event", "event-runtime", "pcnt-running"].into_iter().any(|key| object.contains_key(key))
 }
 
-/// Notes what an object says of the PMU of its value, and of those that follow it.
+/// Stores the PMU that an object names for its value, and for the values that follow.
 fn head(object: &Map<String, Value>, pmus: &mut Pmus) {
     let text = |key: &str| object.get(key).and_then(Value::as_str);
     if let Some(group) = text("metricgroup") {
@@ -137,7 +137,7 @@ fn of_metric(object: &Map<String, Value>, unit: &str) -> Option<Reading> {
     Some(reading(object, category_in(unit)?, object.get("metric-value").and_then(value_of)))
 }
 
-/// `--metric-only`: the unit with the name is the key. Machines with two kinds of cores have each key twice, of which a map keeps one.
+/// `--metric-only`: the key is the unit with the name. Machines with two kinds of cores have each key twice, and a map would keep only one.
 fn of_columns(object: &Map<String, Value>, text: &str) -> Vec<Reading> {
     let mut readings: Vec<Reading> = Vec::new();
     for pair in PAIR.captures_iter(text).filter(|pair| object.contains_key(&pair["key"])) {
@@ -152,7 +152,7 @@ fn of_columns(object: &Map<String, Value>, text: &str) -> Vec<Reading> {
     readings
 }
 
-/// The name is the last word behind the unit, or the last two: `%  tma_retiring`, `percent of slots  retiring`, `bad speculation`.
+/// The name is the last word after the unit, or the last two: `%  tma_retiring`, `percent of slots  retiring`, `bad speculation`.
 pub(super) fn category_in(unit: &str) -> Option<Category> {
     let mut words = unit.split_whitespace().rev();
     let last = words.next()?;

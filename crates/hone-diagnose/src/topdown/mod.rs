@@ -1,8 +1,8 @@
-//! Top-down slots, as perf, toplev and Arm's topdown-tool print them: read here, held against rules by [`judge`].
+//! Top-down slots, as perf, toplev and Arm's topdown-tool print them: read here, and checked against rules by [`judge`].
 //!
-//! perf's output changes nearly every year, a perf without a PMU ends with 0 and prints other things, and the values contradict
-//! themselves where counters take turns. So every shape is read by its own reader, what is not there is `None` and never 0, and
-//! nothing is taken for a share before it was held against those rules. Pure.
+//! perf's output changes nearly every year. A perf without a PMU ends with exit code 0 and prints other things, and values contradict each
+//! other if counters took turns. So every form has its own reader, a missing value is `None` and never 0, and no value counts as a share
+//! before it passed these rules. The code is pure.
 
 mod category;
 mod clean;
@@ -31,10 +31,10 @@ pub use unread::Unread;
 use reading::Printed;
 use together::{Named, together};
 
-/// A reader of one shape.
+/// A reader of one form.
 type Reader = fn(&str) -> Result<Printed, Unread>;
 
-/// Each shape's, the ones that no other text can be taken for first.
+/// The readers, in an order such that no text of a later form fits an earlier one.
 const READERS: [Reader; 10] = [
     |text| Ok(json::read(text)?.into()),
     |text| Ok(toplev::read_csv(text, ';').into()),
@@ -48,10 +48,10 @@ const READERS: [Reader; 10] = [
     |text| Ok(csv::read(text, ',')?.into()),
 ];
 
-/// Reads what any of the known tools printed, in whichever shape. Of several runs each has a scope of its own.
+/// Reads the output of any known tool in any known form. Several runs in it have a scope each.
 ///
 /// # Errors
-/// [`Unread`], which says why there is no value.
+/// Returns [`Unread`], with the reason why there is no value.
 pub fn read(text: &str) -> Result<Output, Unread> {
     let text = clean::clean(text);
     let (mut found, mut notes) = (Vec::new(), Vec::new());
@@ -73,7 +73,7 @@ pub fn read(text: &str) -> Result<Output, Unread> {
     Ok(output)
 }
 
-/// The first reader that finds values, by its place, and what it found.
+/// The first reader that finds values, by its index, and its result.
 fn one(text: &str, lines_before: usize) -> Result<(usize, Output), Unread> {
     let (mut broken, mut unread) = (None, None);
     for (shape, reader) in READERS.iter().enumerate() {
@@ -94,8 +94,8 @@ fn one(text: &str, lines_before: usize) -> Result<(usize, Output), Unread> {
     Err(broken.unwrap_or_else(|| unknown::without_values(text, unread, lines_before)))
 }
 
-/// A note of shares that stand in a text in another shape than those that were read: a table of another tool. Readers of other shapes also
-/// take numbers of the same lines for shares, and these are no table that could be.
+/// A note about shares in another form than the ones that were read: a table of another tool. Readers of other forms may also take numbers
+/// of the same lines for shares, but these would not be a valid table.
 fn left_out(text: &str, read: &[Reading], others: &[Reader]) -> Option<String> {
     let is_read = |other: &Reading| {
         read.iter().any(|reading| reading.category == other.category && reading.percent == other.percent)
@@ -109,14 +109,11 @@ fn left_out(text: &str, read: &[Reading], others: &[Reader]) -> Option<String> {
             values.filter_map(|reading| Some(format!("{} {:.1} %", reading.category, reading.percent?)));
         Some(values.collect::<Vec<_>>()).filter(|values| !values.is_empty())
     })?;
-    Some(format!(
-        "another table in it is left out, which has {}: give it in a file of its own",
-        values.join(", ")
-    ))
+    Some(format!("another table in it is left out, with {}: use a separate file for it", values.join(", ")))
 }
 
 impl Printed {
-    /// What was read, with what the text says of all of it.
+    /// The readings, with the text's notes about all of them.
     fn output(self, text: &str, lines_before: usize) -> Output {
         let unread = self.unread.iter().map(|(line, said)| not_lined_up(lines_before + line, said));
         let notes = unread.chain(runs::short(text)).collect();
@@ -130,5 +127,5 @@ impl Printed {
 }
 
 fn not_lined_up(line: usize, said: &str) -> String {
-    format!("line {line} was not understood: its values line up with no name of a top-down metric: {said}")
+    format!("line {line} was not understood: its values match no name of a top-down metric: {said}")
 }

@@ -1,8 +1,8 @@
-//! Numbers as people's locales print them.
+//! Numbers in the notation of any locale.
 
-/// A decimal number with a point or a comma, with groups of digits or without; `nan` is not one.
+/// A decimal number with a point or a comma, with or without digit groups; `nan` is not one.
 ///
-/// Percentages are meant: where a comma stands alone, it is the decimal sign.
+/// The numbers are percentages, so a single comma is the decimal sign.
 pub(super) fn decimal(text: &str) -> Option<f64> {
     let digits: String = text.chars().filter(|sign| !is_blank(*sign)).collect();
     let plain = match (digits.rfind(','), digits.rfind('.')) {
@@ -11,12 +11,12 @@ pub(super) fn decimal(text: &str) -> Option<f64> {
         (Some(_), None) => digits.replace(',', "."),
         _ => digits,
     };
-    // `inf`, `nan` and exponents are numbers for Rust.
+    // Rust would accept `inf`, `nan` and exponents as numbers.
     let is_plain = plain.bytes().all(|byte| byte.is_ascii_digit() || b".-".contains(&byte));
     plain.parse().ok().filter(|value: &f64| is_plain && value.is_finite())
 }
 
-/// Blanks between groups of digits: also the narrow and the no-break ones.
+/// Spaces between digit groups, narrow and no-break ones included.
 pub(super) fn is_blank(sign: char) -> bool {
     matches!(sign, ' ' | '\u{a0}' | '\u{202f}' | '\u{2009}' | '\t')
 }

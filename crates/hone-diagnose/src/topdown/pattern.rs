@@ -1,4 +1,4 @@
-//! Patterns that are compiled when they are first used.
+//! Patterns, compiled at their first use.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Which PMU a line is of: a machine with two kinds of cores has two, and their values are not of the same thing.
+//! The PMU of a line. A machine with two kinds of cores has two, and their values are not comparable.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use hone_record::Category;
 
 use super::reading::Reading;
 
-/// Of values that perf prints once more without saying of which PMU they are.
+/// Scope of values that perf repeats without their PMU.
 pub(super) const NO_PMU_NAMED: &str = "no PMU named, probably cpu_atom";
 
 /// Whether a word names a group of metrics.
@@ -29,21 +29,21 @@ type ReadingKey = (u64, Option<String>, Category);
 /// perf prints the values of the second PMU without its name. They follow those of the first one, and repeat their categories.
 #[derive(Debug, Default)]
 pub(super) struct Pmus {
-    /// The PMU that a group or an event named last.
+    /// The PMU in the last group or event.
     pub(super) last: Option<String>,
-    /// What stands below the line that names it. `None` where another counter stands between.
+    /// PMU for the values below a line that names it. `None` after another counter.
     below: Option<HashSet<ReadingKey>>,
     seen: HashSet<(Option<String>, ReadingKey)>,
 }
 
 impl Pmus {
-    /// A group, or an event with a top-down value: the values in its line and below it are of this PMU.
+    /// A group, or an event with a top-down value: the values in its line and below it belong to this PMU.
     pub(super) fn heads(&mut self, pmu: Option<String>) {
         self.last = pmu;
         self.below = Some(HashSet::new());
     }
 
-    /// Another counter: the values below it may be of a PMU that perf does not name.
+    /// Another counter: the values below it may belong to a PMU that perf does not name.
     pub(super) fn passes(&mut self, pmu: Option<String>) {
         self.last = pmu.or_else(|| self.last.take());
         self.below = None;
@@ -53,7 +53,7 @@ impl Pmus {
     pub(super) fn assign(&mut self, reading: Reading) -> Reading {
         let place: ReadingKey =
             (reading.time_s.unwrap_or_default().to_bits(), reading.scope.clone(), reading.category);
-        // What a group heads twice is of two runs, and stays so: the rules refuse it.
+        // A group that occurs twice comes from two runs and stays so: the rules reject it.
         let is_headed = self.below.as_mut().is_some_and(|below| below.insert(place.clone()));
         let is_new = self.seen.insert((self.last.clone(), place));
         let is_unnamed = self.last.is_some() && !is_new && !is_headed;
@@ -61,7 +61,7 @@ impl Pmus {
     }
 }
 
-/// `cpu_core/TOPDOWN.SLOTS/`. The prefix `cpu` is of machines with one kind of cores.
+/// `cpu_core/TOPDOWN.SLOTS/`. Machines with one kind of cores have the prefix `cpu`.
 pub(super) fn of_event(event: &str) -> Option<String> {
     let (pmu, _) = event.split_once('/')?;
     pmu.starts_with("cpu_").then(|| pmu.to_owned())

@@ -1,39 +1,39 @@
-//! Several runs of a tool in one text: a comparison that somebody put into one file, or printed in a page.
+//! Several runs of a tool in one text: a comparison in one file, or printed on a page.
 
 use super::number::decimal;
 use super::pattern::{Pattern, pattern};
 
-/// Where a run of `perf stat` begins, and how it is called.
+/// Start of a `perf stat` run, with its name.
 const BEGIN: &str = "Performance counter stats for ";
 
-/// A command behind a prompt, `$ perf stat --topdown -a sleep 1`.
+/// A command after a prompt, `$ perf stat --topdown -a sleep 1`.
 static COMMAND: Pattern = Pattern::new(|| {
     pattern(
         r"^[^|>]{0,60}?[$#%]\s*(?P<of>(?:\S+\s+){0,6}?\S*(?:perf\s+stat|toplev(?:\.py)?|topdown-tool)(?:\s.*)?)$",
     )
 });
 
-/// `Before:`, `## After BOLT`, and what `tail` puts in front of each of several files, `==> after.txt <==`.
+/// `Before:`, `## After BOLT`, and the line that `tail` prints before each of several files, `==> after.txt <==`.
 static TITLE: Pattern = Pattern::new(|| {
     let name = r"(?:before|after|baseline)\b.{0,40}";
     pattern(&format!(r"(?i)^\s*(?:#+\s*({name})|\W*({name}):\W*|==> (\S.*) <==)$"))
 });
 
-/// The PMU that perf was told to count on, and the one that it took by itself.
+/// The PMU that perf was asked to count on, and the one that it chose itself.
 static PMU: Pattern = Pattern::new(|| {
-    pattern(r"--cputype[ =](?:cpu_)?(?P<told>\w+)|default to use cpu_(?P<taken>\w+) topdown events")
+    pattern(r"--cputype[ =](?:cpu_)?(?P<given>\w+)|default to use cpu_(?P<taken>\w+) topdown events")
 });
 
 /// `0,127164454 seconds time elapsed`, `60.114 +- 0.112 seconds time elapsed`.
 static ELAPSED: Pattern =
     Pattern::new(|| pattern(r"([0-9][0-9.,]*)(?:\s*\+-\s*[0-9.,]+)?\s+seconds time elapsed"));
 
-/// What a line begins.
+/// Kind of a line that starts a part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Start<'a> {
-    /// A part of a page that somebody called before, or after.
+    /// A part of a page titled before, or after.
     Title(&'a str),
-    /// A block of a page, or what stands behind one.
+    /// A code block of a page, or the text after one.
     Fence,
     Command(&'a str),
     /// perf's own line.
@@ -55,7 +55,7 @@ impl<'a> Start<'a> {
         COMMAND.captures(line).and_then(|found| found.name("of")).map(|of| Self::Command(of.as_str().trim()))
     }
 
-    /// Whether what begins here goes on in what began before, which had no values yet: a title has a block, and that a command.
+    /// Whether this part continues the previous one, which had no values yet: a title has a block, and a block has a command.
     fn goes_on(self, before: Self) -> bool {
         let rank = |start: Self| match start {
             Self::Title(_) => 0,
@@ -71,28 +71,28 @@ impl<'a> Start<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Run<'a> {
     pub(super) text: &'a str,
-    /// How many lines of the text stand in front of it.
+    /// Number of lines before it.
     pub(super) lines_before: usize,
-    /// What the first of its beginnings says of it.
+    /// Title from the first of its starts.
     of: Option<&'a str>,
-    /// The command behind a prompt.
+    /// The command after a prompt.
     command: Option<&'a str>,
-    /// Whether a tool ran there, and not only somebody wrote.
+    /// Whether a tool ran there, as opposed to plain prose.
     pub(super) is_of_a_tool: bool,
 }
 
 impl Run<'_> {
-    /// The name of the run that is counted as this one, from 1.
+    /// The name of the n-th run, counted from 1.
     pub(super) fn name(&self, number: usize) -> String {
         self.of.map_or_else(|| format!("run {number}"), |of| format!("run {number} ({of})"))
     }
 }
 
-/// Options with a value of their own that say what is counted.
+/// Options with a value of their own that select the counted events.
 const WITH_VALUES: [&str; 5] = ["-M", "-e", "--td-level", "--cputype", "-l"];
 
 impl<'a> Run<'a> {
-    /// What the command was told beside the program: runs of other options count other things.
+    /// Options of the command before the program. Runs with other options count other events.
     pub(super) fn options(&self) -> Vec<&'a str> {
         let words: Vec<&str> =
             self.command.unwrap_or_default().split_whitespace().take_while(|word| *word != "--").collect();
@@ -103,7 +103,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The parts of a text, in their order, with what stands in front of the first beginning.
+/// The parts of a text in order, and the text before the first start.
 pub(super) fn split(text: &str) -> Vec<Run<'_>> {
     let mut runs = vec![Open { from: 0, lines_before: 0, starts: Vec::new() }];
     let mut at = 0;
@@ -122,7 +122,7 @@ pub(super) fn split(text: &str) -> Vec<Run<'_>> {
     runs.iter().zip(ends).map(|(open, end)| open.run(&text[open.from..end])).collect()
 }
 
-/// A part whose end is not known yet.
+/// A part whose end is still unknown.
 struct Open<'a> {
     from: usize,
     lines_before: usize,
@@ -145,23 +145,24 @@ impl<'a> Open<'a> {
     }
 }
 
-/// The PMU of all values of a run that have none of their own, where the command or perf's warning says so.
+/// The PMU of all values of a run without their own, if the command or perf's warning names it.
 pub(super) fn pmu(text: &str) -> Option<String> {
     let found = PMU.captures(text)?;
-    let pmu = found.name("told").or_else(|| found.name("taken"))?;
+    let pmu = found.name("given").or_else(|| found.name("taken"))?;
     Some(format!("cpu_{}", pmu.as_str()))
 }
 
-/// Below this many seconds a program has hardly begun.
+/// Below this many seconds a program has hardly started.
 const SHORT_S: f64 = 1.0;
 
-/// A note where a run was too short.
+/// A note if a run was too short.
 pub(super) fn short(text: &str) -> Option<String> {
     let seconds = decimal(&ELAPSED.captures(text)?[1]).filter(|seconds| *seconds < SHORT_S)?;
     let ms = 1_000.0 * seconds;
     let places = if ms < 9.995 { 2 } else { usize::from(ms < 99.95) };
     Some(format!(
-        "it ran for {ms:.places$} ms: below {SHORT_S:.0} s the start of the program weighs much, and shares differ from run to run"
+        "it ran for {ms:.places$} ms: below {SHORT_S:.0} s the start of the program has a large share, and \
+         shares differ from run to run"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! What was read, held against what shares can be.
+//! Checks readings against the properties of shares.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,11 +7,11 @@ use hone_record::{Category, Slots};
 
 use super::reading::{Output, Reading};
 
-/// The categories of level 1 are all there is: their sum may miss 100 % by rounding and by counters that take turns.
-/// Source: values published for Arm sum to 100.3, for perf's own examples to 100.0; Hone's choice.
+/// The categories of level 1 are complete. Their sum may differ from 100 % by rounding and by counters that took turns. Source: values
+/// published for Arm sum to 100.3, for perf's own examples to 100.0; the limit is Hone's choice.
 const SUM_PERCENT: std::ops::RangeInclusive<f64> = 97.0..=103.0;
 
-/// Each category of level 1 with its two parts, of which it is the sum.
+/// Each category of level 1 with its two parts, whose sum it is.
 const PARTS: [(Category, [Category; 2]); 4] = [
     (Category::FrontendBound, [Category::FetchLatency, Category::FetchBandwidth]),
     (Category::BadSpeculation, [Category::BranchMispredicts, Category::MachineClears]),
@@ -19,41 +19,44 @@ const PARTS: [(Category, [Category; 2]); 4] = [
     (Category::Retiring, [Category::LightOperations, Category::HeavyOperations]),
 ];
 
-/// Below this share of the time a value is told with a note.
+/// Below this share of the time a value gets a note.
 const RUNNING_NOTED_PERCENT: f64 = 90.0;
 
-/// Below this share of the time a value says nothing of the program: cores of one kind on which it hardly ran. Hone's choice.
+/// Below this share of the time a value does not represent the program, for example on cores where it hardly ran. The limit is Hone's
+/// choice.
 const RUNNING_LEAST_PERCENT: f64 = 1.0;
 
-/// Below this, level 2 is no more told: one program showed 32.9 and 61.7 % frontend bound with counters in turn and without
-/// (pmu-tools #370).
+/// Below this, level 2 is left out: one program showed 32.9 % frontend bound with counters in turn, and 61.7 % without (pmu-tools #370).
 const RUNNING_LEVEL_1_PERCENT: f64 = 30.0;
 
-/// Intervals that lie further apart are phases, or a warm-up.
+/// Intervals that differ by more are phases, or a warm-up.
 const SPREAD_POINTS: f64 = 5.0;
 
-/// Why values are no shares of slots.
+/// Reasons why values are not valid shares of slots.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Some of level 1 is not there.
+    /// A part of level 1 is missing.
     #[error("{0}")]
     Missing(Missing),
-    /// Two values of one category at one time.
-    #[error("{0} stands there twice for one time: give the output of one run")]
+    /// A category has two values at one time.
+    #[error("{0} occurs twice for one time: use the output of one run")]
     Twice(Category),
     /// `nan`: the counters did not run, or an event could not be opened.
     #[error("{0}")]
     NoNumber(NoNumber),
-    /// No share.
-    #[error("{0} is {1:.1} %, which no share can be: perhaps counters took turns and contradict each other")]
-    Outside(Category, f64),
-    /// Not all there is, or more.
+    /// A value is not a share.
     #[error(
-        "level 1 sums to {0:.1} %, and should to 100: perhaps counters took turns and contradict each other"
+        "{0} is {1:.1} %, which is impossible for a share: perhaps counters took turns and contradict each \
+         other"
+    )]
+    Outside(Category, f64),
+    /// The sum is not 100 %.
+    #[error(
+        "level 1 sums to {0:.1} % instead of 100 %: perhaps counters took turns and contradict each other"
     )]
     Sum(f64),
-    /// Counted for next to nothing of the time.
+    /// The values were counted for almost no time.
     #[error("{0}")]
     Seldom(Seldom),
 }
@@ -61,9 +64,9 @@ pub enum Fault {
 /// Some categories of level 1, without the others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Missing {
-    /// Which are not there.
+    /// The missing categories.
     pub of: Vec<Category>,
-    /// Those that are, in percent.
+    /// The present ones, in percent.
     pub told: Vec<(Category, f64)>,
 }
 
@@ -72,20 +75,21 @@ impl fmt::Display for Missing {
         let were = if self.of.len() == 1 { "was" } else { "were" };
         write!(
             formatter,
-            "{}; {} {were} not printed, and a verdict needs all of level 1\n  next: of toplev, its output with -v, which shows what is \
-             below its thresholds; of perf, the groups TopdownL1 or PipelineL1, which have all four",
+            "{}; {} {were} not printed, but a verdict needs all of level 1\n  next: for toplev, its output \
+             with -v, which shows values below its thresholds; for perf, the groups TopdownL1 or \
+             PipelineL1, which have all four",
             in_words(&self.told),
             names(&self.of)
         )
     }
 }
 
-/// Shares that were counted for next to nothing of the time.
+/// Shares that were counted for almost no time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seldom {
-    /// For how much of it.
+    /// Share of the time.
     pub running_percent: f64,
-    /// What was counted meanwhile, in percent.
+    /// Values counted in that time, in percent.
     pub told: Vec<(Category, f64)>,
 }
 
@@ -93,7 +97,7 @@ impl fmt::Display for Seldom {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "counted for {} of the time only, and below {RUNNING_LEAST_PERCENT:.0} % Hone gives no verdict: {}",
+            "counted for only {} of the time, but Hone needs {RUNNING_LEAST_PERCENT:.0} % for a verdict: {}",
             of_time(self.running_percent),
             in_words(&self.told)
         )
@@ -109,7 +113,7 @@ fn in_words(shares: &[(Category, f64)]) -> String {
     words.join(", ")
 }
 
-/// A share of the time; of a small one, its places.
+/// A share of the time; a small one has decimals.
 fn of_time(percent: f64) -> String {
     match percent {
         large if large >= 9.95 => format!("{large:.0} %"),
@@ -118,10 +122,10 @@ fn of_time(percent: f64) -> String {
     }
 }
 
-/// Categories of level 1 that perf printed no number for, and why.
+/// Categories of level 1 without a number from perf, and the reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoNumber {
-    /// Which.
+    /// These categories.
     pub of: Vec<Category>,
     /// The others, in percent.
     pub told: Vec<(Category, f64)>,
@@ -141,25 +145,26 @@ impl fmt::Display for NoNumber {
             [] => write!(formatter, "perf printed no number for {of}: its counters did not run there{told}"),
             events => write!(
                 formatter,
-                "perf printed no number for {of}, since it could not open {}{told}\n  next: measure as root, or with kernel.perf_event_paranoid at 0 \
-                 or less",
+                "perf printed no number for {of}, since it could not open {}{told}\n  next: measure as \
+                 root, or with kernel.perf_event_paranoid at 0 or less",
                 events.join(", ")
             ),
         }
     }
 }
 
-/// What belongs together.
+/// Readings that belong together.
 type ScopeAndPmu = (Option<String>, Option<String>);
 
-/// Holds readings against the rules, each scope and PMU alone: what passed, and what did not with its first fault.
+/// Checks readings against the rules, separately for each scope and PMU: returns those that passed, and those that did not with their first
+/// fault.
 pub fn judge(output: &Output) -> Vec<(Option<String>, Result<Slots, Fault>)> {
     let mut places: BTreeMap<ScopeAndPmu, Vec<&Reading>> = BTreeMap::new();
     for reading in &output.readings {
         places.entry((reading.scope.clone(), reading.pmu.clone())).or_default().push(reading);
     }
     let mut places: Vec<_> = places.into_iter().collect();
-    // Of several PMUs the one that counted most comes first.
+    // Of several PMUs the one with the most counts comes first.
     places.sort_by(|((one, _), first), ((other, _), second)| {
         one.cmp(other).then_with(|| longest(second).total_cmp(&longest(first)))
     });
@@ -177,8 +182,8 @@ pub fn judge(output: &Output) -> Vec<(Option<String>, Result<Slots, Fault>)> {
     judged.collect()
 }
 
-/// For how much of the time the counter that ran most was on; perf prints no share of one that always was, and no number of one that
-/// never was.
+/// Share of the time in which the most frequent counter ran. perf prints no share for a counter that always ran, and no number for one that
+/// never did.
 fn longest(readings: &[&Reading]) -> f64 {
     if numbers(readings).is_err() {
         return 0.0;
@@ -209,7 +214,7 @@ fn of_place(scope: Option<String>, pmu: Option<String>, readings: &[&Reading]) -
     Ok(together(scope, pmu, &sound, notes))
 }
 
-/// One interval that passed, and what of level 2 did not.
+/// One interval that passed, and the faults of its level 2.
 struct Interval {
     percent: BTreeMap<Category, f64>,
     running_percent: Option<f64>,
@@ -229,7 +234,7 @@ fn of_interval(readings: &[&Reading]) -> Result<Interval, Fault> {
                 return Err(Fault::Twice(reading.category));
             }
             Ok(_) => {}
-            // Parts are differences of counters that took turns; the whole stands without them.
+            // The parts are differences of counters that took turns; the sum stays valid without them.
             Err(fault) if reading.category.is_level_2() => left_out = Some(fault),
             Err(fault) => return Err(fault),
         }
@@ -249,18 +254,18 @@ fn of_interval(readings: &[&Reading]) -> Result<Interval, Fault> {
     Ok(Interval { percent, running_percent, left_out, summed })
 }
 
-/// Whether all of level 1 sums to 1 and not to 100: before they had units, perf's metrics were fractions.
+/// Whether level 1 sums to 1 and not to 100: before perf's metrics had units, they were fractions.
 fn is_of_one(sum: f64) -> bool {
     SUM_PERCENT.contains(&(100.0 * sum))
 }
 
-/// Sums and fractions, too, are shares: those of level 2 that are none are taken out, and the fault of one is returned.
+/// Sums and fractions must be shares, too. Invalid shares of level 2 are removed, and the fault of one is returned.
 fn beyond(percent: &mut BTreeMap<Category, f64>) -> Result<Option<Fault>, Fault> {
     let mut beyond = percent.clone();
     beyond.retain(|_, share| *share > 100.0);
     percent.retain(|category, _| !beyond.contains_key(category));
     let mut faults = beyond.into_iter().map(|(category, share)| Fault::Outside(category, share));
-    // Level 1 stands in front of level 2.
+    // Level 1 comes before level 2.
     match faults.next() {
         Some(Fault::Outside(category, share)) if !category.is_level_2() => {
             Err(Fault::Outside(category, share))
@@ -269,7 +274,7 @@ fn beyond(percent: &mut BTreeMap<Category, f64>) -> Result<Option<Fault>, Fault>
     }
 }
 
-/// Puts categories of level 1 that are not there together of their parts, where both are.
+/// Computes missing categories of level 1 from their parts, if both parts exist.
 fn sum_up(percent: &mut BTreeMap<Category, f64>) -> Vec<Category> {
     let mut summed = Vec::new();
     for (whole, [one, other]) in PARTS {
@@ -282,7 +287,7 @@ fn sum_up(percent: &mut BTreeMap<Category, f64>) -> Vec<Category> {
     summed
 }
 
-/// No share of level 1 is below nothing, or above all.
+/// Every share of level 1 lies between 0 and 100 %.
 fn possible(readings: &[&Reading]) -> Result<(), Fault> {
     let of_level_1 = readings.iter().filter(|reading| !reading.category.is_level_2());
     let mut numbers = of_level_1.filter(|reading| reading.percent.is_some());
@@ -299,7 +304,7 @@ fn share(reading: &Reading) -> Result<f64, Fault> {
     }
 }
 
-/// Those of level 1 without a number, where there are any, beside the others.
+/// Categories of level 1 without a number, together with the others; `None` if all have one.
 fn numbers(readings: &[&Reading]) -> Result<(), Fault> {
     let of_level_1 = || readings.iter().filter(|reading| !reading.category.is_level_2());
     let of: Vec<Category> =
@@ -308,7 +313,7 @@ fn numbers(readings: &[&Reading]) -> Result<(), Fault> {
     if of.is_empty() { Ok(()) } else { Err(Fault::NoNumber(NoNumber { of, told, unopened: Vec::new() })) }
 }
 
-/// The means over intervals.
+/// Means over intervals.
 fn together(
     scope: Option<String>,
     pmu: Option<String>,
@@ -320,11 +325,11 @@ fn together(
         values.entry(*category).or_default().push(*share);
     }
     if let Some(fault) = intervals.iter().find_map(|interval| interval.left_out.as_ref()) {
-        notes.push(format!("of level 2 something is left out: {fault}"));
+        notes.push(format!("a part of level 2 is left out: {fault}"));
     }
     if let Some(summed) = intervals.iter().map(|interval| &interval.summed).find(|summed| !summed.is_empty())
     {
-        notes.push(format!("not printed, and put together of the parts of level 2: {}", names(summed)));
+        notes.push(format!("not printed, and computed from the parts of level 2: {}", names(summed)));
     }
     let mean = |all: &Vec<f64>| all.iter().sum::<f64>() / all.len() as f64;
     let percent = values.iter().map(|(category, all)| (*category, mean(all))).collect();
@@ -335,7 +340,7 @@ fn together(
     slots
 }
 
-/// Counters that took turns.
+/// A note about counters that took turns.
 fn note_turns(slots: &mut Slots) {
     let Some(running) = slots.running_percent.filter(|running| *running < RUNNING_NOTED_PERCENT) else {
         return;
@@ -351,7 +356,7 @@ fn note_turns(slots: &mut Slots) {
     slots.notes.push(note);
 }
 
-/// The sum of level 1, where all of it is there.
+/// Sum of level 1, if it is complete.
 fn whole(percent: &BTreeMap<Category, f64>) -> Result<f64, Fault> {
     let of: Vec<Category> =
         Category::LEVEL_1.into_iter().filter(|category| !percent.contains_key(category)).collect();
@@ -362,7 +367,7 @@ fn whole(percent: &BTreeMap<Category, f64>) -> Result<f64, Fault> {
     Ok(level_1.map(|(_, share)| share).sum())
 }
 
-/// What moved from one interval to the next.
+/// A note about changes between intervals.
 fn phases(values: &BTreeMap<Category, Vec<f64>>) -> Vec<String> {
     let spread = |all: &[f64]| {
         let high = all.iter().copied().fold(f64::MIN, f64::max);
@@ -371,7 +376,7 @@ fn phases(values: &BTreeMap<Category, Vec<f64>>) -> Vec<String> {
     let moved = Category::LEVEL_1.into_iter().filter_map(|category| {
         let points = spread(values.get(&category)?);
         (points > SPREAD_POINTS).then(|| {
-            format!("{category} moved by {points:.1} points between intervals: phases, or a warm-up")
+            format!("{category} varied by {points:.1} points between intervals: phases, or a warm-up")
         })
     });
     moved.collect()

@@ -1,5 +1,5 @@
-//! Arm's topdown-tool: the boxes of newer ones, `│ Frontend Bound │ 55.73 │ % │`, with `»` and `«` where it points, and the lines of
-//! older ones, `Frontend Bound... 16.48% slots`.
+//! Arm's topdown-tool: the boxes of newer versions, `│ Frontend Bound │ 55.73 │ % │`, with `»` and `«` as pointers, and the lines of older
+//! ones, `Frontend Bound... 16.48% slots`.
 
 use hone_record::Category;
 
@@ -14,7 +14,7 @@ pub(super) fn read(text: &str) -> Vec<Reading> {
 fn of_box(line: &str) -> Option<Reading> {
     let cells: Vec<&str> = line.split('│').map(str::trim).collect();
     let at = cells.iter().position(|cell| category(cell).is_some())?;
-    // Lists of metrics have a description there.
+    // Lists of metrics have a description at this place.
     let value = cells.get(at + 1).filter(|cell| decimal(cell).is_some() || cell.starts_with("nan"))?;
     Some(reading(category(cells[at])?, value))
 }

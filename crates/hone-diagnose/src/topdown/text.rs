@@ -1,4 +1,4 @@
-//! `perf stat` for people: values behind a `#`, or below a line of names.
+//! `perf stat` for people: values after a `#`, or below a line of names.
 
 use hone_record::Category;
 
@@ -20,7 +20,7 @@ static VALUE: Pattern = Pattern::new(|| {
 /// `(63.36%)`, which is not `( +-  1.11% )`.
 static RUNNING: Pattern = Pattern::new(|| pattern(r"\(([0-9.,]+)\s*%\)"));
 
-/// In front of each metric of a line.
+/// Text before each metric of a line.
 static SEPARATOR: Pattern = Pattern::new(|| pattern(r"(?:^|\s)#\s"));
 
 pub(super) fn read(text: &str) -> Printed {
@@ -37,7 +37,7 @@ pub(super) fn read(text: &str) -> Printed {
 struct State {
     /// Names of columns, in the order of the values below them.
     columns: Vec<Column>,
-    /// The line of names below which no value was found yet.
+    /// A line of names without a value below it so far.
     empty: Option<(usize, String)>,
     pmus: Pmus,
 }
@@ -59,7 +59,7 @@ impl State {
         if let Some(at) = words.iter().position(|word| is_group(word)) {
             self.pmus.last = of_group(&words[at..].join(" "));
         }
-        // The lines behind an event's are of its PMU, too.
+        // The lines after an event's belong to its PMU, too.
         if let Some(pmu) = words.iter().find_map(|word| of_event(word)) {
             self.pmus.last = Some(pmu);
         }
@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// A line of values below the names, with a time, a scope and how many CPUs are in it, or not, in front.
+    /// A line of values below the names, with or without a time, a scope and its number of CPUs at the front.
     fn row(&mut self, (number, line): (usize, &str), printed: &mut Printed) {
         if self.columns.is_empty() {
             return;
@@ -89,7 +89,7 @@ impl State {
         if scope.is_some() && values.first().is_some_and(is_count) {
             values = &values[1..];
         }
-        // Sentences around a table have numbers, too, and no table has words behind them.
+        // Sentences around a table contain numbers, too, but a table has no words after its values.
         let are_values = |word: &Word<'_>| is_number(word.text) || word.text.starts_with('<');
         if values.is_empty() || !values.iter().all(are_values) {
             return;
@@ -109,18 +109,18 @@ impl State {
         }));
     }
 
-    /// Names that had no value below them are told.
+    /// Names without a value below them are reported.
     fn close(&mut self, printed: &mut Printed) {
         printed.unread.extend(self.empty.take());
     }
 }
 
-/// A line with metrics behind its `#`.
+/// A line with metrics after its `#`.
 struct Metrics<'a> {
-    /// What stands in front of the first `#`.
+    /// Text before the first `#`.
     left: &'a str,
     values: Vec<Metric>,
-    /// For how much of the time the counter of the line was on.
+    /// Share of the time in which the line's counter ran.
     running_percent: Option<f64>,
 }
 
@@ -131,8 +131,8 @@ struct Metric {
 }
 
 impl<'a> Metrics<'a> {
-    /// `None` where the line has no `#`, or begins with one as a line of names does. Threads may have a `#` in their names, and some perfs
-    /// print several metrics on a line.
+    /// `None` if the line has no `#`, or begins with one like a line of names. Names of threads may contain a `#`, and some perfs print
+    /// several metrics on a line.
     fn parse(line: &'a str) -> Option<Self> {
         let mut parts = SEPARATOR.split(line);
         let left = parts.next().unwrap_or_default();
@@ -156,7 +156,7 @@ impl<'a> Metrics<'a> {
     }
 }
 
-/// The share of the time behind a value.
+/// The share of the time after a value.
 fn running(text: &str) -> Option<f64> {
     RUNNING.captures(text).and_then(|running| decimal(&running[1]))
 }
@@ -167,15 +167,15 @@ impl Metric {
         let name = &found["name"];
         let first = name.split(' ').next().unwrap_or_default();
         let category = category(name).or_else(|| category(first))?;
-        // Before they had units, perf's metrics were fractions: `0.96 Backend_Bound`.
+        // Before perf's metrics had units, they were fractions: `0.96 Backend_Bound`.
         let is_fraction = |value: f64| found.name("unit").is_none() && value.abs() <= 1.0;
         let percent = |value| if is_fraction(value) { 100.0 * value } else { value };
         Some(Self { category, percent: decimal(&found["value"]).map(percent) })
     }
 }
 
-/// The time of an interval, the name of a core or thread, which may have blanks, and how many words they are: all that stands in front
-/// of the first number.
+/// The time of an interval, the name of a core or thread (with possible spaces), and their number of words: everything before the first
+/// number.
 fn front(words: &[&str]) -> (Option<f64>, Option<String>, usize) {
     let time_s = words.first().filter(|word| is_time(word)).and_then(|word| decimal(word));
     let from = usize::from(time_s.is_some());
@@ -185,14 +185,14 @@ fn front(words: &[&str]) -> (Option<f64>, Option<String>, usize) {
     (time_s, Some(scope).filter(|scope| !scope.is_empty()), to)
 }
 
-/// A count with its groups of digits, a share, or one that could not be had.
+/// A count with its digit groups, a share, or the text for a missing count.
 fn is_number(word: &str) -> bool {
     let digits = word.trim_start_matches('-').trim_end_matches('%');
     let is_digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b',' | b'.');
     digits.starts_with(|sign: char| sign.is_ascii_digit()) && digits.bytes().all(is_digit) || digits == "nan"
 }
 
-/// Seconds have nine places, and nothing else has.
+/// Only seconds have nine decimals.
 fn is_time(word: &str) -> bool {
     word.split_once(['.', ',']).is_some_and(|(whole, places)| {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

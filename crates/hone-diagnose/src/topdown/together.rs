@@ -1,4 +1,4 @@
-//! Several runs of one text, put together, and whether they can be compared.
+//! Several runs in one text, combined, and whether they are comparable.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use hone_record::Category;
 
 use super::reading::{Output, Reading};
 
-/// What was read of a run, of which a text has several.
+/// Result of one run, if a text has several.
 pub(super) struct Named<'a> {
     pub(super) name: String,
-    /// Of its command.
+    /// Options of its command.
     pub(super) options: Vec<&'a str>,
-    /// The place of its reader.
+    /// Index of its reader.
     pub(super) shape: usize,
     pub(super) output: Output,
 }
@@ -22,7 +22,7 @@ pub(super) fn together(found: Vec<Named<'_>>) -> Output {
     if !are_of_a_kind(&found) {
         all.runs = 1;
         all.notes.push(
-            "the runs are of other PMUs, options, tools or makes of CPU, so Hone does not compare them"
+            "the runs have different PMUs, options, tools or CPU vendors, so Hone does not compare them"
                 .to_owned(),
         );
     }
@@ -30,7 +30,7 @@ pub(super) fn together(found: Vec<Named<'_>>) -> Output {
     all
 }
 
-/// What runs that can be compared have in common.
+/// Properties that comparable runs share.
 #[derive(PartialEq)]
 struct RunKind<'a> {
     shape: usize,

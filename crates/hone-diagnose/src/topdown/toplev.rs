@@ -7,13 +7,13 @@ use super::number::decimal;
 use super::pattern::{Pattern, pattern};
 use super::reading::Reading;
 
-/// The areas in front of a node.
+/// The areas before a node.
 const AREAS: [&str; 6] = ["FE", "BE", "BE/Mem", "BE/Core", "BAD", "RET"];
 
-/// `[ 33.0%]`: for how much of the time the counters of a node were on.
+/// `[ 33.0%]`: share of the time in which the counters of a node ran.
 static BRACKETS: Pattern = Pattern::new(|| pattern(r"\[\s*([0-9.,]+)\s*%\]"));
 
-/// `FE             Frontend_Bound   % Slots                   32.9 <`, with a time and a core in front where there are several.
+/// `FE             Frontend_Bound   % Slots                   32.9 <`, with a time and a core at the front if there are several.
 pub(super) fn read(text: &str) -> Vec<Reading> {
     let share = text.lines().filter_map(multiplexed).reduce(f64::min);
     let readings = text.lines().filter_map(of_line);
@@ -22,7 +22,7 @@ pub(super) fn read(text: &str) -> Vec<Reading> {
         .collect()
 }
 
-/// `MUX  %  33.3`: for how much of the time each counter was on.
+/// `MUX  %  33.3`: share of the time in which each counter ran.
 fn multiplexed(line: &str) -> Option<f64> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "MUX")?;
@@ -34,7 +34,7 @@ fn of_line(line: &str) -> Option<Reading> {
     let at = words.iter().take(4).position(|word| node(word).is_some())?;
     let category = node(words[at])?;
     let (front, rest) = (&words[..at], &words[at + 1..]);
-    // Pages leave out the area; the unit still tells what it is.
+    // Pages leave out the area, but the unit still identifies the value.
     let (front, has_area) = match front.split_last() {
         Some((area, front)) if AREAS.contains(area) => (front, true),
         _ => (front, rest.contains(&"Slots")),
@@ -51,8 +51,8 @@ fn of_line(line: &str) -> Option<Reading> {
     })
 }
 
-/// Shares of slots alone: below level 2 they are of clocks. The unit stood behind the value before it stood in front of it (`31.95 +- 0.00 %
-/// Slots`), and at first it was a `%` and nothing more.
+/// Only shares of slots: below level 2 they are shares of clocks. Older versions put the unit after the value (`31.95 +- 0.00 % Slots`),
+/// and the oldest used only `%`.
 fn is_of_slots(rest: &[&str]) -> bool {
     let percent = rest.iter().position(|word| word.ends_with('%'));
     percent.is_some_and(|at| {
@@ -60,12 +60,12 @@ fn is_of_slots(rest: &[&str]) -> bool {
     })
 }
 
-/// A node of the tree: `Frontend_Bound.Fetch_Latency`, `Frontend_Bound`; older toplevs put a colon behind it.
+/// A node of the tree: `Frontend_Bound.Fetch_Latency`, `Frontend_Bound`; older toplevs put a colon after it.
 fn node(name: &str) -> Option<Category> {
     category(name.trim_end_matches(':').rsplit('.').next()?)
 }
 
-/// Columns by their names: versions and `-I` add some.
+/// Columns by name: versions and `-I` add some.
 pub(super) fn read_csv(text: &str, separator: char) -> Vec<Reading> {
     let mut lines = text.lines().map(|line| line.split(separator).map(str::trim).collect::<Vec<_>>());
     let Some(head) = lines.find(|fields| fields.contains(&"Area") && fields.contains(&"Value")) else {
@@ -78,9 +78,9 @@ pub(super) fn read_csv(text: &str, separator: char) -> Vec<Reading> {
     };
     let of_row = |fields: Vec<&str>| {
         let field = |at: Option<usize>| at.and_then(|at| fields.get(at)).copied();
-        // `% Slots <` is below its threshold.
+        // `% Slots <` marks a value below its threshold.
         field(Some(unit))?.starts_with("% Slots").then_some(())?;
-        // A sum over all intervals stands behind them, without a time.
+        // A sum over all intervals follows them, without a time.
         let time_s = field(time).map(|field| decimal(field).ok_or(())).transpose().ok()?;
         Some(Reading {
             time_s,

@@ -1,21 +1,21 @@
-//! Events that perf could not open: the metrics that need them are no numbers, though the other counters ran.
+//! Events that perf could not open. The metrics that need them have no numbers, although the other counters ran.
 
 use super::pattern::{Pattern, pattern};
 
-/// What perf prints in place of a count.
+/// perf's text instead of a count.
 const NOT_SUPPORTED: &str = "<not supported>";
 
 /// The name of an event in an object.
 static EVENT: Pattern = Pattern::new(|| pattern(r#""event"\s*:\s*"([^"]+)""#));
 
-/// Their names, each once, in the order in which they stand there.
+/// Their names, each once, in order of appearance.
 pub(super) fn events(text: &str) -> Vec<String> {
     let mut events: Vec<String> = Vec::new();
     for line in text.lines() {
         let Some((_, behind)) = line.split_once(NOT_SUPPORTED) else { continue };
         let event = match EVENT.captures(line) {
             Some(found) => Some(found[1].to_owned()),
-            // In CSV an empty unit stands in front of it.
+            // In CSV an empty unit precedes it.
             None => behind.split([' ', '\t', ',', ';']).find(|word| !word.is_empty()).map(str::to_owned),
         };
         events.extend(event.filter(|event| !events.contains(event)));

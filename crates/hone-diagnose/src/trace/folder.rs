@@ -1,4 +1,4 @@
-//! The folder that the tracers of a run write to, a file for each process, and ask for wishes in.
+//! The folder of a run's tracers: each process has a file there and reads its orders there.
 
 use std::fs;
 use std::io;
@@ -8,35 +8,35 @@ use std::time::{Duration, Instant};
 
 use super::{Trace, TraceFault};
 
-/// Bytes of a note that a process leaves as it ends, or is left out.
+/// Size of a note that a process leaves when it ends or is left out.
 const NOTE: usize = 16;
-/// Tracers listen every 50 ms, and write up to hundreds of megabytes.
+/// Tracers check every 50 ms, and write up to hundreds of megabytes.
 const ANSWERS: Duration = Duration::from_secs(60);
-/// Between two looks.
+/// Pause between two checks.
 const LOOKS: Duration = Duration::from_millis(20);
 
-/// Where tracers write.
+/// The folder that tracers write to.
 #[derive(Debug, Clone)]
 pub struct TraceFolder {
     path: PathBuf,
 }
 
-/// What a run left.
+/// Result of a run.
 #[derive(Debug, Default)]
 pub struct Left {
-    /// One for each process.
+    /// One trace for each process.
     pub traces: Vec<Trace>,
-    /// Files that can't be read, with the reason.
+    /// Unreadable files, with the reason.
     pub broken: Vec<(PathBuf, TraceFault)>,
-    /// Processes that were not written down, since there were too many.
+    /// Processes without a file, since there were too many.
     pub left_out: u64,
 }
 
 impl TraceFolder {
-    /// An empty folder in place of whatever was there.
+    /// An empty folder that replaces any earlier contents.
     ///
     /// # Errors
-    /// When it can't be made, or its path has a comma, which would end an argument of qemu's.
+    /// Returns an error when it can't be created, or its path has a comma, which would end an argument of qemu.
     pub fn create(path: &Path) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
         if path.as_os_str().as_encoded_bytes().contains(&b',') {
@@ -50,28 +50,28 @@ impl TraceFolder {
         Ok(Self { path })
     }
 
-    /// One that is there.
+    /// An existing folder.
     pub fn open(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Has everything forgotten that was counted so far, by all of these processes that are traced. How many did.
+    /// Resets the counts of all traced processes. Returns the number of processes that did.
     ///
     /// # Errors
-    /// When the wish can't be written.
+    /// Returns an error when the order can't be written.
     pub fn forget(&self, processes: &[u32]) -> io::Result<usize> {
         self.wish("forget", processes)
     }
 
-    /// Has everything written that was counted so far.
+    /// Makes all processes write their counts.
     ///
     /// # Errors
-    /// When the wish can't be written.
+    /// Returns an error when the order can't be written.
     pub fn save(&self, processes: &[u32]) -> io::Result<usize> {
         self.wish("save", processes)
     }
@@ -98,7 +98,7 @@ impl TraceFolder {
         }
     }
 
-    /// The last wish that each process has heard.
+    /// The last order that each process has read.
     fn answers(&self) -> Vec<(u32, u64)> {
         let answer = |path: PathBuf| {
             let process = path.file_name()?.to_str()?.split('-').next()?.parse().ok()?;
@@ -117,10 +117,10 @@ impl TraceFolder {
         files
     }
 
-    /// Everything that was written.
+    /// Reads all files.
     ///
     /// # Errors
-    /// When a file can't be read at all; one that says nonsense is told of.
+    /// Returns an error when a file can't be opened. A file with invalid contents is reported in the result.
     pub fn left(&self) -> io::Result<Left> {
         let mut left = Left::default();
         for path in self.files("trace") {

@@ -1,4 +1,4 @@
-//! Traces of programs under an emulator: what the tracer is told, what it leaves, and how it is asked while it runs.
+//! Traces of programs under an emulator: the tracer's settings, its files, and orders to it while it runs.
 
 pub mod folder;
 pub mod read;

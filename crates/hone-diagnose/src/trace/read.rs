@@ -1,6 +1,6 @@
-//! What the tracer wrote: read from bytes that are not trusted. Pure.
+//! The reader of the tracer's files. The input bytes are not trusted. The code is pure.
 //!
-//! `HONETRC1`, then sections of a tag (u32), a length (u64) and as many bytes, all little-endian:
+//! A file is `HONETRC1`, then sections of a tag (u32), a length (u64) and that many bytes, all little-endian:
 //!
 //! | tag | section | bytes |
 //! |---|---|---|
@@ -13,101 +13,101 @@
 
 use std::collections::BTreeMap;
 
-/// The first bytes.
+/// The magic bytes.
 const MAGIC: &[u8; 8] = b"HONETRC1";
-/// Of no file.
+/// Stands for no file.
 const NO_OBJECT: u32 = u32::MAX;
 
 /// qemu translates at most 512 instructions at a time, each of at most 15 bytes.
 const MOST_BLOCK_BYTES: u32 = 512 * 15;
 
-/// A block as it was translated.
+/// A translated block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Translated {
     /// Index of its file.
     pub object: Option<u32>,
-    /// Instructions.
+    /// Number of instructions.
     pub instructions: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// Offset of the last instruction in it.
+    /// Offset of its last instruction.
     pub last: u32,
     /// Whether the last instruction repeats itself, each time as a block of its own.
     pub repeats: bool,
-    /// Offset in the file, or where it ran.
+    /// Offset in the file, or its address at run time.
     pub offset: u64,
-    /// Where it ran.
+    /// Address at run time.
     pub address: u64,
 }
 
-/// What a thread did.
+/// Counts of a thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Thread {
-    /// As the system calls it; several where threads came after each other.
+    /// Names in the system; several if threads followed each other.
     pub names: String,
-    /// qemu's number.
+    /// Number of the thread in qemu.
     pub number: u64,
-    /// Lines that were fetched.
+    /// Fetched lines.
     pub fetched: u64,
     /// Misses, in the order of the models.
     pub misses: Vec<u64>,
-    /// From, to, count.
+    /// Transitions: from, to, count.
     pub transitions: Vec<(u32, u32, u64)>,
 }
 
-/// A stretch of a thread's blocks.
+/// A section of a thread's blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
-    /// The thread.
+    /// Index of the thread.
     pub thread: u32,
-    /// Blocks that only warm up.
+    /// Number of blocks that only warm up.
     pub warm_up: u32,
-    /// Indexes of blocks.
+    /// Indexes of the blocks.
     pub blocks: Vec<u32>,
 }
 
-/// A process's trace. Every index in it leads somewhere.
+/// A process's trace. Every index in it is valid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Settings and circumstances.
+    /// Settings and environment.
     pub facts: BTreeMap<String, String>,
-    /// Paths.
+    /// Paths of files.
     pub objects: Vec<String>,
-    /// Code.
+    /// Blocks.
     pub blocks: Vec<Translated>,
     /// Threads.
     pub threads: Vec<Thread>,
     /// Windows.
     pub windows: Vec<Stretch>,
-    /// Whether the process ended in order.
+    /// Whether the process ended normally.
     pub has_ended: bool,
 }
 
-/// Bytes that are no trace.
+/// Bytes that are not a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceFault {
-    /// Something else.
-    #[error("it does not begin as a trace does")]
+    /// The file has another format.
+    #[error("it does not begin like a trace")]
     Foreign,
-    /// Cut off, or written by something else.
-    #[error("it breaks off at byte {at}, in {section}")]
+    /// The file is truncated, or written by another program.
+    #[error("it is truncated at byte {at}, in {section}")]
     Broken {
-        /// Where.
+        /// Position of the end.
         at: usize,
-        /// What was being read.
+        /// The section that was being read.
         section: &'static str,
     },
-    /// An index that leads nowhere.
-    #[error("{section} names {what} {index}, and there are {of}")]
+    /// An index is out of range.
+    #[error("{section} refers to {what} {index}, but there are {of}")]
     Nowhere {
-        /// What was being read.
+        /// The section that was being read.
         section: &'static str,
-        /// What it names.
+        /// Kind of the target.
         what: &'static str,
         /// Its index.
         index: u32,
-        /// How many there are.
+        /// Number of targets.
         of: usize,
     },
 }
@@ -116,7 +116,7 @@ impl Trace {
     /// Reads a file's bytes.
     ///
     /// # Errors
-    /// [`TraceFault`], with the place.
+    /// Returns [`TraceFault`], with the position.
     pub fn parse(bytes: &[u8]) -> Result<Self, TraceFault> {
         let mut rest = bytes.strip_prefix(MAGIC).ok_or(TraceFault::Foreign)?;
         let mut trace = Self::default();
@@ -141,7 +141,7 @@ impl Trace {
                 }
                 5 => trace.windows.push(window(body).ok_or_else(|| broken("a window"))?),
                 0xffff => return trace.checked(),
-                // Of a newer tracer.
+                // Section of a newer tracer.
                 _ => {}
             }
         }
@@ -158,7 +158,7 @@ impl Trace {
         self.facts.get("models").map_or(0, |models| models.split(';').count())
     }
 
-    /// Every index leads somewhere, so that nobody who reads on has to ask.
+    /// Checks every index here, so that later code need not.
     fn checked(self) -> Result<Self, TraceFault> {
         let of = self.blocks.len();
         let nowhere = |section| move |index| TraceFault::Nowhere { section, what: "block", index, of };
@@ -204,7 +204,7 @@ impl Cursor<'_> {
         Some(u64::from_le_bytes(*number))
     }
 
-    /// Behind its length.
+    /// Bytes after their length.
     fn text(&mut self) -> Option<String> {
         let length = self.u32()? as usize;
         let (text, rest) = self.0.split_at_checked(length)?;
@@ -213,7 +213,7 @@ impl Cursor<'_> {
     }
 }
 
-/// As many as there are bytes for, and nothing left.
+/// As many elements as the bytes hold, without a rest.
 fn all<T>(body: &[u8], one: impl Fn(&mut Cursor<'_>) -> Option<T>) -> Option<Vec<T>> {
     let mut cursor = Cursor(body);
     let mut found = Vec::new();
@@ -240,7 +240,7 @@ fn thread(body: &[u8], models: usize) -> Option<Thread> {
     let mut cursor = Cursor(body);
     let names = cursor.text()?;
     let (number, fetched) = (cursor.u64()?, cursor.u64()?);
-    // A length of ours is not trusted either: as many as there are bytes.
+    // A length from the file is not trusted: at most as many as there are bytes.
     let mut misses = Vec::new();
     for _ in 0..models {
         misses.push(cursor.u64()?);
@@ -286,13 +286,13 @@ mod tests {
         let trace = of(&[(3, &block), (5, &window), (4, &thread), (9, b"newer"), (0xffff, &[])]).unwrap();
         assert_eq!((trace.blocks[0].size, trace.windows[0].blocks.len()), (8, 2));
         let fault = of(&[(3, &block), (5, &word_bytes(&[0, 1, 7])), (0xffff, &[])]).unwrap_err();
-        assert_eq!(fault, "a window names block 7, and there are 1");
+        assert_eq!(fault, "a window refers to block 7, but there are 1");
         // Its number is added to that of the processes before.
         let far = word_bytes(&[u32::MAX, 1, 0]);
         let fault = of(&[(3, &block), (4, &thread), (5, &far), (0xffff, &[])]).unwrap_err();
-        assert_eq!(fault, "a window names thread 4294967295, and there are 1");
+        assert_eq!(fault, "a window refers to thread 4294967295, but there are 1");
         let fault = of(&[(3, &block)]).unwrap_err();
-        assert!(fault.contains("breaks off at byte 56, in the head of a section"), "{fault}");
+        assert!(fault.contains("truncated at byte 56, in the head of a section"), "{fault}");
         let mut large = BLOCK;
         large[2] = u32::MAX;
         assert!(of(&[(3, &word_bytes(&large)), (0xffff, &[])]).unwrap_err().contains("in blocks"));

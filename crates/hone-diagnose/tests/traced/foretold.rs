@@ -1,4 +1,4 @@
-//! What is foretold of a layout before it runs, held against a trace of the very program that has it.
+//! The prediction for a layout before it runs, compared with a trace of the program that has this layout.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,8 @@ use hone_tool::{Call, Runner as _, Tool};
 
 use super::{Bench, run_of, there};
 
-/// Some hundred functions, called in an order that their places have nothing to do with, each with a cold half amidst its hot one. Two
-/// files have functions of the same names.
+/// Some hundred functions, called in an order independent of their addresses, each with a cold part inside its hot one. Two files have
+/// functions with the same names.
 fn source(file: usize) -> String {
     let function = |number: usize| {
         let padding = "    s = s * 31 + a[(s & 63)]; s ^= s >> 7; a[s & 63] = s; s -= a[7];\n".repeat(12);
@@ -117,7 +117,7 @@ fn what_is_foretold_of_a_layout_is_what_a_trace_of_it_finds() {
             ]
         };
         format!(
-            "before {:.2?}, foretold {:.2?}, found {:.2?}",
+            "before {:.2?}, predicted {:.2?}, found {:.2?}",
             of(&foretold.before),
             of(&foretold.now),
             of(&found)
@@ -127,9 +127,9 @@ fn what_is_foretold_of_a_layout_is_what_a_trace_of_it_finds() {
     assert!(close(&taken, 0.03), "{}", told());
     assert!(close(&|layout| units(layout, 0), 0.03) && close(&|layout| units(layout, 1), 0.1), "{}", told());
     assert!(close(&|layout| missed(layout, L1I_32K), 0.1), "{}", told());
-    // So few are left that a share of them says nothing.
+    // With so few misses left, a share of them means nothing.
     assert!((missed(&foretold.now, ITLB_64) - missed(&found, ITLB_64)).abs() < 0.1, "{}", told());
-    // And it did change a lot: what is foretold is not what was.
+    // The change is large: the predicted misses differ from those before.
     assert!(missed(&foretold.before, L1I_32K) > 5.0 * missed(&found, L1I_32K), "{}", told());
     assert!(taken(&foretold.before) > 1.1 * taken(&found), "{}", told());
 }

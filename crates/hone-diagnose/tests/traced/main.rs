@@ -1,4 +1,4 @@
-//! The tracer under the real emulator, held against callgrind, against itself, and against programs whose counts are known.
+//! The tracer under the real emulator, compared with callgrind, with itself, and with programs whose counts are known.
 
 mod foretold;
 mod layouts;
@@ -21,7 +21,7 @@ struct Bench {
     emulator: Emulator,
 }
 
-/// A tool that is not there is a reason to skip, or to fail where all are wanted.
+/// A missing tool is a reason to skip, or to fail if all tools are required.
 #[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
 fn there<T, E: std::fmt::Display>(found: Result<T, E>) -> Option<T> {
     match found {
@@ -241,7 +241,7 @@ fn agrees_with_callgrind(program: &Path, words: &[&str]) {
     assert!((ours / theirs - 1.0).abs() < 0.02, "{ours} instructions, callgrind {theirs}");
     for (ours, theirs) in our_lines.iter().zip(&their_lines) {
         let (ours, theirs) = (*ours as f64, *theirs as f64);
-        // Of so few lines one is more than a tenth.
+        // With so few lines, one line is more than a tenth.
         assert!((ours - theirs).abs() <= (0.1 * theirs).max(3.0), "{our_lines:?}, callgrind {their_lines:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use hone_experiment::ledger;
 use hone_record::{Change, Comparison, LedgerEntry};
 
-/// What a comparison says, without the hashes of its windows.
+/// The result of a comparison, without the hashes of its windows.
 pub fn entry_of(comparison: &Comparison, run: &Path) -> LedgerEntry {
     let Comparison { a, b, change, .. } = comparison;
     let question = match change {
@@ -14,7 +14,7 @@ pub fn entry_of(comparison: &Comparison, run: &Path) -> LedgerEntry {
     };
     LedgerEntry {
         experiment: format!("compare {}", run.file_name().unwrap_or_default().to_string_lossy()),
-        change: change.as_ref().map_or_else(|| format!("{b} in place of {a}"), altitude),
+        change: change.as_ref().map_or_else(|| format!("{b} instead of {a}"), altitude),
         question,
         decision: "compared".to_owned(),
         why: hone_report::verdict::sentence(comparison),
@@ -23,7 +23,7 @@ pub fn entry_of(comparison: &Comparison, run: &Path) -> LedgerEntry {
     }
 }
 
-/// A change with its altitude: who owns the setting.
+/// A change with its layer: the owner of the setting.
 fn altitude(change: &Change) -> String {
     let altitude = match change.kind.as_str() {
         "client" | "load" => "client",

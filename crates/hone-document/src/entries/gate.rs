@@ -3,7 +3,7 @@
 use hone_experiment::ledger;
 use hone_record::{CommitGate, Comparison, GateFinding, GateOutcome, GateState, LedgerEntry};
 
-/// What a gate says of one load, without the hashes of its windows.
+/// The result of a gate for one load, without the hashes of its windows.
 pub fn entry_of(found: &CommitGate, comparison: &Comparison) -> LedgerEntry {
     let (base, head) = (found.base.short(), found.head.short());
     let of_this: Vec<GateFinding> = found

@@ -14,7 +14,7 @@ pub fn entry_of(target: &str, workload: &str, knob: &TriedKnob, run: &str) -> Le
     LedgerEntry {
         experiment: format!("host try {target}"),
         change: format!("host: {}", settings.join(", ")),
-        question: format!("Does {} help, beside the host as it is?", settings.join(", ")),
+        question: format!("Does {} help, compared with the host as it is?", settings.join(", ")),
         rule: knob.comparison.design.rule.words.clone(),
         workload: workload.to_owned(),
         decision: knob.decision.label().to_owned(),

@@ -4,12 +4,12 @@ use hone_experiment::ledger;
 use hone_experiment::variants::BASELINE;
 use hone_record::{Comparison, LedgerEntry, Optimization, VariantFacts, Verdict};
 
-/// `binary: pgo`, or with the variant that it was held against when that is not the baseline.
+/// `binary: pgo`, or with the variant that it was compared with, if that is not the baseline.
 fn change(a: &str, b: &str) -> String {
     if a == BASELINE { format!("binary: {b}") } else { format!("binary: {b} on {a}") }
 }
 
-/// What an optimisation says of one edge of its tree, without the hashes of its windows.
+/// The result of an optimisation for one edge of its tree, without the hashes of its windows.
 pub fn of_edge(found: &Optimization, comparison: &Comparison, run: &str) -> LedgerEntry {
     let variant = found.variants.iter().find(|variant| variant.name == comparison.b);
     let artifact = |name: &str| found.artifacts.iter().find(|artifact| artifact.variant == name);
@@ -17,7 +17,7 @@ pub fn of_edge(found: &Optimization, comparison: &Comparison, run: &str) -> Ledg
     let program = |name: &str| artifact(name).map(|artifact| artifact.path.as_str());
     let way_back = || {
         let (kept, before) = (program(&comparison.b)?, program(&comparison.a)?);
-        Some(format!("use {before} in place of {kept}"))
+        Some(format!("use {before} instead of {kept}"))
     };
     LedgerEntry {
         experiment: found.name.clone(),
@@ -38,13 +38,13 @@ pub fn of_edge(found: &Optimization, comparison: &Comparison, run: &str) -> Ledg
     }
 }
 
-/// What could not be had was tried, too.
+/// A variant that could not be built was tried, too.
 pub fn of_left_out(found: &Optimization, variant: &VariantFacts, why: &str, run: &str) -> LedgerEntry {
     let first = found.comparisons.first();
     LedgerEntry {
         experiment: found.name.clone(),
         change: change(variant.parent.as_deref().unwrap_or(BASELINE), &variant.name),
-        question: format!("Can {} be made, and is it better?", variant.name),
+        question: format!("Can {} be built, and is it better?", variant.name),
         rule: first.map_or_else(String::new, |comparison| comparison.design.rule.words.clone()),
         workload: first.map_or_else(String::new, |comparison| comparison.workload.name.clone()),
         metric: first.map(|comparison| comparison.design.rule.primary),

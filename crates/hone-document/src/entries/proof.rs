@@ -3,7 +3,7 @@
 use hone_experiment::ledger;
 use hone_record::{Decision, Expectation, Foretold, LedgerEntry, ProofStep, Verdict};
 
-/// The decision where Hone only shows what a change would do.
+/// The decision if Hone only shows the effect of a change.
 const TRIED: &str = "tried";
 
 /// The entry of a step by the command that tried it.
@@ -12,12 +12,12 @@ pub fn entry_of(verb: &str, step: &ProofStep, rule: &str, run: &str) -> LedgerEn
         Some(comparison) => ledger::entry(verb).judged_by(comparison),
         None => LedgerEntry { verdict: Some(Verdict::NotShown), ..ledger::entry(verb) },
     };
-    // A card says what would be; nobody has decided anything.
+    // A report of this verb shows a possible effect, without a decision.
     let is_card = verb == "batch caching";
     let is_kept = step.decision == Decision::Accepted && !is_card;
     LedgerEntry {
         change: altitude(step),
-        question: format!("Does {} help, beside the state kept until then?", step.change),
+        question: format!("Does {} help, compared with the state kept until then?", step.change),
         rule: rule.to_owned(),
         decision: if is_card { TRIED.to_owned() } else { step.decision.label().to_owned() },
         why: [Some(&step.why), step.promise.as_ref()]
@@ -33,25 +33,25 @@ pub fn entry_of(verb: &str, step: &ProofStep, rule: &str, run: &str) -> LedgerEn
     }
 }
 
-/// `client.linger.ms: as it is -> 20`, the other way round.
+/// `client.linger.ms: existing value -> 20`, the other way round.
 fn taken_back(word: &str) -> String {
     let parts = word.split_once(": ").and_then(|(name, values)| Some((name, values.split_once(" -> ")?)));
     parts.map_or_else(|| format!("not: {word}"), |(name, (from, to))| format!("{name}: {to} -> {from}"))
 }
 
-/// What was foretold of a step beside what was found, in the words of the ledger.
+/// The prediction for a step and its result, in the words of the ledger.
 fn foretold(step: &ProofStep) -> Option<Foretold> {
     let foretold = step.foretold.as_ref()?;
     let beside = hone_report::prediction::outcomes(foretold, &step.before, &step.after);
     Some(Foretold {
         expected: Expectation::Gain,
         rule: format!("{}: {}", foretold.source, beside.join("; ")),
-        // What was foretold are figures of batches, and not the metric that decides.
+        // The predicted figures are figures of batches, not the metric that decides.
         came_true: foretold.came_true(&step.before, &step.after),
     })
 }
 
-/// A step's change with its altitude: settings of a topic are the broker's.
+/// A step's change with its layer: settings of a topic belong to the broker.
 fn altitude(step: &ProofStep) -> String {
     let is_of = |kind: &str| step.words.iter().any(|word| word.starts_with(kind));
     let altitude = match (is_of("topic."), is_of("client.") || is_of("load.")) {
@@ -76,15 +76,18 @@ mod tests {
             (step.words, step.change) = (words, "x".to_owned());
             altitude(&step)
         };
-        assert_eq!(of(&["topic.write.caching: as it is -> true"]), "broker: x");
-        assert_eq!(of(&["client.linger.ms: as it is -> 5", "load.acks: as it is -> 1"]), "client: x");
+        assert_eq!(of(&["topic.write.caching: existing value -> true"]), "broker: x");
         assert_eq!(
-            of(&["client.linger.ms: 1 -> 5", "topic.flush.ms: as it is -> 1"]),
+            of(&["client.linger.ms: existing value -> 5", "load.acks: existing value -> 1"]),
+            "client: x"
+        );
+        assert_eq!(
+            of(&["client.linger.ms: 1 -> 5", "topic.flush.ms: existing value -> 1"]),
             "broker and client: x"
         );
     }
 
-    /// A verdict on the metric that decides says nothing of figures that were foretold.
+    /// A verdict on the metric that decides says nothing about the predicted figures.
     #[test]
     fn what_was_foretold_is_judged_by_its_own_figures() {
         let mut step = hone_experiment::fixture::proof().steps.remove(0);

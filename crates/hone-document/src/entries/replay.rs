@@ -1,11 +1,11 @@
-//! The ledger entry of what a replay foretells of a layout.
+//! The ledger entry of a replay that predicts the effect of a layout.
 
 use std::path::Path;
 
 use hone_experiment::ledger;
 use hone_record::{Foretelling, LedgerEntry};
 
-/// What is said of a layout before it runs, so that it can be held against what came of it.
+/// The prediction for a layout before it runs. A later measurement can be compared with it.
 pub fn entry_of(found: &Foretelling, run: &Path, candidate: &Path) -> LedgerEntry {
     let name = candidate.file_name().unwrap_or(candidate.as_os_str()).to_string_lossy();
     let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string();
@@ -16,7 +16,7 @@ pub fn entry_of(found: &Foretelling, run: &Path, candidate: &Path) -> LedgerEntr
         rule: found.rule.clone(),
         decision: "foretold".to_owned(),
         why: format!(
-            "{} is expected, by {} replayed instructions",
+            "{} is expected, based on {} replayed instructions",
             found.expected,
             hone_format::count(found.replayed)
         ),

@@ -1,4 +1,5 @@
-//! A run's entries in the ledger: each step, each kept change beside the others, all together, and what of it is not kept any more.
+//! The ledger entries of a tuning run: each step, the re-test of each kept change, all changes together, and the accepted changes
+//! that the run no longer keeps.
 
 use hone_record::{
     ALL_TOGETHER, Decision, HARMS_OTHERS, LedgerEntry, Metric, NOT_SHOWN_AGAIN, ProofStep, PutBack,
@@ -8,12 +9,12 @@ use hone_record::{
 use super::proof::entry_of;
 use hone_experiment::ledger;
 
-/// What is said of a kept change when another one takes its place.
+/// Decision for a kept change when another one replaces it.
 pub const REPLACED: &str = "replaced";
-/// What is said of a change that helped and was put back in the end.
+/// Decision for a change that helped and was rolled back at the end.
 pub const PUT_BACK: &str = "put back";
 
-/// What all entries of a run have in common.
+/// Common parts of all entries of a run.
 pub struct About<'a> {
     /// The run's name.
     pub name: &'a str,
@@ -21,23 +22,27 @@ pub struct About<'a> {
     pub workload: &'a str,
     /// The metric that decides.
     pub objective: Metric,
-    /// The rule that stood before the first window.
+    /// The rule that was fixed before the first window.
     pub rule: &'a str,
     /// The run's folder.
     pub run: &'a str,
 }
 
-/// A change that was tried, as the step with this number. What was hoped of it was on the disk before its first window.
+/// A tested change, as the step with this number. Its expected gain was on disk before its first window.
 pub fn of_step(about: &About<'_>, number: usize, step: &TuningStep) -> LedgerEntry {
     LedgerEntry {
         change: format!("{}: {}", step.altitude.label(), step.step.change),
-        question: format!("Does {} help, beside the state kept until step {number}?", step.step.change),
+        question: format!(
+            "Does {} help, compared with the state kept until step {number}?",
+            step.step.change
+        ),
         foretold: (!step.hope.is_unsaid).then(|| step.hope.beside(about.objective, &step.step)),
         ..entry(about, &step.step)
     }
 }
 
-/// All that is kept, against all but this change (with its altitude). What becomes of the change is another entry's: a closing's, or its step's.
+/// All kept changes compared with all but this one, which is named with its layer. Another entry decides about the change: a
+/// closing, or its step.
 pub fn of_among(about: &About<'_>, change: &str, step: &ProofStep) -> LedgerEntry {
     let decision = match step.decision {
         Decision::Accepted => STILL_HELPS,
@@ -52,7 +57,7 @@ pub fn of_among(about: &About<'_>, change: &str, step: &ProofStep) -> LedgerEntr
     }
 }
 
-/// The same for all that a finished run still keeps.
+/// The same for everything that a finished run still keeps.
 pub fn among<'a>(about: &About<'_>, found: &'a Tuning) -> Vec<(LedgerEntry, &'a ProofStep)> {
     let without: &[ProofStep] = found.together.as_ref().map_or(&[], |together| &together.without);
     let altitude = |change: &str| {
@@ -66,16 +71,16 @@ pub fn among<'a>(about: &About<'_>, found: &'a Tuning) -> Vec<(LedgerEntry, &'a 
     without.iter().filter_map(entry).collect()
 }
 
-/// All that is kept, against the first state.
+/// All kept changes compared with the first state.
 pub fn of_all(about: &About<'_>, step: &ProofStep) -> LedgerEntry {
     LedgerEntry {
         change: ALL_TOGETHER.to_owned(),
-        question: "Does all that was kept help, beside the first state?".to_owned(),
+        question: "Does all that was kept help, compared with the first state?".to_owned(),
         ..entry(about, step)
     }
 }
 
-/// That a change (with its altitude) which was accepted is not kept any more; `step` is what was measured for it, if anything.
+/// An accepted change, named with its layer, that the run no longer keeps. `step` is its measurement, if there is one.
 pub fn closing(
     about: &About<'_>,
     change: &str,
@@ -92,14 +97,14 @@ pub fn closing(
     };
     LedgerEntry {
         change: change.to_owned(),
-        question: "Does it still help, beside what was kept since?".to_owned(),
+        question: "Does it still help, compared with what was kept since?".to_owned(),
         decision: decision.to_owned(),
         why: why.to_owned(),
         ..step.map_or_else(nothing, |step| entry(about, step))
     }
 }
 
-/// The same for all that a finished run has accepted and does not keep, with what was measured for it.
+/// The same for all changes that a finished run accepted but does not keep, with their measurements.
 pub fn closings<'a>(about: &About<'_>, found: &'a Tuning) -> Vec<(LedgerEntry, Option<&'a ProofStep>)> {
     let back: &[PutBack] = found.together.as_ref().map_or(&[], |together| &together.put_back);
     let accepted = found.steps.iter().filter(|step| step.step.decision == Decision::Accepted);
@@ -123,7 +128,7 @@ fn entry(about: &About<'_>, step: &ProofStep) -> LedgerEntry {
         experiment: experiment(about),
         workload: about.workload.to_owned(),
         metric: Some(about.objective),
-        // Nothing stays changed behind the run.
+        // The run restores all settings at its end.
         undo: None,
         ..entry_of("tune", step, about.rule, about.run)
     }
@@ -135,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// What a reader of the ledger takes for kept is what the run keeps.
+    /// The ledger must name the same kept changes as the run.
     #[test]
     fn a_change_that_is_put_back_is_not_kept_in_the_story() {
         let about = About {
@@ -148,7 +153,7 @@ mod tests {
         let mut step = hone_experiment::fixture::proof().steps.remove(0);
         (step.change, step.decision) = ("linger=20ms".to_owned(), hone_record::Decision::Accepted);
         step.foretold = None;
-        // Of the run's two questions about a change the second one decides nothing.
+        // Of the two questions about a change, the second decides nothing.
         let again =
             ProofStep { decision: Decision::Rejected, guards: Vec::new(), comparison: None, ..step.clone() };
         let again = ProofStep { comparison: not_shown(&step), ..again };
@@ -179,8 +184,8 @@ mod tests {
         assert_eq!(entries[5].decision, "not shown again");
         assert!(entries[5].question.contains("still help among the others"), "{}", entries[5].question);
         let foretold = entries[0].foretold.as_ref().unwrap();
-        assert!(foretold.rule.contains("hoped to save 20 %"), "{foretold:?}");
-        assert!(entries[4..].iter().all(|entry| entry.foretold.is_none()), "said of a step alone");
+        assert!(foretold.rule.contains("expected to save 20 %"), "{foretold:?}");
+        assert!(entries[4..].iter().all(|entry| entry.foretold.is_none()), "only a step has a prediction");
     }
 
     fn not_shown(step: &ProofStep) -> Option<hone_record::Comparison> {

@@ -1,12 +1,12 @@
-//! The ledger entry of what a replay foresees of a change of producers.
+//! The ledger entry of a replay that predicts the effect of producer settings.
 
 use hone_experiment::ledger;
 use hone_record::{Expectation, Foretold, LedgerEntry, WhatIf};
 
-/// Less than this more or fewer batches is no difference.
+/// A smaller relative change of the number of batches is no difference.
 const LEAST: f64 = 0.02;
 
-/// What is foreseen of a change, so that it can be held against what came of it. Today alone is no change.
+/// The prediction for a change. A later measurement can be compared with it. `None` when only the current settings were replayed.
 pub fn entry_of(found: &WhatIf) -> Option<LedgerEntry> {
     let predicted = found.predicted.as_ref().filter(|_| !found.change.is_empty())?;
     let today = found.replayed.as_ref().unwrap_or(&found.today);
@@ -19,7 +19,8 @@ pub fn entry_of(found: &WhatIf) -> Option<LedgerEntry> {
         _ => Expectation::Open,
     };
     let rule = format!(
-        "batches/s {} -> {} ({} to {}), bytes a batch {} -> {}, requests/s -> {}; a gain is fewer batches, by more than {} %",
+        "batches/s {} -> {} ({} to {}), bytes per batch {} -> {}, requests/s -> {}; a gain is fewer batches, \
+         by more than {} %",
         hone_format::measured(today.batches_per_s),
         hone_format::measured(batches.value),
         hone_format::measured(batches.low),
@@ -32,11 +33,13 @@ pub fn entry_of(found: &WhatIf) -> Option<LedgerEntry> {
     Some(LedgerEntry {
         experiment: format!("batch whatif {}", found.topic),
         change: format!("client: {}", found.change),
-        question: format!("What would {} make of the batches of {}?", found.change, found.topic),
-        rule: "The records of a window are replayed through the rules of the client that wrote them, once today comes out".to_owned(),
+        question: format!("How would {} change the batches of {}?", found.change, found.topic),
+        rule: "Hone replays the records of a window through the rules of the client that wrote them, after \
+             the replay of the current settings matches the topic"
+            .to_owned(),
         decision: "foretold".to_owned(),
         why: format!(
-            "{} records over {} s, {} batches packed anew",
+            "{} records over {} s, {} batches recompressed",
             hone_format::count(found.records),
             hone_format::measured(found.window_s),
             hone_format::count(found.batches_packed)

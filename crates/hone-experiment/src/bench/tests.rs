@@ -17,7 +17,7 @@ use crate::meter::Metrics;
 use crate::ready::Ready;
 use crate::slow::slow_down;
 
-/// Long enough to never matter on a busy machine; no test waits for it.
+/// Long enough for a busy machine; no test waits for it.
 const PLENTY: Duration = Duration::from_secs(60);
 
 pub(crate) fn words(text: &str) -> Vec<String> {
@@ -28,7 +28,7 @@ pub(crate) struct Lab {
     pub(crate) folder: RunFolder,
     pub(crate) system: System,
     pub(crate) progress: Progress,
-    /// Drives, whatever is driven.
+    /// Drives any target.
     pub(crate) driver: PathBuf,
     dir: tempfile::TempDir,
 }
@@ -44,7 +44,7 @@ impl Lab {
         lab
     }
 
-    /// Builds a spinner that does so much work an operation.
+    /// Builds a spinner with this much work per operation.
     pub(crate) fn spinner(&self, name: &str, work: u32, flags: &[&str]) -> PathBuf {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/spinner/spinner.rs");
         let path = self.dir.path().join(name);
@@ -146,7 +146,7 @@ fn a_command_makes_a_window_of_exactly_its_operations() {
     assert_eq!(fs::read_dir(lab.folder.scratch()).unwrap().count(), 0, "data goes with its server");
 }
 
-/// A load of some milliseconds behind a warm-up that is longer than the look at it.
+/// A load of some milliseconds after a warm-up that is longer than the sampling interval.
 #[test]
 fn a_warm_up_is_no_part_of_the_time_that_a_target_is_watched() {
     let lab = Lab::new();
@@ -161,7 +161,7 @@ fn a_warm_up_is_no_part_of_the_time_that_a_target_is_watched() {
     assert!(acked >= 10 && length >= least, "{acked} operations in {length:?}");
 }
 
-/// 80 MB, in a process that is there when the load ends, and was not when it began.
+/// 80 MB, in a process that exists when the load ends, but did not when it began.
 #[test]
 fn what_is_forked_during_the_load_is_no_memory_of_the_target() {
     let lab = Lab::new();
@@ -191,7 +191,7 @@ fn what_is_forked_during_the_load_is_no_memory_of_the_target() {
     bench.end(subject).unwrap();
 }
 
-/// The CPU is that of the target's work, in proportion, and none of the driver's.
+/// The CPU is proportional to the target's work, and contains none of the driver's.
 #[test]
 fn twice_the_operations_are_twice_the_cpu() {
     let lab = Lab::new();
@@ -206,7 +206,7 @@ fn twice_the_operations_are_twice_the_cpu() {
     assert!((1.6..2.4).contains(&(twice / once)), "{once} and {twice}");
 }
 
-/// Neighbours that share a core's caches make work dearer, never cheaper.
+/// Neighbours that share a core's caches make work more expensive, never cheaper.
 fn least_of_five(measure: impl FnMut() -> f64) -> f64 {
     std::iter::repeat_with(measure).take(5).fold(f64::INFINITY, f64::min)
 }
@@ -243,7 +243,7 @@ fn one_that_never_gets_ready_says_what_was_missing() {
     };
     let late = "serve {port} {data} --late-ms=60000";
     for (ready, args, expected) in [
-        (Ready::Line("ready".to_owned()), late, "no line of its output holds \"ready\""),
+        (Ready::Line("ready".to_owned()), late, "its output has no line with \"ready\""),
         (Ready::Http("/up".to_owned()), late, "GET /up at 127.0.0.1:"),
         (Ready::Command(words("./driver ask {port} ping")), late, "error: not yet"),
         (Ready::Port, "serve {port2} {data}", "the program listens at 127.0.0.1:"),
@@ -251,7 +251,7 @@ fn one_that_never_gets_ready_says_what_was_missing() {
         (
             Ready::Command(words("./no-such-program")),
             late,
-            "no-such-program (or the interpreter it names) is not there",
+            "no-such-program (or the interpreter it names) does not exist",
         ),
     ] {
         let message = missing(ready.clone(), args);
@@ -276,10 +276,10 @@ fn a_load_that_fails_is_a_window_that_says_so() {
     };
     let empty = failed(&of("./driver drive {port} {operations}"));
     assert!(
-        empty.contains("the command of its load ended (exit code 1), saying \"error: empty\"; log: "),
+        empty.contains("the command of its load ended (exit code 1), last line: \"error: empty\"; log: "),
         "{empty}"
     );
-    // A load that goes elsewhere. The server may still be busy with the connection that found it ready.
+    // A load that goes elsewhere. The server may still be busy with the connection of the ready check.
     let elsewhere = of("true");
     let mut subject = bench.subject(&lab.server("A", &lab.driver), &elsewhere).unwrap();
     let deadline = Instant::now() + PLENTY;
@@ -293,9 +293,9 @@ fn a_load_that_fails_is_a_window_that_says_so() {
     };
     assert!(reason.contains("it used no CPU"), "{reason}");
     let slow = Workload { timeout_s: 0.2, ..of("sleep 30") };
-    assert_eq!(failed(&slow), "the command of its load had not ended after 0.2 s");
+    assert_eq!(failed(&slow), "the command of its load did not end within 0.2 s");
 
-    // A target that dies under its load is none that can be stopped, either.
+    // A target that crashes under its load can't be stopped, either.
     let crash = of("./driver ask {port} crash");
     let mut subject = bench.subject(&lab.server("A", &lab.driver), &crash).unwrap();
     let error = bench.window(&mut subject, &crash).unwrap_err();
@@ -328,8 +328,9 @@ fn loads_that_make_no_sense_are_refused_before_anything_starts() {
         assert!(message.contains(expected), "{message}");
     }
     check(&tool("true {port} {operations} {seed} {data}", 1)).unwrap();
-    // Such a load goes to no Kafka-API broker.
-    assert!(hone_load::check(&tool("true", 1)).unwrap_err().to_string().contains("counts operations"));
+    // Such a load does not go to a Kafka-API broker.
+    let refused = hone_load::check(&tool("true", 1)).unwrap_err().to_string();
+    assert!(refused.contains("counts the operations of a command"), "{refused}");
 }
 
 fn exits(arguments: &str, operations: u64) -> Workload {
@@ -357,7 +358,7 @@ fn a_program_that_exits_is_its_own_window() {
     assert!((1.6..2.4).contains(&(double / single)), "{single} and {double}");
     assert!(cpu_s(&once) <= once.duration_s * 1.05, "{} s of {} s", cpu_s(&once), once.duration_s);
     let unknown = &once.environment.as_ref().unwrap().unknown;
-    assert!(unknown.iter().all(|text| !text.contains("everybody else")), "{unknown:?}");
+    assert!(unknown.iter().all(|text| !text.contains("other processes")), "{unknown:?}");
 
     assert_eq!(bench.alone(&arm, &load).unwrap().workload, load);
     let error = bench.alone(&arm, &exits("nonsense", 1)).unwrap_err().to_string();
@@ -368,7 +369,7 @@ fn a_program_that_exits_is_its_own_window() {
     assert_eq!((failed.facts.acked_requests, failed.facts.target_cpu), (0, None));
 }
 
-/// Both kinds of target leave their profile where it is looked for, and one that writes none is refused.
+/// Both kinds of target write their profile to the expected place, and one that writes none is rejected.
 #[test]
 fn an_instrumented_target_is_trained_and_stopped_with_its_profile() {
     let lab = Lab::new();
@@ -425,8 +426,7 @@ fn a_stop_command_that_does_not_help_is_followed_by_a_signal() {
     }
 }
 
-/// What was counted in the start, the filling and the warm-up is gone when the training begins, and the dump comes before the
-/// stop.
+/// The counters of the start, the filling and the warm-up are reset before the training, and the dump precedes the stop.
 #[test]
 fn counters_are_reset_before_the_training_and_asked_for_before_the_stop() {
     let lab = Lab::new();
@@ -442,7 +442,7 @@ fn counters_are_reset_before_the_training_and_asked_for_before_the_stop() {
     let mut arm = lab.arm("I", &instrumented, "serve {port} {data}", ways);
     let Place::Program(program) = &mut arm.place else { unreachable!() };
     program.env.insert("LLVM_PROFILE_FILE".to_owned(), raw.join("%p.profraw").into());
-    // The dump of this test writes nothing, and would be waited for.
+    // The dump of this test writes nothing, and Hone would wait for it.
     program.stop_timeout = Duration::from_secs(1);
     let files = ProfileFiles { kind: ProfileKind::Llvm, folder: raw };
     let training = Training { files, dump: Dump::None, reset: Reset::Own };
@@ -454,7 +454,7 @@ fn counters_are_reset_before_the_training_and_asked_for_before_the_stop() {
     assert_eq!(fs::read_to_string(dump.unwrap()).unwrap(), "50\n", "5 of the warm-up were forgotten");
 }
 
-/// The embedded broker in a process of its own, which is this test's program again.
+/// The embedded broker in its own process, which is this test's program again.
 const BROKER: &str = "bench::tests::a_broker_until_it_is_stopped";
 const PORT: &str = "HONE_TEST_BROKER_PORT";
 
@@ -501,8 +501,8 @@ fn requests_of_a_schedule_are_loads_like_any_other_and_are_warmed_less_the_secon
     bench.end(subject).unwrap();
 }
 
-/// What is planted: four times the work for each operation, in a server that refuses a load before it was filled. Of the broker
-/// nothing is, so that its factor is small.
+/// The injected difference: four times the work per operation, in a server that rejects a load before it is filled. The broker
+/// has no injected difference, so its factor is small.
 #[test]
 fn a_program_that_needs_more_cpu_for_an_operation_is_told_by_how_much() {
     let lab = Lab::new();
@@ -511,7 +511,7 @@ fn a_program_that_needs_more_cpu_for_an_operation_is_told_by_how_much() {
         .map(|(name, work)| lab.server(name, &lab.spinner(name, work, &[])));
     let slow = slow_down(&bench, &light, &heavy, &tool(640)).unwrap().unwrap();
     assert!((2.0..6.0).contains(&slow.factor()), "{slow:?}");
-    assert_eq!(slow_down(&bench, &light, &heavy, &tool(1)).unwrap(), None, "too short to tell");
+    assert_eq!(slow_down(&bench, &light, &heavy, &tool(1)).unwrap(), None, "too short for a figure");
 
     let load = Workload { requests_per_s: 1_000.0, ..requests() };
     let broker = broker(&lab, "B");

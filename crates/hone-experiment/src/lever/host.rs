@@ -1,5 +1,5 @@
-//! Settings of the kernel for a window: the journal of `hone host apply` has what was there before, with all that a write takes along,
-//! and its guard takes it back should this process be gone.
+//! Kernel settings for a window. The journal of `hone host apply` stores the original values, including those of settings that a
+//! write changes as a side effect. Its watchdog rolls them back if this process is gone.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use super::Back;
 use crate::guard;
 
-/// Settings of a machine that are set together. What was there before is in the journal; this is how it is found again.
+/// Settings of a machine that are set together. The journal has the original values; this type finds them again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct OfMachine {
     root: PathBuf,
-    /// In whose name the journal is: the run's folder.
+    /// The owner's name in the journal: the run's folder.
     run: String,
     settings: Vec<Wanted>,
 }
@@ -34,14 +34,14 @@ struct Wanted {
     before: String,
 }
 
-/// By this the journals of windows are known, whichever run they are of.
+/// Prefix that marks the journals of windows, of any run.
 const NAME: &str = "window of ";
 
 impl OfMachine {
-    /// What shall be set in the name of a run; `was` is what was in force when that began.
+    /// Reads the settings to set in the name of a run; `was` is the value in force when the run began.
     ///
     /// # Errors
-    /// When one is no setting, can't be read, or is not as it was.
+    /// When one is unknown, can't be read, or has changed.
     pub(super) fn read<'a>(
         root: &Path,
         folder: &Path,
@@ -60,15 +60,15 @@ impl OfMachine {
         Ok(Self { root: root.to_owned(), run, settings })
     }
 
-    /// The machine, for nobody else as long as the answer lives.
+    /// An exclusive hold on the machine, as long as the result lives.
     pub(super) fn turn(&self) -> Result<Turn> {
         Ok(Turn::take(&self.root)?)
     }
 
-    /// Sets them; after `guard` they go back by themselves.
+    /// Sets them. After `guard` the watchdog rolls them back.
     ///
     /// # Errors
-    /// When the kernel refuses one, in which case all are as they were, or when somebody else's change is open.
+    /// When the kernel rejects one, after which all have their original values, or when another change is open.
     pub(super) fn set(&self, guard: Option<Duration>) -> Result<()> {
         let files = Files::new(&self.root);
         let step = |wanted: &Wanted| Step {
@@ -93,16 +93,16 @@ impl OfMachine {
         made.map(drop).map_err(Into::into)
     }
 
-    /// Takes them back, if they still are what was set.
+    /// Rolls them back, if Hone's own values are still in force.
     ///
     /// # Errors
-    /// When the journal or the kernel refuses.
+    /// When the journal or the kernel fails.
     pub(super) fn go(&self) -> Result<Back> {
         let known = commit::known(&self.root);
         let open = known.states.iter().find(|(_, state)| !state.closed && state.begun.profile == self.run);
         let back = match (open, known.unreadable.into_iter().next()) {
             (Some((_, state)), _) => commit::take_one_back(&self.root, &state.begun.id)?,
-            // It may be the one that was looked for.
+            // The unreadable journal may be this change's.
             (None, Some(broken)) => return Err(broken.why.into()),
             (None, None) => None,
         };
@@ -114,7 +114,7 @@ impl OfMachine {
         Ok(told)
     }
 
-    /// There was nothing to take back: a guard was quicker, or nothing had been set.
+    /// There was nothing to roll back: the watchdog was faster, or nothing had been set.
     fn gone(&self) -> Back {
         let now = |wanted: &Wanted| Setting::parse(&self.root, &wanted.attribute).ok()?.read().ok();
         let other = |wanted: &&Wanted| now(wanted).as_ref() != Some(&wanted.before);
@@ -127,21 +127,21 @@ impl OfMachine {
         if drifted.is_empty() { Back::Gone } else { Back::Drifted(drifted.join("; ")) }
     }
 
-    /// Journals of windows that are over. One whose guard has not gone yet is the next one's to delete.
+    /// Deletes journals of finished windows. If a watchdog still runs, the next window deletes its journal.
     fn forget(&self) {
         let known = commit::known(&self.root);
         let over =
             known.states.iter().filter(|(_, state)| state.closed && state.begun.profile.starts_with(NAME));
-        // What is left of them does no harm.
+        // Remaining journals do no harm.
         let _ = commit::forget_these(&self.root, over.map(|(_, state)| state.begun.id.as_str()));
     }
 
-    /// Where they are, for people.
+    /// Their paths, for people.
     pub(super) fn what(&self) -> String {
         self.listed(|wanted| self.root.join(&wanted.attribute).display().to_string())
     }
 
-    /// What they were, for people.
+    /// Their original values, for people.
     pub(super) fn words(&self) -> String {
         self.listed(|wanted| format!("{} = {}", self.root.join(&wanted.attribute).display(), wanted.before))
     }
@@ -152,11 +152,12 @@ impl OfMachine {
 }
 
 fn is_now(root: &Path, attribute: &str, set: &str, now: Option<&str>) -> String {
-    let now = now.unwrap_or("not there");
+    let now = now.unwrap_or("missing");
     format!("{} was set to `{}` and is `{}` now", root.join(attribute).display(), set.trim(), now.trim())
 }
 
-/// What a way back brought. What somebody decided meanwhile is left, and told; what the kernel does not take back is an error.
+/// The result of a restore. A value that another program changed stays, and is reported. A value that the kernel rejects is an
+/// error.
 fn told(root: &Path, outcomes: &[Outcome]) -> Result<Back> {
     let words = |outcome: &&Outcome| {
         let set = outcome.left.as_deref().unwrap_or("nothing");
@@ -166,7 +167,7 @@ fn told(root: &Path, outcomes: &[Outcome]) -> Result<Back> {
     let left = || outcomes.iter().filter(|outcome| !outcome.is_back());
     let failed: Vec<String> = left().filter(|outcome| !is_decided(outcome)).map(|one| words(&one)).collect();
     if !failed.is_empty() {
-        bail!("{}; `hone host revert --force` tries again", failed.join("; "));
+        bail!("{}; `hone host rollback --force` tries again", failed.join("; "));
     }
     let drifted: Vec<String> = left().map(|one| words(&one)).collect();
     Ok(if drifted.is_empty() { Back::Done } else { Back::Drifted(drifted.join("; ")) })

@@ -1,4 +1,4 @@
-//! Looks that are kept, as a history for the model of costs, and when the next one is due.
+//! Stored samples, as a history for the cost model, and the time of the next one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -10,7 +10,7 @@ use hone_batch::cost::Point;
 use hone_record::{BatchWatch, Envelope};
 use hone_tool::interrupt;
 
-/// The looks that `hone batch watch --keep` wrote, one on each line, in the order of time.
+/// Reads the samples that `hone batch watch --output` wrote, one per line, in the order of their times.
 pub fn kept(files: &[PathBuf]) -> Result<Vec<BatchWatch>> {
     let mut all = Vec::new();
     for file in files {
@@ -25,7 +25,7 @@ fn read(file: &Path) -> Result<Vec<BatchWatch>> {
     looks(&text, &file.display().to_string())
 }
 
-/// One on each line. A line that breaks off is one whose writer was killed, and is left out.
+/// One sample per line. A partial line belongs to a killed writer, and is skipped.
 fn looks(text: &str, file: &str) -> Result<Vec<BatchWatch>> {
     let lines = text.lines().zip(1_u64..).filter(|(line, _)| !line.trim().is_empty());
     let mut found = Vec::new();
@@ -33,24 +33,25 @@ fn looks(text: &str, file: &str) -> Result<Vec<BatchWatch>> {
         match serde_json::from_str::<serde::de::IgnoredAny>(line) {
             Err(error) if error.is_eof() => {}
             _ => found.push(Envelope::parse(line).with_context(|| {
-                format!("line {number} of {file} is nothing that `hone batch watch --keep` wrote")
+                format!("line {number} of {file} is not a sample of `hone batch watch --output`")
             })?),
         }
     }
     if found.is_empty() && !text.trim().is_empty() {
         bail!(
-            "{file} has no look that `hone batch watch --keep` wrote; name the file that was given to --keep"
+            "{file} has no sample of `hone batch watch --output`\n  next: name the file that you gave to \
+             --output"
         );
     }
     Ok(found)
 }
 
-/// Those that have all that a model of costs needs.
+/// The samples that have all the inputs of a cost model.
 pub fn points(looks: &[BatchWatch]) -> Vec<Point> {
     looks.iter().filter_map(Point::of).collect()
 }
 
-/// Opens a file of looks to add to it. A line that a killed writer broke off is ended first.
+/// Opens a file of samples to append to it. It first ends a partial line of a killed writer.
 ///
 /// # Errors
 /// When it can't be written.
@@ -78,26 +79,27 @@ fn ends_torn(file: &mut File) -> std::io::Result<bool> {
     Ok(last != *b"\n")
 }
 
-/// On one line, so that looks can be appended for days and the file is still read line by line. One write, so that a line is whole or the last.
+/// One line per sample, so that samples can be appended for days and the file can still be read line by line. It uses one write,
+/// so that only the last line can be partial.
 ///
 /// # Errors
 /// When it can't be written.
 pub fn keep(file: &mut File, watch: &BatchWatch) -> Result<()> {
     let line = format!("{}\n", serde_json::to_string(&Envelope::new(watch.clone()))?);
-    file.write_all(line.as_bytes()).context("the look can't be kept")
+    file.write_all(line.as_bytes()).context("can't store the sample")
 }
 
-/// So often a wait looks whether somebody wants it to end.
+/// How often a wait checks for an interruption.
 const STEP: Duration = Duration::from_millis(50);
 
-/// The next planned time; where that has gone by while a broker did not answer, the missed looks are not made up for: several at once would
-/// be rates over no time.
+/// The next planned time. If it passed while a broker did not answer, the missed samples are skipped: several at once would give
+/// rates over no time.
 pub fn next_look(planned: Instant, every: Duration, now: Instant) -> Instant {
     let next = planned + every;
     if next > now { next } else { now + every }
 }
 
-/// Whether the time came, and nobody ended the wait.
+/// Waits until the time. Returns whether there was no interruption.
 pub fn wait_until(time: Instant) -> bool {
     while !interrupt::requested() {
         let left = time.saturating_duration_since(Instant::now());
@@ -126,7 +128,7 @@ mod tests {
         let told = format!("{:#}", looks(&format!("{one}\n{{}}\n"), "f").unwrap_err());
         assert!(told.contains("line 2 of f"), "{told}");
         let told = looks("{\n", "f").unwrap_err().to_string();
-        assert!(told.contains("f has no look that"), "{told}");
+        assert!(told.contains("f has no sample of"), "{told}");
         assert_eq!(looks("\n", "f").unwrap().len(), 0);
     }
 

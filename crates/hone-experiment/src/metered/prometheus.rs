@@ -1,4 +1,4 @@
-//! A Prometheus server, or anything that answers as one.
+//! A Prometheus server, or a server with the same API.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,14 @@ use super::{CPU, recognised};
 use crate::ending::Usage;
 use crate::moment::now_unix_ms;
 
-/// Only names that some source has: a server may have a million series of others.
+/// Only names that a known source has, since a server may have a million other series.
 const NAMES: &str = "{__name__=~\"vectorized_.*|redpanda_.*|hone_broker_.*|kafka_(server_[bB]roker|server_[dD]elayed[pP]roduce|network_|log_|consumergroup_).*|kminion_kafka_consumer_group_.*|process_cpu_seconds_total\"}";
-/// Points of a history that are asked for at once: Prometheus refuses more than 11,000.
+/// Points of a history per request: Prometheus refuses more than 11,000.
 const MOST_AT_ONCE: usize = 10_000;
-/// A window without a rate is tried this many times as long: Prometheus scrapes every minute unless it is told otherwise, and a rate needs
-/// two scrapes.
+/// If a window has no rate, it is extended by these factors. Prometheus scrapes every minute by default, and a rate needs two
+/// scrapes.
 const WIDER: [f64; 3] = [1.0, 4.0, 16.0];
-/// Names are those of series of the last so many seconds at least: those of a broker that is gone are no longer exported.
+/// Minimum age in seconds of the series whose names are queried. Names of a removed broker are no longer exported.
 const NAMES_LEAST_S: f64 = 300.0;
 
 /// A server.
@@ -31,16 +31,16 @@ pub struct Server {
     web: Web,
     base: String,
     window_s: f64,
-    /// Narrows series down, as `job="redpanda"`.
+    /// Selects series, for example `job="redpanda"`.
     more: String,
     wanted: Option<Source>,
 }
 
 impl Server {
-    /// Nothing is asked yet.
+    /// Sends no request yet.
     ///
     /// # Errors
-    /// When the client can't be made.
+    /// When the client can't be created.
     pub fn at(
         base: &str,
         token: Option<&str>,
@@ -62,12 +62,12 @@ impl Server {
         shown(&self.base)
     }
 
-    /// Rates over the window that ends now, or over a longer one where Prometheus has no two scrapes in it.
+    /// Rates over the window that ends now, or over a longer one if Prometheus has no two scrapes in it.
     pub(super) fn look(&self, by: By) -> Result<(Source, Rates)> {
         let longest_s = WIDER.iter().fold(0.0, |most: f64, factor| most.max(self.window_s * factor));
         let (source, names) = self.names(longest_s.max(NAMES_LEAST_S))?;
         let mut picks = source.picks(&names);
-        // Ends of partitions, of which there are many, are needed beside the offsets of groups alone.
+        // The end offsets of partitions are many. They are only needed for the offsets of consumer groups.
         if find(&picks, Quantity::CommittedOffset).is_none() {
             picks.retain(|pick| pick.quantity != Quantity::EndOffset);
         }
@@ -77,8 +77,8 @@ impl Server {
             let Some(mut rates) = self.rates(&picks, leader, window_s, by)? else { continue };
             if factor > 1.0 {
                 rates.notes.push(format!(
-                    "Prometheus has no two scrapes of any counter in the last {}, so rates are over {}; give a --window of at least four \
-                     times its scrape interval",
+                    "Prometheus has no two scrapes of any counter in the last {}, so the rates are over {}; \
+                     use a --window of at least four times its scrape interval",
                     in_words(self.window_s),
                     in_words(window_s)
                 ));
@@ -87,14 +87,15 @@ impl Server {
             return Ok((source, rates));
         }
         bail!(
-            "{} knows these metrics and has no rate of any counter over the last {}\n  next: look whether it still scrapes the brokers (its \
-             page Status, Targets), and give a --window of at least four times its scrape interval",
+            "{} has these metrics, but no rate of any counter over the last {}\n  next: check that it still \
+             scrapes the brokers (its page Status, Targets), and use a --window of at least four times its \
+             scrape interval",
             self.address(),
             in_words(longest_s)
         )
     }
 
-    /// `None` where no counter has a rate.
+    /// `None` if no counter has a rate.
     fn rates(&self, picks: &[Pick], leader: Option<&Pick>, window_s: f64, by: By) -> Result<Option<Rates>> {
         let window = in_words(window_s);
         let mut rates = Rates { window_s, ..Rates::default() };
@@ -120,17 +121,18 @@ impl Server {
         Ok(Some(rates))
     }
 
-    /// Before 25.1 what leaders wrote stands for what was produced: the metric that tells leaders, where partitions are told apart.
+    /// Before 25.1 the leaders' writes stand for produced data. This needs a metric that shows the leaders, with a partition
+    /// label.
     fn leader<'a>(&self, source: Source, picks: &'a [Pick]) -> Result<Option<&'a Pick>> {
         let leader = find(picks, Quantity::Leader).filter(|_| source.joins_leaders());
         let Some(leader) = leader else { return Ok(None) };
         let split = format!("count(count by (partition) ({}))", leader.selector(&self.more));
         let partitions = self.instant(&split)?.first().and_then(|series| series.points.last().copied());
-        // With one label, or none, the partitions are not told apart.
+        // With one value, or no label, the partitions can't be separated.
         Ok(partitions.is_some_and(|(_, count)| count >= 2.0).then_some(leader))
     }
 
-    /// Says of several clusters that they are summed up as one.
+    /// A note if several clusters are summed up as one.
     fn mixed(&self, picks: &[Pick]) -> Result<Option<String>> {
         let counted = [Quantity::ProducedBatches, Quantity::WrittenBatches, Quantity::ProducedBytes];
         let Some(pick) = counted.into_iter().find_map(|quantity| find(picks, quantity)) else {
@@ -140,7 +142,7 @@ impl Server {
         Ok(["cluster", "job"].into_iter().find_map(|label| several(label, &series)))
     }
 
-    /// The PromQL of all that the source can answer: id, title and text.
+    /// The PromQL of all queries that the source supports: id, title and text.
     pub fn queries(&self) -> Result<Vec<(&'static str, &'static str, String)>> {
         let (source, names) = self.names(NAMES_LEAST_S)?;
         let window = in_words(self.window_s);
@@ -150,7 +152,7 @@ impl Server {
         Ok(found.collect())
     }
 
-    /// A history for the model of costs: the last `last_s` seconds by steps of `step_s`.
+    /// A history for the cost model: the last `last_s` seconds in steps of `step_s`.
     pub fn history(&self, last_s: f64, step_s: f64) -> Result<(Source, Vec<Point>)> {
         let span = Span::until(now_unix_ms() as f64 / 1e3, last_s, step_s)?;
         let (source, names) = self.names(last_s.max(NAMES_LEAST_S))?;
@@ -192,8 +194,8 @@ impl Server {
         Ok((source, points.collect()))
     }
 
-    /// What answers with a quantity's sum over the cluster, and its factor. Batches and bytes are on one basis, which is also that of the
-    /// topics of a look: what leaders produced, or where that can't be had what all replicas wrote.
+    /// The query for a quantity's sum over the cluster, and its factor. Batches and bytes have the same basis as the topics of a
+    /// sample: the leaders' produced data, or else the writes of all replicas.
     fn question(
         &self,
         quantity: Quantity,
@@ -221,7 +223,7 @@ impl Server {
         format!("sum({})", self.rate(pick, span))
     }
 
-    /// Over a step of the history, or over the window where that is longer.
+    /// Over a step of the history, or over the window if that is longer.
     fn rate(&self, pick: &Pick, span: &Span) -> String {
         let selector = pick.selector(&self.more);
         match pick.counting {
@@ -232,7 +234,7 @@ impl Server {
         }
     }
 
-    /// A process' CPU is exported by everything; only brokers count.
+    /// Every process exports its CPU. Only brokers count.
     fn cpu(&self, cpu: &Pick, picks: &[Pick], span: &Span) -> String {
         let broker = picks.iter().find(|pick| pick.quantity == Quantity::ProducedBatches);
         match (cpu.quantity, broker) {
@@ -263,17 +265,18 @@ impl Server {
         if names.is_empty() {
             bail!(self.has_nothing(back_s));
         }
-        let who = format!("what {} has", self.address());
+        let who = format!("the labels of {}", self.address());
         Ok((recognised(&names, self.wanted, &who)?, names))
     }
 
     fn has_nothing(&self, back_s: f64) -> String {
         let (with, look_at) = match &*self.more {
             "" => (String::new(), String::new()),
-            more => (format!(" with the labels {more}"), "at --select, and ".to_owned()),
+            more => (format!(" with the labels {more}"), "the value of --select, and ".to_owned()),
         };
         format!(
-            "{} has had no series of a broker{with} in the last {}\n  next: look {look_at}whether it scrapes the brokers (its page Status, Targets)",
+            "{} has had no broker series{with} in the last {}\n  next: check {look_at}that it scrapes the \
+             brokers (its page Status, Targets)",
             self.address(),
             in_words(back_s)
         )
@@ -300,11 +303,11 @@ impl Server {
     }
 
     fn said(&self, question: &str) -> String {
-        format!("the answer of {} to {question} can't be used", self.address())
+        format!("can't use the answer of {} to {question}", self.address())
     }
 }
 
-/// What stands for what was produced where only what was written is counted.
+/// Substitutes for produced data if only written data is counted.
 const LED: [(Quantity, Quantity); 2] = [
     (Quantity::WrittenBytes, Quantity::ProducedBytes),
     (Quantity::WrittenBatches, Quantity::ProducedBatches),
@@ -314,7 +317,7 @@ fn find(picks: &[Pick], quantity: Quantity) -> Option<&Pick> {
     picks.iter().find(|pick| pick.quantity == quantity)
 }
 
-/// A length of time in Prometheus' notation.
+/// A duration in Prometheus' notation.
 fn in_words(seconds: f64) -> String {
     let ms = (seconds * 1e3).round().max(1.0) as u64;
     match ms {
@@ -324,14 +327,15 @@ fn in_words(seconds: f64) -> String {
     }
 }
 
-/// A note where a label of series that are summed up has several values.
+/// A note if a label of summed series has several values.
 fn several(label: &str, series: &[answers::Series]) -> Option<String> {
     let values: BTreeSet<&str> =
         series.iter().filter_map(|one| one.labels.get(label)).map(String::as_str).collect();
     let all: Vec<&str> = values.into_iter().collect();
     (all.len() > 1).then(|| {
         format!(
-            "series of {} values of the label {label} are summed up as one cluster ({}); choose one with --select '{label}=\"...\"'",
+            "the series have {} values of the label {label} and are summed up as one cluster ({}); select \
+             one with --select '{label}=\"...\"'",
             all.len(),
             all.join(", ")
         )
@@ -351,7 +355,8 @@ impl Span {
         let steps = (last_s / step_s).floor();
         if steps.is_nan() || steps < 1.0 || steps > MOST_POINTS as f64 {
             return Err(Usage(format!(
-                "--last {} by --step {} are {steps} points, and 1 to {MOST_POINTS} can be held against each other; choose another --step",
+                "--history-length {} with --history-step {} gives {steps} points, and Hone accepts 1 to \
+                 {MOST_POINTS}\n  next: use another --history-step",
                 in_words(last_s),
                 in_words(step_s)
             ))
@@ -360,7 +365,7 @@ impl Span {
         Ok(Self { end_s, step_s, steps: steps as usize })
     }
 
-    /// Beginnings and ends of what is asked for at once.
+    /// Start and end of each request.
     fn parts(self) -> impl Iterator<Item = (f64, f64)> {
         let at = move |step: usize| self.end_s - (self.steps - step) as f64 * self.step_s;
         (0..=self.steps)
@@ -369,7 +374,7 @@ impl Span {
     }
 }
 
-/// Drops processes that are no brokers.
+/// Removes processes that are not brokers.
 fn keep_brokers(rates: &mut Rates) {
     let brokers: BTreeSet<String> = rates
         .rows
@@ -398,7 +403,10 @@ mod tests {
         }
         assert!(parts.iter().all(|(start, end)| (end - start) / 60.0 < 11_000.0));
         let refused = Span::until(3e6, 30.0 * 86_400.0, 1.0).unwrap_err().to_string();
-        assert!(refused.contains("--last 43200m by --step 1s are 2592000 points"), "{refused}");
+        assert!(
+            refused.contains("--history-length 43200m with --history-step 1s gives 2592000 points"),
+            "{refused}"
+        );
         assert!(Span::until(3e6, 60.0, 0.0).is_err() && Span::until(3e6, 1.0, 60.0).is_err());
     }
 
@@ -409,7 +417,7 @@ mod tests {
         }
     }
 
-    /// A server that answers each question by what is in it, one connection after the other.
+    /// A server that derives each answer from the question, one connection after the other.
     fn answering(names: &'static str, answer: fn(&str) -> &'static str) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -419,7 +427,7 @@ mod tests {
                 let read = stream.read(&mut asked).unwrap_or(0);
                 let asked = String::from_utf8_lossy(&asked[..read]).into_owned();
                 let result = if asked.contains("/label/__name__/values") {
-                    // Without bounds a server tells names of years ago.
+                    // Without a time range a server returns names from years ago.
                     assert!(asked.contains("start=") && asked.contains("end="), "{asked}");
                     format!(r#"{{"status":"success","data":[{names}]}}"#)
                 } else {
@@ -438,7 +446,7 @@ mod tests {
 
     const BATCHES: &str = r#""vectorized_cluster_partition_batches_produced","vectorized_reactor_fsyncs","vectorized_reactor_utilization""#;
 
-    /// Prometheus scrapes every minute unless it is told otherwise, so a window of one minute has one scrape in it.
+    /// Prometheus scrapes every minute by default, so a window of one minute contains one scrape.
     #[test]
     fn a_window_with_one_scrape_is_made_longer_and_said() {
         let server = answering(BATCHES, |asked| {
@@ -452,8 +460,8 @@ mod tests {
         });
         let (_, rates) = server.look(By::Topic).unwrap();
         assert_eq!((rates.window_s, rates.sum(Quantity::ProducedBatches, |_| true)), (240.0, Some(7.0)));
-        assert!(rates.notes[0].contains("in the last 1m, so rates are over 4m"), "{:?}", rates.notes);
-        // The server knows the name of this one, and has no series of it.
+        assert!(rates.notes[0].contains("in the last 1m, so the rates are over 4m"), "{:?}", rates.notes);
+        // The server has the name of this metric, but no series of it.
         assert_eq!(rates.sum(Quantity::Fsyncs, |_| true), None);
         assert_eq!(rates.sum_by(Quantity::ProducedBatches, "b", |_| true), None);
         assert_eq!(rates.sum_by(Quantity::ShardUtilization, "b", |_| true), Some(0.5));
@@ -486,7 +494,7 @@ mod tests {
         );
     }
 
-    /// Older brokers: batches and bytes of the history are leaders', as those of the topics of a look.
+    /// Older brokers: batches and bytes of the history are the leaders', like those of the topics of a sample.
     #[test]
     fn history_and_look_are_on_one_basis() {
         let names = r#""vectorized_storage_log_batches_written","vectorized_storage_log_written_bytes","vectorized_cluster_partition_leader""#;

@@ -1,4 +1,4 @@
-//! Brokers' own pages.
+//! The brokers' own metrics pages.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -15,17 +15,17 @@ use hone_tool::interrupt;
 #[derive(Debug)]
 pub struct Brokers {
     web: Web,
-    /// Addresses by `host:port`: several of one broker belong together.
+    /// Addresses by `host:port`: one broker may have several pages.
     urls: BTreeMap<String, Vec<String>>,
     begun: Instant,
     before: BTreeMap<String, Snapshot>,
 }
 
 impl Brokers {
-    /// Nothing is asked yet.
+    /// Sends no request yet.
     ///
     /// # Errors
-    /// When the client can't be made.
+    /// When the client can't be created.
     pub fn at(endpoints: &[String], token: Option<&str>) -> Result<Self> {
         let mut urls: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for endpoint in endpoints {
@@ -40,14 +40,14 @@ impl Brokers {
         self.urls.values().flatten().map(|url| shown(url)).collect()
     }
 
-    /// Rates since the last look; `None` at the first.
+    /// Rates since the last sample; `None` for the first one.
     pub(super) fn look(&mut self, by: By) -> Result<Option<(Source, Rates)>> {
         let (mut rates, mut notes, mut sources, mut after) =
             (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
         for (instance, urls) in &self.urls {
             let snapshot = match self.snapshot(instance, urls) {
                 Ok(snapshot) => snapshot,
-                // One of several that is away is told; the others still count.
+                // If one of several brokers is missing, it is reported, and the others still count.
                 Err(error) if self.urls.len() > 1 && !interrupt::requested() => {
                     notes.push(format!("{instance} is missing: {error:#}"));
                     continue;
@@ -70,7 +70,8 @@ impl Brokers {
         if sources.iter().any(|other| *other != source) {
             let names: Vec<&str> = sources.iter().map(|source| source.name()).collect();
             notes.push(format!(
-                "the brokers are of several kinds ({}): sums over them mix their ways of counting",
+                "the brokers are of several kinds ({}), which count differently; sums over them are not \
+                 exact",
                 names.join(", ")
             ));
         }
@@ -88,7 +89,7 @@ impl Brokers {
         for url in urls {
             pages.push(self.web.get(url, &[], &interrupt::requested)?);
         }
-        // The broker counts somewhere between question and answer.
+        // The broker reads its counters some time between request and answer.
         let at_s = (begun + self.begun.elapsed()).as_secs_f64() / 2.0;
         let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
         Snapshot::read(instance, at_s, &pages)
@@ -96,7 +97,7 @@ impl Brokers {
     }
 }
 
-/// An address may be written short: `host:9644` is `http://host:9644/metrics`.
+/// A short address: `host:9644` becomes `http://host:9644/metrics`.
 pub fn completed(endpoint: &str) -> String {
     let url = if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") };
     let behind_scheme = url.split_once("://").map_or("", |(_, rest)| rest);

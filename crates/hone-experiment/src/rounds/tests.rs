@@ -1,4 +1,4 @@
-//! Rounds against known truth: variants of `fixtures/spinner` that differ by what they were built to.
+//! Rounds against a known truth: variants of `fixtures/spinner` whose difference is built in.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn rounds<'a>(lab: &'a Lab, variants: Vec<Runner>, workload: Workload, count: u3
         seed: 5,
         ..Compare::default()
     };
-    // Tests run beside each other, and beside whatever else this machine does.
+    // Tests run at the same time as each other, and as other programs on this machine.
     let plan = RoundPlan { keep_disturbed: true, ..plan(&settings, 1, &workload, variants.len()) };
     Rounds {
         variants,
@@ -61,8 +61,8 @@ fn judgement(comparison: &Comparison, metric: Metric) -> &Judgement {
     comparison.judgements.iter().find(|found| found.estimate.metric == metric).unwrap()
 }
 
-/// That the verdict is right, and the truth no more than 10 % beyond the interval: what a request costs beside the planted work is the
-/// same for all, more on a busy machine, and pulls a ratio towards 1.
+/// Checks that the verdict is right, and the truth at most 10 % outside of the confidence interval. Besides the planted work, a
+/// request has a constant cost, which is higher on a busy machine and pulls a ratio towards 1.
 #[track_caller]
 fn check(comparison: &Comparison, names: [&str; 2], verdict: Verdict, truth: f64) {
     assert_eq!([comparison.a.as_str(), comparison.b.as_str()], names);
@@ -100,11 +100,11 @@ fn servers_that_differ_by_what_was_planted_are_told_apart_and_equal_ones_are_not
     check(slower, ["baseline", "slower"], Verdict::Worse, 1.5);
     check(faster, ["baseline", "faster"], Verdict::Better, 0.6);
     check_silent(faster_too, ["faster", "faster-too"]);
-    // In a closed loop throughput tells, too; what it says depends on who else is on this machine.
+    // In a closed loop throughput is a result, too, but it depends on other programs on this machine.
     assert_eq!(judgement(slower, Metric::Throughput).estimate.pairs, 16);
-    assert!(slower.not_estimated[&Metric::LatencyP99].contains("tells the latency of none"));
+    assert!(slower.not_estimated[&Metric::LatencyP99].contains("reports no latency for them"));
 
-    // 16 rounds, each with a test and a control, in 8 starts on which the intervals rest.
+    // 16 rounds, each with a test and a control, in 8 starts on which the confidence intervals are based.
     let design = &slower.design;
     assert_eq!((slower.pairs.len(), design.starts, design.pairs), (32, 8, 16));
     assert_eq!(judgement(slower, Metric::CpuPerRecord).estimate.builds.unwrap().blocks, 8);
@@ -132,7 +132,7 @@ fn programs_that_exit_are_told_apart_by_what_they_used() {
     assert_eq!(slower.design.starts, 0, "each burst is a process of its own");
     let told = hone_report::verdict::sentence(slower);
     assert!(told.contains("CPU per operation is worse"), "{told}");
-    assert!(slower.not_estimated[&Metric::LatencyP99].contains("tells the latency of none"));
+    assert!(slower.not_estimated[&Metric::LatencyP99].contains("reports no latency for them"));
     let labels: Vec<&str> =
         slower.judgements.iter().map(|judged| slower.label(judged.estimate.metric)).collect();
     assert!(labels.iter().all(|label| !label.contains("request") && !label.contains("record")), "{labels:?}");
@@ -149,20 +149,20 @@ fn requests_of_a_schedule_make_rounds_in_which_latencies_tell_and_throughput_doe
     let found = judge_rounds(&rounds, &lab.progress).unwrap().edges;
     let [same] = &found[..] else { panic!("{} comparisons", found.len()) };
     check_silent(same, ["baseline", "same"]);
-    // A busy machine may make the generator late; such windows do not count.
+    // On a busy machine the generator may fall behind; such windows are excluded.
     assert!(judgement(same, Metric::LatencyP50).estimate.pairs >= 5);
-    assert!(same.not_estimated[&Metric::Throughput].contains("the rate that was asked for"));
+    assert!(same.not_estimated[&Metric::Throughput].contains("has the requested rate"));
 }
 
-/// Builds of one variant that are lucky and unlucky by turns are no effect, and one of them alone would be.
+/// Builds of one variant that are alternately fast and slow are no effect, although each one alone would look like one.
 #[test]
 fn luck_of_a_build_is_told_from_an_effect_by_several() {
     let lab = Lab::new();
     let spinner = |name: &str, share: f64| lab.spinner(name, (f64::from(WORK) * share) as u32, &[]);
     let plain = ["plain", "plain2", "plain3"].map(|name| spinner(name, 1.0));
     let lucky = [("lucky", 0.8), ("lucky2", 1.0), ("lucky3", 1.25)].map(|(name, share)| spinner(name, share));
-    // Three builds leave wide intervals on a machine with neighbours: an effect that nobody could miss. A larger one would be told as too small: what
-    // a request costs beside the planted work would be half of it.
+    // Three builds give wide confidence intervals on a machine with neighbours, so the effect is large. A
+    // larger one would look too small: the constant cost of a request would be half of it.
     let faster = ["faster", "faster2", "faster3"].map(|name| spinner(name, 0.5));
     let twins = plain.clone().map(|path| copy_of(&path, "twin"));
     let runner = |name: &str, paths: &[PathBuf], parent| {
@@ -189,7 +189,7 @@ fn luck_of_a_build_is_told_from_an_effect_by_several() {
     assert_eq!(judged.verdict, Verdict::NotShown, "{judged:?}");
     assert!(judged.estimate.builds.unwrap().between_log_sd > 0.1, "{judged:?}");
     check(faster_one, ["baseline", "faster"], Verdict::Better, 0.5);
-    // The record tells which build a pair measured.
+    // The record has the build of each pair.
     for pair in lucky_one.pairs.iter().filter(|pair| pair.kind == PairKind::Test) {
         let build = turns[pair.index as usize / 2];
         let text = fs::read_to_string(lab.folder.join(&pair.window_b)).unwrap();
@@ -201,10 +201,10 @@ fn luck_of_a_build_is_told_from_an_effect_by_several() {
     let (found, _) = of(1, [&lucky[..1], &faster[..1]], "one/").unwrap();
     check(&found[0], ["baseline", "lucky"], Verdict::Better, 0.8);
     let message = format!("{:#}", of(3, [&lucky, &faster[..1]], "few/").unwrap_err());
-    assert!(message.contains("faster has 1 builds where 3 are to be measured"), "{message}");
+    assert!(message.contains("faster has 1 builds instead of 3"), "{message}");
 }
 
-/// It is started behind the others after a failure, so its data and its heap are younger: such pairs would flatter it.
+/// It starts after the others because of a failure, so its data and its heap are younger: such pairs would make it look better.
 #[test]
 fn pairs_of_a_process_that_is_younger_than_the_others_do_not_count() {
     let lab = Lab::new();
@@ -233,10 +233,10 @@ fn pairs_of_a_process_that_is_younger_than_the_others_do_not_count() {
     );
     assert!(of_late[3..].iter().all(String::is_empty), "{of_late:?}");
     assert!(dropped(&found[1]).iter().all(String::is_empty));
-    assert_eq!(found[0].lone_troubles(), [0, 1], "what does not count for its age is no trouble");
+    assert_eq!(found[0].lone_troubles(), [0, 1], "an exclusion for its age is no trouble");
 }
 
-/// Values that do not matter here, and what neighbours did.
+/// Values that do not matter here, and the neighbours' disturbance.
 fn burst_beside(duration_s: f64, others_share: f64) -> Burst {
     let mut window = crate::fixture::window();
     window.duration_s = duration_s;
@@ -302,13 +302,16 @@ fn what_was_measured_is_not_measured_again_and_other_rounds_do_not_go_on_with_it
         assert_ne!(text(anew), before[anew as usize]);
     }
     let message = format!("{:#}", judge_rounds(&all(7), &lab.progress).unwrap_err());
-    assert!(message.contains("other rounds; start a new run"), "{message}");
-    // Nor by another rule.
+    assert!(message.contains("other rounds\n  next: start a new run"), "{message}");
+    // Another rule does not work, either.
     let mut stricter = all(6);
     stricter.plan.alpha = 0.001;
     let message = format!("{:#}", judge_rounds(&stricter, &lab.progress).unwrap_err());
-    assert!(message.contains("design-same.json has another rule"), "{message}");
-    // Nor with another program under the same name.
+    assert!(
+        message.contains("design-same.json, and a measured window is only judged by its own rule"),
+        "{message}"
+    );
+    // Another program under the same name does not work, either.
     lab.spinner("plain", 11, &[]);
     let message = format!("{:#}", judge_rounds(&all(6), &lab.progress).unwrap_err());
     assert!(message.contains("other variants"), "{message}");
@@ -339,12 +342,12 @@ fn a_variant_that_fails_is_left_out_and_a_baseline_that_fails_ends_the_rounds() 
     let message =
         format!("{:#}", judge_rounds(&rounds(&lab, variants, tool(5), 7, 1), &lab.progress).unwrap_err());
     assert!(
-        message.contains("3 bursts in a row do not count, the last because baseline did not start"),
+        message.contains("3 bursts in a row were excluded, the last one because baseline did not start"),
         "{message}"
     );
 }
 
-/// Whichever of the builds comes first, and also when the run is broken off in between.
+/// Independent of the order of the builds, and of an interruption in between.
 #[test]
 fn a_build_that_is_broken_is_given_up_alone_and_stays_so() {
     let lab = Lab::new();
@@ -400,7 +403,7 @@ fn a_twin_that_is_no_copy_is_refused() {
     assert!(message.contains("byte copy of the baseline"), "{message}");
 }
 
-/// The program's own name for one of these tests, run by another one that interrupts it.
+/// The program's own name of one of these tests, which another one starts and interrupts.
 const ENDLESS: &str = "rounds::tests::rounds_until_somebody_interrupts";
 const FOLDER: &str = "HONE_TEST_ROUNDS_FOLDER";
 

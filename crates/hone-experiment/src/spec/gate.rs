@@ -1,4 +1,4 @@
-//! `[gate]`: what a commit must not do to the service.
+//! `[gate]`: the limits for a commit.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use serde::Deserialize;
 use super::{Compare, File, Names, Optimize, Wrong};
 use crate::notation::Share;
 
-/// Where a commit fails.
+/// The limits at which a commit fails.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GateWishes {
-    /// The growth from which the primary metric and each guard rail count as worse (0.03 = 3 %).
+    /// The growth from which the primary metric and each guard metric are worse (0.03 = 3 %).
     pub worse_by: BTreeMap<Metric, f64>,
-    /// Whether a session that could not have shown such a growth of the primary metric fails, too.
+    /// Whether a comparison fails, too, that could not have detected such a growth of the primary metric.
     pub require_power: bool,
 }
 
-/// As it stands in the file.
+/// The same keys as in the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct GateFile {
@@ -31,8 +31,8 @@ pub(super) struct GateFile {
     builds: Option<u32>,
 }
 
-/// A choice, and no constant of nature: small enough to see a change that matters, and large enough that the luck of where functions lie
-/// is seldom taken for one. `builds` makes that luck a part of the interval.
+/// A default: small enough to see a change that matters, and large enough to ignore most effects of code layout. `builds` makes
+/// these effects a part of the confidence interval.
 const WORSE_BY: Share = Share(0.03);
 
 impl GateFile {
@@ -51,27 +51,27 @@ impl GateFile {
 }
 
 impl File {
-    /// Makes of a file what a gate needs: nothing is trained, and every workload that judges is one.
+    /// Turns a file into the spec of a gate: nothing is trained, and every judging workload is one comparison.
     ///
     /// # Errors
-    /// When no workload judges, or what decides gets two limits.
+    /// When no workload judges, or a deciding metric has two limits.
     pub(super) fn for_gate(&mut self) -> Result<(), Wrong> {
         let gate = &self.gate;
         let judge = if gate.judge.is_empty() { self.optimize.judge.clone() } else { gate.judge.clone() };
         let Some(first) = judge.first().cloned() else {
-            let problem = "no workload judges: name at least one, as in judge = [\"NAME\"]";
+            let problem = "there is no judging workload; name at least one, for example judge = [\"NAME\"]";
             return Err(("gate".to_owned(), "judge", problem.to_owned()));
         };
         let primary = self.compare.primary;
         if gate.guards.contains_key(&primary) {
             let problem =
-                format!("{} decides here, and is no guard rail: its limit is `worse_by`", primary.name());
+                format!("{} decides here and is no guard metric; its limit is `worse_by`", primary.name());
             return Err(("gate".to_owned(), "guards", problem));
         }
         let limits = gate.guards.iter().map(|(metric, limit)| (*metric, "guards", limit.0));
         let never = |(metric, _, limit): &(Metric, &str, f64)| !metric.lower_is_better() && *limit >= 1.0;
         if let Some((metric, key, _)) = limits.chain([(primary, "worse_by", gate.worse_by().0)]).find(never) {
-            let problem = format!("{} can't fall by 100 % or more: name a limit below that", metric.name());
+            let problem = format!("{} can't fall by 100 % or more; use a smaller limit", metric.name());
             return Err(("gate".to_owned(), key, problem));
         }
         let compare = &mut self.compare;
@@ -80,7 +80,7 @@ impl File {
         compare.rounds = gate.rounds.unwrap_or(compare.rounds);
         let more = gate.guards.keys().filter(|guard| !compare.guards.contains(guard)).copied();
         compare.guards.extend(more.collect::<Vec<_>>());
-        // One gate asks all workloads: the error of all together is that of the file.
+        // One gate judges all workloads, so they share the error of the file.
         compare.alpha /= judge.len() as f64;
         self.optimize = Optimize {
             train: Names(vec![first]),
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(found.judging.iter().map(|load| &*load.name).collect::<Vec<_>>(), ["b"]);
         assert_eq!(found.gate.worse_by, BTreeMap::from([(Metric::CpuPerRecord, 0.03)]));
         assert!(!found.gate.require_power);
-        // Those of an optimisation judge, where the gate names none.
+        // The judging workloads of [optimize], if the gate names none.
         let found = read("[optimize]\ntrain = \"a\"\njudge = [\"b\", \"a\"]\n").unwrap();
         assert_eq!(found.judging.len(), 2);
         assert_eq!(found.compare.alpha, 0.025, "all workloads together err as often as the file allows");
@@ -136,14 +136,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
         for (more, expected) in [
-            ("", "no workload judges"),
-            ("[gate]\njudge = [\"c\"]\n", "hone.toml:11: there is no workload `c`"),
+            ("", "there is no judging workload"),
+            ("[gate]\njudge = [\"c\"]\n", "hone.toml:11: unknown workload `c`"),
             ("[gate]\nworse_by = \"little\"\n", "invalid share `little`"),
             ("[gate]\nworse_by = 0\n", "invalid share `0`"),
             ("[gate]\nwors_by = 1\n", "did you mean `worse_by`?"),
             (
                 "[gate]\njudge = [\"b\"]\n[gate.guards]\ncpu-per-record = \"1%\"\n",
-                "cpu-per-record decides here, and is no guard rail: its limit is `worse_by`",
+                "cpu-per-record decides here and is no guard metric; its limit is `worse_by`",
             ),
             ("[gate.guards]\nlatency-p95 = \"3%\"\n", "latency-p9"),
         ] {

@@ -1,5 +1,4 @@
-//! What `[optimize]` says of Go alone: how profiles are taken of the running service, Go's own benchmarks, and where the profile
-//! goes.
+//! The keys of `[optimize]` for Go only: profiling of the running service, Go's own benchmarks, and the place of the profile.
 
 use hone_binary::go::{BenchPlan, LEAST_ROUNDS};
 use serde::Deserialize;
@@ -10,17 +9,17 @@ use super::{ProfileWish, Wrong, in_optimize};
 /// The keys for Go, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GoWishes {
-    /// CPU profiles under each training workload.
+    /// CPU profiles per training workload.
     pub windows: u32,
-    /// Length of each, in seconds; `None` is that of the load, where it has one.
+    /// Length of each profile in seconds; `None` is the length of the load, where it has one.
     pub window_s: Option<u32>,
-    /// Go's own benchmarks, off against on.
+    /// Go's own benchmarks, without and with PGO.
     pub bench: Option<BenchPlan>,
-    /// Whether a profile that proves itself is laid where `go build` takes it.
+    /// Whether a profile that proves itself is placed where `go build` finds it.
     pub place: bool,
 }
 
-/// The same as they stand in the file.
+/// The same keys as in the file.
 #[derive(Debug, Default)]
 pub(super) struct GoKeys {
     pub(super) windows: Option<u32>,
@@ -55,13 +54,13 @@ fn second() -> String {
     "1s".to_owned()
 }
 
-/// More windows of a training say nothing new.
+/// More windows of a training add no information.
 const MOST_WINDOWS: u32 = 100;
 
-/// `net/http/pprof` takes any length, and nobody waits for a day.
+/// `net/http/pprof` accepts any length. A day is the limit here.
 const LONGEST_WINDOW_S: u32 = 3600;
 
-/// Rounds beyond which a benchmark is no part of a run any more.
+/// A benchmark with more rounds would dominate the run.
 const MOST_ROUNDS: u32 = 1000;
 
 impl GoKeys {
@@ -70,7 +69,7 @@ impl GoKeys {
         self.have_windows(wish)?;
         let within = |key, given: Option<u32>, most| match given {
             Some(given) if given == 0 || given > most => {
-                Err(in_optimize(key, format!("{key} lies between 1 and {most}, got {given}")))
+                Err(in_optimize(key, format!("invalid {key} {given}: use a number from 1 to {most}")))
             }
             given => Ok(given),
         };
@@ -82,7 +81,7 @@ impl GoKeys {
         })
     }
 
-    /// A key that does nothing would be taken for one that does.
+    /// A key without effect would be misleading.
     fn are_for(&self, form: &Form) -> Result<(), Wrong> {
         if matches!(form, Form::Go(_)) {
             return Ok(());
@@ -95,19 +94,22 @@ impl GoKeys {
             ("stack_growth", self.stack_growth.is_some()),
         ];
         match given.into_iter().find(|(_, is_given)| *is_given) {
-            Some((key, _)) => Err(in_optimize(key, format!("`{key}` is for Go programs alone: remove it"))),
+            Some((key, _)) => Err(in_optimize(key, format!("`{key}` is for Go programs only; remove it"))),
             None => Ok(()),
         }
     }
 
-    /// Nor are there windows where nothing is trained.
+    /// Without training there are no windows either.
     fn have_windows(&self, wish: &ProfileWish) -> Result<(), Wrong> {
         let ProfileWish::File(path) = wish else { return Ok(()) };
         let given = [("pprof_windows", self.windows.is_some()), ("pprof_window_s", self.window_s.is_some())];
         match given.into_iter().find(|(_, is_given)| *is_given) {
             Some((key, _)) => Err(in_optimize(
                 key,
-                format!("`{key}` is of a training, and the profile is given, {}: remove it", path.display()),
+                format!(
+                    "`{key}` belongs to training, but the profile is given ({}); remove `{key}`",
+                    path.display()
+                ),
             )),
             None => Ok(()),
         }
@@ -118,25 +120,25 @@ impl GoBenchFile {
     fn checked(self) -> Result<BenchPlan, Wrong> {
         let wrong = |problem: String| Err(in_optimize("go_bench", problem));
         if self.packages.is_empty() || self.packages.iter().any(String::is_empty) {
-            return wrong(
-                "go_bench.packages names no package; say [\"./...\"] for all of the module".to_owned(),
-            );
+            return wrong("go_bench.packages is empty; write [\"./...\"] for the whole module".to_owned());
         }
         if let Some(flag) = self.packages.iter().find(|package| package.starts_with('-')) {
-            return wrong(format!("go_bench.packages holds `{flag}`, which is no package"));
+            return wrong(format!("go_bench.packages has `{flag}`, which is not a package"));
         }
         if !(LEAST_ROUNDS..=MOST_ROUNDS).contains(&self.count) {
             return wrong(format!(
-                "go_bench.count lies between {LEAST_ROUNDS} and {MOST_ROUNDS}, got {}: fewer rounds show nothing but large effects",
+                "invalid go_bench.count {}: use {LEAST_ROUNDS} to {MOST_ROUNDS}; fewer rounds only show \
+                 large effects",
                 self.count
             ));
         }
         if self.cpus == Some(0) {
-            return wrong("go_bench.cpus is the value of GOMAXPROCS: 1 or more".to_owned());
+            return wrong("invalid go_bench.cpus: use a value of GOMAXPROCS, 1 or more".to_owned());
         }
         if !is_benchtime(&self.benchtime) {
             return wrong(format!(
-                "go_bench.benchtime is a time as in \"1s\" or \"500ms\", or a number of turns as in \"1000x\", got `{}`",
+                "invalid go_bench.benchtime `{}`: use a time (\"1s\", \"500ms\") or a number of iterations \
+                 (\"1000x\")",
                 self.benchtime
             ));
         }
@@ -150,7 +152,7 @@ impl GoBenchFile {
     }
 }
 
-/// One figure with its unit; Go takes more (`1m30s`), which nobody needs.
+/// One number with its unit. Go accepts more (`1m30s`), which is rarely needed.
 fn is_benchtime(text: &str) -> bool {
     let units = ["x", "ms", "s", "m"];
     let figure = units.iter().find_map(|unit| text.strip_suffix(unit));
@@ -191,26 +193,26 @@ mod tests {
     fn what_shows_nothing_or_is_for_others_is_refused() {
         let bench = |more: &str| format!("go_bench = {{ packages = [\"./...\"], {more} }}");
         for (optimize, expected) in [
-            ("pprof_windows = 0".to_owned(), "x.toml:9: pprof_windows lies between 1 and 100, got 0"),
-            (bench("count = 5"), "go_bench.count lies between 8 and 1000, got 5"),
-            (bench("benchtime = \"1\""), "as in \"1s\" or \"500ms\""),
+            ("pprof_windows = 0".to_owned(), "x.toml:9: invalid pprof_windows 0: use a number from 1 to 100"),
+            (bench("count = 5"), "invalid go_bench.count 5: use 8 to 1000"),
+            (bench("benchtime = \"1\""), "use a time (\"1s\", \"500ms\")"),
             (bench("cpus = 0"), "GOMAXPROCS"),
             (bench("cuont = 9"), "did you mean `count`?"),
-            ("go_bench = { packages = [] }".to_owned(), "names no package"),
-            ("go_bench = { packages = [\"-exec=x\"] }".to_owned(), "which is no package"),
-            ("stack_growth = 0.5".to_owned(), "stack_growth is a ratio of 1 or more"),
+            ("go_bench = { packages = [] }".to_owned(), "go_bench.packages is empty"),
+            ("go_bench = { packages = [\"-exec=x\"] }".to_owned(), "which is not a package"),
+            ("stack_growth = 0.5".to_owned(), "invalid stack_growth 0.5: use a ratio of 1 or more"),
         ] {
             let message = of(GO, &optimize).unwrap_err();
             assert!(message.contains(expected), "{optimize}\ngot: {message}");
         }
         for key in ["pprof_windows = 2", "pprof_window_s = 9"] {
             let message = of(GO, &format!("profile = \"./x.pprof\"\n{key}")).unwrap_err();
-            assert!(message.contains("is of a training, and the profile is given"), "{message}");
+            assert!(message.contains("belongs to training, but the profile is given"), "{message}");
         }
         of(GO, "profile = \"./x.pprof\"\nplace = true").unwrap();
         let recipe = "source = \"s\"\nbuild = [\"make\"]\nprogram = \"p\"";
         for key in ["place = true", "pprof_windows = 2", "stack_growth = 2.0"] {
-            assert!(of(recipe, key).unwrap_err().contains("is for Go programs alone"), "{key}");
+            assert!(of(recipe, key).unwrap_err().contains("is for Go programs only"), "{key}");
         }
     }
 }

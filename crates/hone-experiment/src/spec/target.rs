@@ -1,4 +1,4 @@
-//! `[target]`: what is built, and how it is started, asked, checked and stopped.
+//! `[target]`: how the target is built, started, checked for readiness, checked for correctness and stopped.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,44 +11,44 @@ use crate::arm::{Program, Ways, unknown_placeholder};
 use crate::meter::Metrics;
 use crate::ready::Ready;
 
-/// How to build, start and stop what is to be made faster.
+/// How to build, start and stop the program that is optimised.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     /// What is built.
     pub form: Form,
-    /// Arguments of the started program; `{port}`, `{port2}` and `{data}` are filled in.
+    /// Arguments of the started program. Hone fills in `{port}`, `{port2}` and `{data}`.
     pub args: Vec<String>,
-    /// Set in its environment, over what this process has.
+    /// Environment variables on top of this process' environment.
     pub env: BTreeMap<String, String>,
-    /// Where it listens; `{port}` is filled in.
+    /// Its address. Hone fills in `{port}`.
     pub address: String,
-    /// When it counts as ready; `None` is the way of its workloads: a broker answers, anything else listens.
+    /// When it is ready. `None` depends on its workloads: a broker must answer, any other program must listen.
     pub ready: Option<Ready>,
     /// Its own way to stop, before any signal.
     pub stop: Option<Vec<String>>,
-    /// Makes an instrumented one write its profile.
+    /// Command by which an instrumented program writes its profile.
     pub dump: Option<Vec<String>>,
     /// The same by a signal.
     pub dump_signal: Option<i32>,
-    /// Makes an instrumented one forget what it has counted, after its start-up.
+    /// Command by which an instrumented program resets its counters after start-up.
     pub reset: Option<Vec<String>>,
-    /// Ends with 0 when the started program does what it should.
+    /// Command that exits with 0 if the started program works correctly.
     pub check: Option<Vec<String>>,
-    /// Walks its ways of errors, as often as it is carried out.
+    /// Command that runs its error paths once.
     pub provoke: Option<Vec<String>>,
-    /// Where a Go program gives its profiles.
+    /// Where a Go program serves its profiles.
     pub pprof: String,
-    /// It failed to start when it is not ready after this.
+    /// Time limit for its start, until it is ready.
     pub ready_timeout_s: f64,
-    /// It is killed when it has not ended after this.
+    /// Time limit for its stop; then it is killed.
     pub stop_timeout_s: f64,
-    /// What it does before it acknowledges.
+    /// Its durability before an acknowledgement.
     pub storage: String,
-    /// Where its own counters are.
+    /// Its own metrics pages.
     pub metrics: Metrics,
 }
 
-/// What is built, and from what. Paths are relative to the experiment file.
+/// The sources of the build. Paths are relative to the experiment file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Form {
     /// A program of a Cargo workspace.
@@ -57,7 +57,7 @@ pub enum Form {
     Recipe(Recipe),
     /// A Go program.
     Go(Go),
-    /// A finished program, which BOLT alone can change.
+    /// A finished program, which only BOLT can optimise.
     Elf {
         /// The finished program.
         binary: PathBuf,
@@ -69,15 +69,15 @@ pub enum Form {
 pub struct Cargo {
     /// Its `Cargo.toml`.
     pub manifest: PathBuf,
-    /// The package that has it.
+    /// The package that has the program.
     pub package: String,
     /// The program.
     pub bin: String,
-    /// Features that are turned on.
+    /// Enabled features.
     pub features: Vec<String>,
     /// Cargo's profile.
     pub profile: String,
-    /// Whether C code inside goes through the same optimisation, when a fitting clang is there.
+    /// Whether its C code is optimised, too, if a matching clang is installed.
     pub c_code: bool,
 }
 
@@ -86,13 +86,13 @@ pub struct Cargo {
 pub struct Recipe {
     /// Folder of the sources.
     pub source: PathBuf,
-    /// Who builds it.
+    /// The build system.
     pub build: Build,
-    /// Relative to the source folder, after the build.
+    /// Path of the program after the build, relative to the source folder.
     pub program: PathBuf,
     /// `None` is the newest clang that has all its tools.
     pub compiler: Option<String>,
-    /// `None` is one for each core.
+    /// `None` is one job per core.
     pub jobs: Option<usize>,
 }
 
@@ -113,7 +113,7 @@ pub enum Build {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Configured {
-    /// Of the configuration.
+    /// Arguments of the configuration.
     #[serde(default)]
     pub arguments: Vec<String>,
     /// `None` builds everything.
@@ -121,14 +121,14 @@ pub struct Configured {
     pub target: Option<String>,
 }
 
-/// Of make, with a configure script or without.
+/// Of make, with or without a configure script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Make {
     /// Runs before `make`, in the copy of the sources.
     pub configure: Option<Vec<String>>,
-    /// Of `make`.
+    /// Arguments of `make`.
     pub arguments: Vec<String>,
-    /// What is made; none is the makefile's first.
+    /// What to build; empty for the makefile's first target.
     pub target: Option<String>,
 }
 
@@ -137,11 +137,11 @@ pub struct Make {
 pub struct Go {
     /// Folder with the `go.mod`.
     pub module: PathBuf,
-    /// The main package, as `go build` takes it.
+    /// The main package, in the form for `go build`.
     pub package: String,
 }
 
-/// As it stands in the file.
+/// The same keys as in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetFile {
@@ -201,18 +201,18 @@ struct ReadyFile {
     command: Option<String>,
 }
 
-/// A key of the table, and what is wrong with it.
+/// A key of the table, and the problem with it.
 pub type Wrong = (&'static str, String);
 
-/// Seconds that a start and a stop may take unless the file says otherwise.
+/// Default time limits of a start and a stop, in seconds.
 const HALF_A_MINUTE_S: f64 = 30.0;
 
-/// The first key of each form decides which one it is.
+/// The first key of each form decides which form it is.
 const FORMS: &str = "`manifest` (a Cargo target), `source` with `build`, `cmake`, `meson` or `make` (a project's own build), `go` \
                      (a Go program), or `binary` (a finished program)";
 
 impl TargetFile {
-    /// The target, when its keys fit each other.
+    /// The target, if its keys fit together.
     pub fn checked(self) -> Result<Target, Wrong> {
         self.only_one_form()?;
         let ready = self.ready.as_ref().map(ReadyFile::checked).transpose()?;
@@ -246,7 +246,7 @@ impl TargetFile {
         })
     }
 
-    /// Keys that belong to one form only, with whether they are there.
+    /// Keys that belong to one form only, and whether they are set.
     fn keys(&self) -> [(&'static str, bool, &'static str); 17] {
         const CARGO: &str = "a Cargo target";
         const RECIPE: &str = "a project's own build";
@@ -277,14 +277,14 @@ impl TargetFile {
         let keys = self.keys();
         let mut leads = keys[..7].iter().filter(|(_, is_set, _)| *is_set);
         let Some((lead, _, form)) = leads.next() else {
-            return Err(("[target]", format!("the target does not say what it is: name {FORMS}")));
+            return Err(("[target]", format!("the target has no source or program; name {FORMS}")));
         };
         if let Some((other, ..)) = leads.next() {
             return Err((other, format!("`{lead}` and `{other}` are two targets; name one of {FORMS}")));
         }
         match keys[7..].iter().find(|(_, is_set, of)| *is_set && !of.contains(form)) {
             Some((key, _, of)) => {
-                Err((key, format!("`{key}` is of {of}, but `{lead}` makes this one {form}")))
+                Err((key, format!("`{key}` belongs to {of}, but `{lead}` makes this target {form}")))
             }
             None => Ok(()),
         }
@@ -334,8 +334,8 @@ impl MakeFile {
 impl ReadyFile {
     fn checked(&self) -> Result<Ready, Wrong> {
         let one = || {
-            let what = "name one way to tell that the target is ready: port = true, line = \"...\", http = \"/...\" or \
-                        command = \"...\"";
+            let what = "ready has exactly one of: port = true, line = \"...\", http = \"/...\" or command = \
+                 \"...\"";
             ("ready", what.to_owned())
         };
         match (self.port, &self.line, &self.http, &self.command) {
@@ -343,7 +343,7 @@ impl ReadyFile {
             (None, Some(line), None, None) if !line.is_empty() => Ok(Ready::Line(line.clone())),
             (None, None, Some(path), None) if path.starts_with('/') => Ok(Ready::Http(path.clone())),
             (None, None, Some(path), None) => {
-                Err(("ready", format!("http is a path such as /health, got `{path}`")))
+                Err(("ready", format!("invalid http `{path}`: use a path, for example /health")))
             }
             (None, None, None, Some(text)) => {
                 Ok(Ready::Command(words(text).map_err(|problem| ("ready", problem))?))
@@ -354,7 +354,7 @@ impl ReadyFile {
 }
 
 impl Target {
-    /// This program in the target's way of being started. Its commands are carried out in `folder`, the experiment file's.
+    /// This program, with the target's way of starting it. Its commands run in `folder`, the experiment file's folder.
     pub fn started_as(
         &self,
         path: &Path,
@@ -395,7 +395,7 @@ impl Target {
         found.unwrap_or_else(|| "program".to_owned())
     }
 
-    /// Every text of it that is filled in at a start.
+    /// Every text that gets its placeholders at a start.
     fn texts(&self) -> impl Iterator<Item = (&'static str, &String)> {
         let args = self.args.iter().map(|text| ("args", text));
         let env = self.env.values().map(|text| ("env", text));
@@ -411,19 +411,19 @@ impl Target {
         args.chain(env).chain(std::iter::once(("pprof", &self.pprof))).chain(commands)
     }
 
-    /// `serves`: whether a workload reaches it by its address.
+    /// `serves`: whether a workload connects to its address.
     pub(super) fn check(&self, serves: bool) -> Result<(), Wrong> {
         let has_port = self.args.iter().chain(self.env.values()).any(|text| text.contains("{port}"));
         if serves && !(self.address.contains("{port}") && has_port) {
-            let problem = "`{port}` must stand in the target's address and in its args (or env): Hone picks a free port for \
-                           each start, so that it never loads a broker that is not its own";
+            let problem = "the target's address and its args (or env) must contain `{port}`: Hone picks a \
+                 free port for each start, so that it never loads another broker";
             return Err(("args", problem.to_owned()));
         }
         if self.provoke.is_some() && !serves {
-            let problem = "only a target that goes on running can be provoked; a program that ends is checked by `check`";
+            let problem = "`provoke` needs a target that keeps running; use `check` for a program that exits";
             return Err(("provoke", problem.to_owned()));
         }
-        // A check may be of a program that ends by itself.
+        // A check may also be for a program that exits.
         let known = |key: &str, text: &str| {
             if ["check", "provoke"].contains(&key) { text.replace("{program}", "") } else { text.to_owned() }
         };
@@ -433,14 +433,14 @@ impl Target {
         if let Some((key, word)) = self.texts().find_map(unknown) {
             return Err((
                 key,
-                format!("unknown placeholder {{{word}}}; there are {{port}}, {{port2}}, {{data}}"),
+                format!("unknown placeholder {{{word}}}; use {{port}}, {{port2}} or {{data}}"),
             ));
         }
         Ok(())
     }
 }
 
-/// Splits as a shell would; no shell ever sees it.
+/// Splits like a shell, but runs none.
 pub(super) fn words(text: &str) -> Result<Vec<String>, String> {
     let words = shlex::split(text).ok_or_else(|| format!("`{text}` has an unclosed quote"))?;
     if words.is_empty() { Err("the command is empty".to_owned()) } else { Ok(words) }
@@ -454,7 +454,7 @@ fn commands(lines: &[String]) -> Result<Vec<Vec<String>>, Wrong> {
 }
 
 fn there<T>(key: &'static str, value: Option<T>) -> Result<T, Wrong> {
-    value.ok_or_else(|| ("[target]", format!("missing field `{key}`")))
+    value.ok_or_else(|| ("[target]", format!("the key `{key}` is missing")))
 }
 
 fn seconds(key: &'static str, value: Option<f64>) -> Result<f64, Wrong> {
@@ -462,11 +462,11 @@ fn seconds(key: &'static str, value: Option<f64>) -> Result<f64, Wrong> {
     if (0.0..=3_600.0).contains(&value) {
         Ok(value)
     } else {
-        Err((key, format!("{key} must lie between 0 and 3600, got {value}")))
+        Err((key, format!("invalid {key} {value}: use a number from 0 to 3600")))
     }
 }
 
-/// Signals by which programs are asked for something.
+/// Signals that a program may use for requests.
 fn signal(name: &str) -> Result<i32, String> {
     match name.strip_prefix("SIG").unwrap_or(name) {
         "USR1" => Ok(libc::SIGUSR1),
@@ -474,8 +474,6 @@ fn signal(name: &str) -> Result<i32, String> {
         "HUP" => Ok(libc::SIGHUP),
         "INT" => Ok(libc::SIGINT),
         "WINCH" => Ok(libc::SIGWINCH),
-        _ => Err(format!(
-            "a profile is asked for by SIGUSR1, SIGUSR2, SIGHUP, SIGINT or SIGWINCH, got `{name}`"
-        )),
+        _ => Err(format!("invalid signal `{name}`: use SIGUSR1, SIGUSR2, SIGHUP, SIGINT or SIGWINCH")),
     }
 }

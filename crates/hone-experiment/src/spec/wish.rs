@@ -1,4 +1,4 @@
-//! Which kind of profile is wanted. Pure.
+//! The kind of profile that the user wants. Pure.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,23 +9,23 @@ use super::target::Form;
 use crate::spelling::{did_you_mean, nearest};
 use crate::variants::{self, Made, Profile, Variant};
 
-/// How the profile is taken.
+/// The source of the profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ProfileWish {
-    /// In the best way that fits the target and the machine.
+    /// The best source for the target and the machine.
     #[default]
     Auto,
-    /// By a build that counts.
+    /// An instrumented build.
     Instrumented,
-    /// By Go's own profiler.
+    /// Go's own profiler.
     Pprof,
-    /// Of the plain program, by perf, with the branches before each sample.
+    /// perf on the plain program, with the branches before each sample.
     Branches,
-    /// Of the plain program, by perf, without them.
+    /// perf on the plain program, without branches.
     Samples,
-    /// Of the plain program under an emulator, exact.
+    /// The plain program under an emulator, exact.
     Emulated,
-    /// Somebody took it before.
+    /// An existing profile.
     File(PathBuf),
 }
 
@@ -39,7 +39,7 @@ const WORDS: [(&str, ProfileWish); 6] = [
 ];
 
 impl ProfileWish {
-    /// A word, or a path: what has a `/` or a `.` in it is no word.
+    /// A word or a path: a text with `/` or `.` is a path.
     fn parse(text: &str) -> Result<Self, String> {
         if let Some((_, wish)) = WORDS.iter().find(|(word, _)| *word == text) {
             return Ok(wish.clone());
@@ -50,12 +50,12 @@ impl ProfileWish {
         let words = WORDS.map(|(word, _)| word);
         let near = did_you_mean(nearest(text, words.into_iter()));
         Err(format!(
-            "unknown kind of profile `{text}`{near}; known: {}, or the path of a profile (./x.profdata)",
+            "unknown kind of profile `{text}`{near}; use one of: {}, or the path of a profile (./x.profdata)",
             words.join(", ")
         ))
     }
 
-    /// The variants that fit the wish where nobody names any; `None` leaves it to the target.
+    /// The variants that fit the wish if you name none; `None` leaves them to the target.
     pub(super) fn variants(&self, form: &Form) -> Option<Vec<String>> {
         let is_clang = matches!(form, Form::Recipe(recipe)
             if recipe.compiler.as_ref().is_none_or(|compiler| compiler.contains("clang")));
@@ -66,35 +66,34 @@ impl ProfileWish {
         }
     }
 
-    /// What can't be had of any machine.
+    /// Combinations that no machine supports.
     pub(super) fn check(&self, form: &Form, variants: &[Variant], matrix: bool) -> Result<(), String> {
         let is_go = matches!(form, Form::Go(_));
         let shaped = || variants.iter().find(|variant| matches!(variant.made, Made::Shaped { .. }));
         let second = || variants::profiles(variants).contains(&Profile::Second);
         match self {
-            Self::Pprof if !is_go => {
-                Err("pprof is for Go programs; say `instrumented`, or leave it to `auto`".to_owned())
-            }
+            Self::Pprof if !is_go => Err("pprof is for Go programs; use `instrumented` or `auto`".to_owned()),
             Self::Instrumented if is_go => {
-                Err("Go has no build that counts; say `pprof`, or leave it to `auto`".to_owned())
+                Err("Go has no instrumented build; use `pprof` or `auto`".to_owned())
             }
             Self::Branches | Self::Samples | Self::Emulated if is_go => {
-                Err("Go's compiler takes its own profiler's profiles; say `pprof`, or leave it to `auto`"
-                    .to_owned())
+                Err("Go's compiler needs profiles of its own profiler; use `pprof` or `auto`".to_owned())
             }
             Self::Samples => match shaped() {
                 Some(variant) => Err(format!(
-                    "plain samples are for BOLT alone, and the compiler makes `{}`: leave it out, or say `instrumented` or \
-                     `branches`",
+                    "plain samples are for BOLT only, and the compiler makes `{}`; leave it out, or use \
+                     `instrumented` or `branches`",
                     variant.name
                 )),
                 None => Ok(()),
             },
             Self::Branches if second() => {
-                Err("`csir` counts on top of counts; leave it out, or say `instrumented`".to_owned())
+                Err("`csir` instruments a second time and needs counters; leave it out, or use \
+                     `instrumented`"
+                    .to_owned())
             }
             Self::File(_) if matrix => {
-                Err("a matrix trains a profile with each workload, and a file is one profile; say `auto`"
+                Err("a matrix trains one profile per workload, and a file is only one profile; use `auto`"
                     .to_owned())
             }
             _ => Ok(()),

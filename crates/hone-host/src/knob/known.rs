@@ -1,5 +1,5 @@
-//! The knobs, as data. Defaults are the kernel's own (Documentation/admin-guide/sysctl, block/blk-settings.c); what others
-//! say is named with its place.
+//! The knobs, as data. Defaults are the kernel's own (Documentation/admin-guide/sysctl, block/blk-settings.c). Recommendations of others
+//! have their source.
 
 use super::Effect::{NewFiles, NewMemory, NewSockets, Now};
 use super::Family::{HugePages, Queue, Sysctl, TopQueue};
@@ -14,7 +14,7 @@ const fn says(who: &'static str, value: &'static str) -> Advice {
     Advice { who, value }
 }
 
-/// A sysctl that takes effect at once.
+/// A sysctl with immediate effect.
 const fn sysctl(
     name: &'static str,
     form: Form,
@@ -26,14 +26,14 @@ const fn sysctl(
     Knob { name, family: Sysctl, form, default, effect: Now, risk, freezes: false, about, advice }
 }
 
-/// Every knob that Hone plans, changes and takes back.
+/// Every knob that Hone plans, changes and rolls back.
 pub const KNOBS: &[Knob] = &[
     sysctl(
         "vm.swappiness",
         number(0, 200),
         Some("60"),
         Low,
-        "how readily memory of processes is swapped out in place of dropping cached files",
+        "how readily the kernel swaps out memory of processes instead of dropping cached files",
         &[
             says("Redpanda rpk tuner, Scylla, Cloudera", "1 (0 risks killed processes)"),
             says("tuned latency-performance", "10"),
@@ -44,7 +44,7 @@ pub const KNOBS: &[Knob] = &[
         number(0, 100),
         Some("20"),
         High,
-        "share of available memory (%) that may be unwritten before writers are made to wait",
+        "share of available memory (%) that may be dirty before writers must wait",
         &[
             says("tuned latency-performance", "10 % (as bytes)"),
             says("tuned throughput-performance", "40"),
@@ -56,7 +56,7 @@ pub const KNOBS: &[Knob] = &[
         number(8192, u64::MAX / 2),
         Some("0"),
         High,
-        "as vm.dirty_ratio, in bytes; the one that was set last rules",
+        "the same limit as vm.dirty_ratio, in bytes; the one that was set last is effective",
         &[],
     ),
     sysctl(
@@ -64,7 +64,7 @@ pub const KNOBS: &[Knob] = &[
         number(0, 100),
         Some("10"),
         Low,
-        "share of available memory (%) from which on dirty pages are written in the background",
+        "share of available memory (%) from which dirty pages are written in the background",
         &[says("Netflix, Kafka folklore", "5"), says("tuned latency-performance", "3 % (as bytes)")],
     ),
     sysctl(
@@ -72,7 +72,7 @@ pub const KNOBS: &[Knob] = &[
         number(1, u64::MAX / 2),
         Some("0"),
         Low,
-        "as vm.dirty_background_ratio, in bytes; the one that was set last rules",
+        "the same limit as vm.dirty_background_ratio, in bytes; the one that was set last is effective",
         &[],
     ),
     sysctl(
@@ -80,7 +80,7 @@ pub const KNOBS: &[Knob] = &[
         number(0, 1_000_000_000),
         Some("3000"),
         Medium,
-        "age (1/100 s) from which on a dirty page must be written",
+        "age (1/100 s) from which a dirty page must be written",
         &[says("Netflix slides of 2014", "12000"), says("PostgreSQL community", "less, to flush early")],
     ),
     sysctl(
@@ -88,7 +88,7 @@ pub const KNOBS: &[Knob] = &[
         number(0, 1_000_000_000),
         Some("500"),
         Medium,
-        "how often (1/100 s) the kernel looks for old dirty pages; 0 is never",
+        "interval (1/100 s) in which the kernel looks for old dirty pages; 0 is never",
         &[],
     ),
     sysctl(
@@ -96,7 +96,7 @@ pub const KNOBS: &[Knob] = &[
         number(0, 2_147_483_647),
         Some("65530"),
         Low,
-        "how many mappings a process may have; each index of a log segment takes two",
+        "number of mappings that a process may have; each index of a log segment takes two",
         &[says("Apache Kafka, operations page", "raise with the number of partitions")],
     ),
     sysctl(
@@ -112,7 +112,7 @@ pub const KNOBS: &[Knob] = &[
         number(0, 7),
         Some("0"),
         Low,
-        "whether a memory node reclaims its own pages before it takes those of another",
+        "whether a memory node reclaims its own pages before it takes pages of another node",
         &[says("Linux, admin-guide/sysctl/vm", "0 for file servers")],
     ),
     sysctl(
@@ -120,7 +120,7 @@ pub const KNOBS: &[Knob] = &[
         number(1, 86_400),
         Some("1"),
         Low,
-        "how often (s) each core brings the counters of memory up to date",
+        "interval (s) in which each core updates the memory counters",
         &[says("tuned network-latency", "10")],
     ),
     sysctl(
@@ -128,7 +128,7 @@ pub const KNOBS: &[Knob] = &[
         number(0, 1_073_741_824),
         Some("65536"),
         Low,
-        "how many asynchronous requests all processes together may have",
+        "number of asynchronous requests that all processes together may have",
         &[says("Redpanda rpk tuner", "at least 1048576")],
     ),
     Knob {
@@ -138,7 +138,7 @@ pub const KNOBS: &[Knob] = &[
             number(0, 2_147_483_647),
             Some("4096"),
             Low,
-            "how many connections may wait to be accepted; of this network namespace",
+            "number of connections that may wait to be accepted, in this network namespace",
             &[says("Redpanda rpk tuner", "4096")],
         )
     },
@@ -149,7 +149,7 @@ pub const KNOBS: &[Knob] = &[
             number(0, 2_147_483_647),
             None,
             Low,
-            "how many connections may be half open; of this network namespace",
+            "number of connections that may be half open, in this network namespace",
             &[says("Redpanda rpk tuner", "4096")],
         )
     },
@@ -175,7 +175,8 @@ pub const KNOBS: &[Knob] = &[
         effect: NewMemory,
         risk: Low,
         freezes: false,
-        about: "who waits for memory to be compacted for a huge page: the setting that stalls, if one does",
+        about: "which tasks wait for memory compaction for a huge page; this setting causes stalls, if any \
+            does",
         advice: &[says("Linux, admin-guide/mm/transhuge", "madvise or defer+madvise for latency")],
     },
     Knob {
@@ -186,7 +187,8 @@ pub const KNOBS: &[Knob] = &[
         effect: Now,
         risk: Low,
         freezes: true,
-        about: "who orders a disk's requests; the kernel starts with none, or mq-deadline for one hardware queue",
+        about: "scheduler that orders a disk's requests; the kernel starts with none, or mq-deadline for \
+            one hardware queue",
         advice: &[
             says("RHEL, default disk scheduler", "none for NVMe, which is the default"),
             says("Redpanda rpk tuner, Seastar perftune", "none, else noop"),
@@ -200,7 +202,7 @@ pub const KNOBS: &[Knob] = &[
         effect: Now,
         risk: Medium,
         freezes: true,
-        about: "how many requests a hardware queue may hold; what is beyond waits in the submitter",
+        about: "number of requests that a hardware queue may hold; further requests wait in the submitter",
         advice: &[
             says("Netflix slides of 2014", "256"),
             says("Redpanda rpk tuner, Seastar perftune", "untouched"),
@@ -214,7 +216,7 @@ pub const KNOBS: &[Knob] = &[
         effect: NewFiles,
         risk: High,
         freezes: false,
-        about: "how far (KiB) buffered sequential reads run ahead; nothing to O_DIRECT",
+        about: "how far (KiB) buffered sequential reads read ahead; no effect on O_DIRECT",
         advice: &[
             says("tuned throughput-performance", "at least 4096"),
             says("Netflix slides of 2014", "256"),
@@ -228,7 +230,7 @@ pub const KNOBS: &[Knob] = &[
         effect: Now,
         risk: Low,
         freezes: false,
-        about: "whether neighbouring requests are looked for and merged: 0 all, 1 simple ones, 2 none",
+        about: "whether the kernel merges neighbouring requests: 0 all, 1 simple ones, 2 none",
         advice: &[says("Redpanda rpk tuner", "2")],
     },
     Knob {
@@ -239,7 +241,7 @@ pub const KNOBS: &[Knob] = &[
         effect: Now,
         risk: Low,
         freezes: false,
-        about: "which core finishes a request: 1 one near to the core that asked, 2 that very core",
+        about: "core that completes a request: 1 one near the requesting core, 2 exactly that core",
         advice: &[],
     },
     Knob {
@@ -250,7 +252,7 @@ pub const KNOBS: &[Knob] = &[
         effect: Now,
         risk: Medium,
         freezes: false,
-        about: "latency of reads (us) above which writeback is held back; 0 is never",
+        about: "latency of reads (us) above which writeback is throttled; 0 is never",
         advice: &[],
     },
 ];

@@ -1,5 +1,4 @@
-//! The kernel's settings that Hone knows: where each is, what the kernel makes of a value, what it takes along, when it
-//! takes effect, what it risks, and who says what about it.
+//! The kernel settings that Hone knows: place, accepted values, side effects, time of effect, risks, and recommendations.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +8,7 @@ mod known;
 
 pub use known::KNOBS;
 
-/// Where a knob lies, which also says how many of it a machine has.
+/// Place of a knob, which also determines how many of it a machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
@@ -19,96 +18,96 @@ pub enum Family {
     HugePages,
     /// A file in `/sys/block/DISK/queue` of the disks that hold the data.
     Queue,
-    /// As `Queue`, of the device that carries the file system (an md or dm device above the disks): readahead is that one's.
+    /// Like `Queue`, for the device with the file system (an md or dm device above the disks); readahead applies to that one.
     TopQueue,
 }
 
-/// What the kernel takes as a value.
+/// Values that the kernel accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// A whole number between these, both included.
     Number {
-        /// The least that is taken.
+        /// Smallest accepted value.
         min: u64,
-        /// The most that is taken; the machine may allow less.
+        /// Largest accepted value; the machine may allow less.
         max: u64,
-        /// What the kernel does to a number in silence.
+        /// Silent change of a number by the kernel.
         rounding: Rounding,
     },
     /// One of the words that the attribute lists.
     Choice,
 }
 
-/// What the kernel does to a number in silence.
+/// Silent change of a number by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rounding {
-    /// It takes it or refuses it.
+    /// The kernel accepts or rejects it.
     None,
-    /// Down to whole pages; of 4 KiB: 3 becomes 0, 5 becomes 4.
+    /// Rounded down to whole pages; with 4 KiB pages, 3 becomes 0 and 5 becomes 4.
     PagesOfKib,
-    /// Less than this becomes this.
+    /// A smaller value becomes this.
     AtLeast(u64),
 }
 
-/// When a new value begins to matter.
+/// Time of effect of a new value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
-    /// With the write.
+    /// Immediately.
     Now,
-    /// With files that are opened from then on: open ones keep what they had.
+    /// For files opened afterwards: open files keep the old value.
     NewFiles,
-    /// With memory that is touched from then on: a broker must be started again, both for the change and for its undo.
+    /// For memory touched afterwards: a broker must be restarted, both for the change and for its rollback.
     NewMemory,
-    /// With sockets that are opened from then on.
+    /// For sockets opened afterwards.
     NewSockets,
 }
 
-/// What can go wrong with a sensible value.
+/// Risk of a sensible value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Risk {
-    /// Nothing that was heard of.
+    /// No known risk.
     Low,
     /// Slower for some loads.
     Medium,
-    /// Stalls, lost data after a power failure, or processes killed.
+    /// Stalls, lost data after a power failure, or killed processes.
     High,
 }
 
-/// What somebody says who should know.
+/// A recommendation by a respected source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// Who, and where.
+    /// The source.
     pub who: &'static str,
-    /// The value, or what is said in place of one.
+    /// The value, or the advice instead of one.
     pub value: &'static str,
 }
 
-/// One setting of the kernel.
+/// One kernel setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knob {
-    /// Its name: a sysctl's own, or the folder's and the file's.
+    /// Its name: a sysctl's own, or folder and file.
     pub name: &'static str,
-    /// Where it lies.
+    /// Its place.
     pub family: Family,
-    /// What the kernel takes.
+    /// Accepted values.
     pub form: Form,
-    /// What the kernel starts with; `None` where that hangs on the machine or the distribution.
+    /// The kernel's default; `None` if it depends on the machine or the distribution.
     pub default: Option<&'static str>,
-    /// When a new value matters.
+    /// Time of effect of a new value.
     pub effect: Effect,
     /// What it risks.
     pub risk: Risk,
     /// Whether a write stops the disk's queue for a while (20 to 37 ms were measured).
     pub freezes: bool,
-    /// What it does, in one sentence.
+    /// Its purpose, in one sentence.
     pub about: &'static str,
-    /// What vendors and respected sources say.
+    /// Recommendations of vendors and respected sources.
     pub advice: &'static [Advice],
 }
 
-/// A knob of a machine: the setting, and of which device.
+/// A knob of a machine: the setting, and its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceKnob {
     /// The setting.
@@ -117,12 +116,12 @@ pub struct DeviceKnob {
     pub device: Option<String>,
 }
 
-/// The knob of this name.
+/// The knob with this name.
 pub fn by_name(name: &str) -> Option<&'static Knob> {
     KNOBS.iter().find(|knob| knob.name == name)
 }
 
-/// The knob of an attribute, and of which device.
+/// The knob of an attribute, and its device.
 pub fn of_path(path: &str) -> Option<DeviceKnob> {
     let queue = path.strip_prefix("sys/block/").and_then(|path| path.split_once("/queue/"));
     let device = queue.map(|(device, _)| device);
@@ -158,7 +157,7 @@ impl DeviceKnob {
         }
     }
 
-    /// Name, and the device where there may be several.
+    /// Name, with the device if there can be several.
     pub fn title(&self) -> String {
         match &self.device {
             Some(device) => format!("{} of {device}", self.knob.name),
@@ -166,9 +165,9 @@ impl DeviceKnob {
         }
     }
 
-    /// What the kernel starts with, as far as it can be told: a scheduler hangs on the number of hardware queues, and the number of
-    /// requests on that and on what the device can hold (block/elevator.c, block/blk-mq-sched.c). `None` where it is worked out from
-    /// the machine.
+    /// The kernel's default, as far as it is known. The default of a scheduler depends on the number of hardware queues. The default number
+    /// of requests depends on the scheduler and the device's capacity (block/elevator.c, block/blk-mq-sched.c). `None` if it is computed
+    /// from the machine.
     pub fn usual(&self, kernel: &dyn Kernel) -> Option<String> {
         const OF_A_SCHEDULER: u64 = 128;
         let Some(device) = &self.device else { return self.knob.default.map(str::to_owned) };
@@ -184,13 +183,13 @@ impl DeviceKnob {
                 let is_none = plain_value(&read("queue/scheduler")?) == "none";
                 Some(if is_none { tags()? } else { 2 * tags()?.min(OF_A_SCHEDULER) }.to_string())
             }
-            // block/blk-settings.c: twice the device's best size, and no less than 128 KiB.
+            // block/blk-settings.c: twice the device's optimal size, and at least 128 KiB.
             "queue.read_ahead_kb" => {
                 const LEAST_KIB: u64 = 128;
                 let best = read("queue/optimal_io_size").and_then(|text| text.trim().parse::<u64>().ok());
                 Some((best.unwrap_or(0) / 512).max(LEAST_KIB).to_string())
             }
-            // block/blk-wbt.c: 75 ms of turning disks, 2 ms of others.
+            // block/blk-wbt.c: 75 ms for rotating disks, 2 ms for others.
             "queue.wbt_lat_usec" => {
                 let turns = read("queue/rotational")?.trim() == "1";
                 Some(if turns { "75000" } else { "2000" }.to_owned())
@@ -199,15 +198,14 @@ impl DeviceKnob {
         }
     }
 
-    /// The attribute that rules in the place of this one when it is not 0. Setting one sets the other to 0, and the kernel
-    /// refuses a written 0 of the bytes.
+    /// The attribute that replaces this one when it is not 0. Setting one sets the other to 0, and the kernel rejects a written 0 for the
+    /// bytes.
     pub fn rival(&self) -> Option<String> {
         rival(&self.path())
     }
 
-    /// All attributes that a write of this one can change, this one among them, in the order in which they have to be
-    /// written to be had back: a scheduler sets the requests, the requests set what a scheduler keeps per request, so
-    /// the reverse order of a change is not its undo.
+    /// All attributes that a write of this one can change, including this one, in the order of writes for a rollback. A scheduler resets
+    /// the requests, and the requests reset the scheduler's own attributes. So the reverse order of a change would not restore it.
     pub fn closure(&self, kernel: &dyn Kernel) -> Vec<String> {
         if let Some(rival) = self.rival() {
             return vec![self.path(), rival];
@@ -222,14 +220,14 @@ impl DeviceKnob {
     }
 }
 
-/// Requests that a scheduler takes, whatever the device can hold (block/blk-mq-sched.h, `MAX_SCHED_RQ`).
+/// Requests that a scheduler takes, for any device capacity (block/blk-mq-sched.h, `MAX_SCHED_RQ`).
 pub(crate) const MOST_REQUESTS_OF_A_SCHEDULER: u64 = 2048;
 
-/// A write of it makes the kernel keep more memory free, or less (mm/khugepaged.c, `set_recommended_min_free_kbytes`).
+/// Writing it makes the kernel keep more or less memory free (mm/khugepaged.c, `set_recommended_min_free_kbytes`).
 const HUGE_PAGES_ENABLED: &str = "sys/kernel/mm/transparent_hugepage/enabled";
 const MIN_FREE: &str = "proc/sys/vm/min_free_kbytes";
 
-/// Knobs whose writes make the kernel set other attributes of the queue anew (block/elevator.c, mq-deadline's `depth_updated`).
+/// Knobs whose writes make the kernel reset other attributes of the queue (block/elevator.c, mq-deadline's `depth_updated`).
 const RESETS_THE_QUEUE: [&str; 2] = ["queue.scheduler", "queue.nr_requests"];
 
 fn queue_closure(device: &str, kernel: &dyn Kernel) -> Vec<String> {
@@ -240,14 +238,14 @@ fn queue_closure(device: &str, kernel: &dyn Kernel) -> Vec<String> {
     own.into_iter().chain(schedulers).chain([format!("{queue}/wbt_lat_usec")]).collect()
 }
 
-/// Of a pair, a write of the one sets the other to 0 (mm/page-writeback.c; `overcommit_ratio_handler` and its like in mm/util.c).
+/// Writing one of a pair sets the other to 0 (mm/page-writeback.c; `overcommit_ratio_handler` and similar ones in mm/util.c).
 const RIVALS: [(&str, &str); 3] = [
     ("proc/sys/vm/dirty_ratio", "proc/sys/vm/dirty_bytes"),
     ("proc/sys/vm/dirty_background_ratio", "proc/sys/vm/dirty_background_bytes"),
     ("proc/sys/vm/overcommit_ratio", "proc/sys/vm/overcommit_kbytes"),
 ];
 
-/// The attribute that rules in the place of the one at this path when it is not 0.
+/// The attribute that replaces the one at this path when it is not 0.
 pub fn rival(path: &str) -> Option<String> {
     let other = RIVALS.iter().find_map(|&(ratio, bytes)| match path {
         path if path == ratio => Some(bytes),
@@ -257,7 +255,8 @@ pub fn rival(path: &str) -> Option<String> {
     Some(other.to_owned())
 }
 
-/// All attributes that a write of the one at this path can change, as [`DeviceKnob::closure`] has them; of one that Hone does not know, itself.
+/// All attributes that a write of the one at this path can change, as in [`DeviceKnob::closure`]; for an attribute that Hone does not know,
+/// only itself.
 pub fn closure(path: &str, kernel: &dyn Kernel) -> Vec<String> {
     match of_path(path) {
         Some(place) => place.closure(kernel),
@@ -265,13 +264,13 @@ pub fn closure(path: &str, kernel: &dyn Kernel) -> Vec<String> {
     }
 }
 
-/// Whether a write of the one attribute can move the other, where they are of no queue and no rivals.
+/// Whether writing one attribute can change the other, for attributes that are neither a queue's nor rivals.
 pub(crate) fn moves(path: &str, other: &str) -> bool {
     path == HUGE_PAGES_ENABLED && other == MIN_FREE
 }
 
-/// The place in the order of writes: a scheduler before the requests, those before what the scheduler keeps; the memory that is kept free
-/// behind huge pages, which move it.
+/// Position in the order of writes: a scheduler before the requests, those before the scheduler's own attributes. The free memory comes
+/// after huge pages, which change it.
 pub fn rank(path: &str) -> u8 {
     let file = path.rsplit('/').next().unwrap_or_default();
     match file {
@@ -283,17 +282,17 @@ pub fn rank(path: &str) -> u8 {
     }
 }
 
-/// Whether an attribute of a queue is one that writes of others can set anew.
+/// Whether an attribute of a queue is one that other writes can reset.
 pub fn is_reset(path: &str) -> bool {
     path.contains("/queue/") && (rank(path) <= 2 || path.ends_with("/wbt_lat_usec"))
 }
 
 impl Knob {
-    /// What the kernel would make of a value, or why it would refuse it. `text` is what the attribute says now, a page has
+    /// The value that the kernel would set, or the reason why it would reject it. `text` is the attribute's current text; a page has
     /// `page_kib` KiB.
     ///
     /// # Errors
-    /// A sentence for people.
+    /// Returns a sentence for people.
     pub fn taken(&self, value: &str, text: &str, page_kib: u64) -> Result<String, String> {
         match self.form {
             Form::Choice => {
@@ -301,14 +300,15 @@ impl Knob {
                 if choices.iter().any(|choice| choice == value) {
                     Ok(value.to_owned())
                 } else {
-                    Err(format!("{value} is not among {}", choices.join(", ")))
+                    Err(format!("{value} is not one of {}", choices.join(", ")))
                 }
             }
             Form::Number { min, max, rounding } => {
-                let number: u64 =
-                    value.parse().map_err(|_| format!("{value} is no whole number from {min} to {max}"))?;
+                let number: u64 = value
+                    .parse()
+                    .map_err(|_| format!("{value} is not a whole number from {min} to {max}"))?;
                 if !(min..=max).contains(&number) {
-                    return Err(format!("{value} is not from {min} to {max}"));
+                    return Err(format!("{value} is not in the range {min} to {max}"));
                 }
                 Ok(match rounding {
                     Rounding::None => number,
@@ -320,7 +320,7 @@ impl Knob {
         }
     }
 
-    /// Whether a text of the attribute is what the kernel starts with; `None` where nobody can say.
+    /// Whether the attribute's text is the kernel's default; `None` if unknown.
     pub fn is_default(&self, text: &str) -> Option<bool> {
         Some(plain_value(text) == self.default?)
     }

@@ -1,4 +1,4 @@
-//! What texts would do to a host, step by step: the change, its way back, and the next boot.
+//! Effects of tuning texts on a host, step by step: the change, its rollback, and the next boot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,25 @@ use super::texts;
 use crate::kernel::Kernel;
 use crate::relevance::Facts;
 
-/// What the texts would do, step by step.
+/// Effects of the texts, step by step.
 pub(super) struct Course<'k> {
     pub(super) events: Vec<Event>,
-    /// The host with all of it done and taken back.
+    /// The host after the change and the rollback.
     pub(super) host: Imagined<'k>,
-    /// Units of systemd that start with the next boot.
+    /// Systemd units that start with the next boot.
     pub(super) enabled: BTreeSet<String>,
     pub(super) pieces: Vec<Piece>,
     pub(super) has_rollback: bool,
-    /// Whether all of it says that it takes back, so that it is judged as the change that it is.
+    /// Whether all texts are named as rollbacks, so that they are judged as the change that they are.
     pub(super) is_lone_rollback: bool,
-    /// Values of the attributes that were set, behind the last change and before the way back.
+    /// Values of the changed attributes, after the last change and before the rollback.
     pub(super) changed: BTreeMap<String, String>,
     pub(super) lines: Lines,
-    /// Places and reasons of what could not be read at all.
+    /// Places and reasons of unreadable parts.
     pub(super) unread: Vec<(String, String)>,
     /// Files that are texts for people.
     pub(super) prose: BTreeSet<String>,
-    /// Files in which one value may stand on several lines.
+    /// Files in which one value may extend over several lines.
     pub(super) yaml: BTreeSet<String>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn course<'k>(kernel: &'k dyn Kernel, texts: &'k [(String, String)], 
     if course.takes_back_alone() {
         course.judge_as_change();
     }
-    // A script may hold both: what it does and, in a function, how that is taken back.
+    // A script may contain both: the change and, in a function, its rollback.
     course.has_rollback = course.events.iter().any(|event| event.role == Role::Rollback);
     for event in &course.events {
         if let What::Unit { verb, name } = &event.what {
@@ -79,7 +79,7 @@ pub(super) fn course<'k>(kernel: &'k dyn Kernel, texts: &'k [(String, String)], 
 }
 
 impl Course<'_> {
-    /// Takes texts apart. A template that another text fills in is read there.
+    /// Splits texts into pieces. A template that another text fills in is read there.
     fn read(&mut self, texts: &[(String, String)]) {
         let all: Vec<Parts> = texts.iter().map(|(name, text)| texts::parts(name, text, texts)).collect();
         let used: BTreeSet<String> = all.iter().flat_map(|parts| parts.used.clone()).collect();
@@ -99,7 +99,7 @@ impl Course<'_> {
         }
     }
 
-    /// Whether settings are taken back of which nothing says what changes them.
+    /// Whether settings are rolled back without any change to them.
     fn takes_back_alone(&self) -> bool {
         let has = |role: Role| {
             let is_setting =
@@ -116,13 +116,13 @@ impl Course<'_> {
         self.changed = self.values();
     }
 
-    /// What the attributes that were set are now.
+    /// Current values of the changed attributes.
     fn values(&self) -> BTreeMap<String, String> {
         let of = |event: &Event| match &event.what {
             What::Set { path, .. } => Some((path.clone(), value_of(&self.host, path)?)),
             _ => None,
         };
-        // If one text holds the change and its rollback, the values after the change are gone.
+        // If one text has the change and its rollback, the values after the change are lost.
         if self.events.iter().any(|event| event.role == Role::Rollback) {
             return BTreeMap::new();
         }
@@ -130,7 +130,7 @@ impl Course<'_> {
     }
 }
 
-/// A value as it is compared: of several numbers, with one blank between them.
+/// A value for comparisons: several numbers with one space between them.
 pub(super) fn value_of(kernel: &dyn Kernel, path: &str) -> Option<String> {
     let text = kernel.read(path).ok()?;
     Some(one_blank(&crate::kernel::plain_value(&text)))
@@ -177,7 +177,7 @@ fn of_piece(host: &Imagined<'_>, piece: &Piece) -> Ran {
     }
 }
 
-/// Sysctls that a container may have of its own (Docker's reference of `docker run --sysctl`).
+/// Sysctls that a container may set for itself (Docker's reference of `docker run --sysctl`).
 const OF_CONTAINERS: [&str; 10] = [
     "net.",
     "fs.mqueue.",
@@ -215,7 +215,7 @@ fn of_container(host: &Imagined<'_>, piece: &Piece) -> Vec<Event> {
     stated(host, Form::Sysctl, &piece.text).into_iter().filter_map(of).collect()
 }
 
-/// Events, with what each file that was written will set with the next boot, and the lines that are accounted for.
+/// Events, with the settings of each written file at the next boot, and the lines that are accounted for.
 fn with_kept(host: &Imagined<'_>, piece: &Piece, events: Vec<Event>) -> (Vec<Event>, Lines) {
     let booted = host.booted();
     let (mut all, mut lines) = (Vec::new(), Lines::default());
@@ -244,21 +244,21 @@ struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// Where a line of the text stands in the text that writes it.
+    /// Position of a text's line in the text that writes it.
     fn line(&self, at: usize) -> usize {
         let wanted = self.text.lines().nth(at.saturating_sub(1)).unwrap_or_default().trim();
         let found = || line_of(self.piece, self.put.line, at, wanted);
         self.begins.map_or_else(found, |begins| begins + at - 1)
     }
 
-    /// Lines of a file whose every line is read, so that what they name and do not set is no setting.
+    /// Lines of a file whose every line is read. A name in them that sets nothing is not a setting.
     fn settings(&self) -> impl Iterator<Item = usize> {
         let is_read = !matches!(Form::of_path(self.path), None | Some(Form::Unit));
         let count = if is_read && self.stands_there() { self.text.lines().count() } else { 0 };
         (1..=count).map(|at| self.line(at)).collect::<Vec<_>>().into_iter()
     }
 
-    /// Whether the text stands in the writing text line by line.
+    /// Whether the text occurs line by line in the text that writes it.
     fn stands_there(&self) -> bool {
         self.begins.is_some() || matches!(self.piece.kind, PieceKind::File { .. })
     }
@@ -274,7 +274,7 @@ impl Written<'_> {
         let of = |said: Stated| {
             let what = match said.what {
                 Saying::Set { path, taken: None, .. } if !host.is_known(&path) => {
-                    let why = format!("Hone cannot work out what /{path} is on this host");
+                    let why = format!("Hone can't determine the value of /{path} on this host");
                     What::Unclear { name: Some(name_of(&path).0), why }
                 }
                 Saying::Set { path, value, taken } => {
@@ -282,7 +282,7 @@ impl Written<'_> {
                     What::Kept { path, value, taken, file: format!("/{}", self.path) }
                 }
                 Saying::Unclear { name, why } => What::Unclear { name, why },
-                // What a rule starts is started when its disk comes.
+                // A command of a rule runs when its disk appears.
                 Saying::Command(_) => return None,
             };
             Some(Event { line: self.line(said.line), what, ..self.put.clone() })
@@ -290,7 +290,7 @@ impl Written<'_> {
         stated(host, form, self.text).into_iter().filter_map(of).collect()
     }
 
-    /// What scripts will set that a boot runs, each with its first line.
+    /// Settings of scripts that a boot runs, each with its first line.
     fn scripts(&self, host: &Imagined<'_>, all: Vec<(usize, String)>, lines: &mut Lines) -> Vec<Event> {
         let mut events = Vec::new();
         for (at, text) in all {
@@ -309,7 +309,7 @@ impl Written<'_> {
                     unclear @ (What::Unclear { .. } | What::Script(_)) => unclear,
                     _ => return None,
                 };
-                // A script that is given lies in a file of its own.
+                // A given script is in a file of its own.
                 let is_own = event.file == self.piece.file;
                 let line = if is_own { self.line(event.line) } else { event.line };
                 Some(Event { line, what, file: event.file, role: self.put.role })
@@ -319,7 +319,7 @@ impl Written<'_> {
     }
 }
 
-/// Where a line of a written text stands in the text that writes it: at or behind the command, else the command's own line.
+/// Position of a written text's line in the text that writes it: at or after the command, otherwise the command's own line.
 fn line_of(piece: &Piece, from: usize, at: usize, wanted: &str) -> usize {
     if matches!(piece.kind, PieceKind::File { .. } | PieceKind::Settings(..)) {
         return piece.line + at - 1;
@@ -329,10 +329,10 @@ fn line_of(piece: &Piece, from: usize, at: usize, wanted: &str) -> usize {
     found.map_or(from, |(line, _)| piece.line + line)
 }
 
-/// Lines of the longest text that a script is looked for to write at once.
+/// Lines of the longest text that is searched for in a script that writes it.
 const LONGEST_HERE: usize = 500;
 
-/// The host after its next boot: what new files say, and what enabled units do. With the place that each setting is from.
+/// The host after its next boot: settings of new files, and effects of enabled units. Each setting has its place.
 pub(super) fn next_boot<'k>(
     kernel: &dyn Kernel,
     course: &Course<'k>,
@@ -358,7 +358,7 @@ pub(super) fn next_boot<'k>(
     (host, from)
 }
 
-/// What a unit's command would do: of a script that is at hand, what is in it.
+/// Effect of a unit's command: of an available script, its contents.
 fn started(host: &Imagined<'_>, course: &Course<'_>, line: &str) -> Vec<Event> {
     let line = line.trim_start_matches(['-', '+', '!', '@', ':']);
     let program = line.split_whitespace().next().unwrap_or_default();
@@ -370,7 +370,7 @@ fn started(host: &Imagined<'_>, course: &Course<'_>, line: &str) -> Vec<Event> {
         };
         course.pieces.iter().find(is_it).map(|piece| piece.text.clone())
     };
-    // A script may put files anew; what a boot does must not be mixed with that, and settings alone count.
+    // A script may write files again. They must not mix with the boot's own actions, so only settings count.
     let text = written.or_else(given).unwrap_or_else(|| line.to_owned());
     run::script(host, &Piece::new(program, 1, PieceKind::Script, Role::Change, text)).events
 }

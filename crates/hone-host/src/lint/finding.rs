@@ -1,70 +1,70 @@
-//! What is said of texts of tuning.
+//! Findings about tuning texts.
 
 use serde::Serialize;
 
-/// What a text is for.
+/// Purpose of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// To change a host.
+    /// It changes a host.
     Change,
-    /// To take the change back.
+    /// It rolls the change back.
     Rollback,
 }
 
-/// What is wrong, or worth knowing.
+/// Kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Defect {
     /// It makes something worse here.
     Harmful,
-    /// The broker's maker says otherwise.
+    /// It contradicts the broker's vendor.
     AgainstTheVendor,
     /// The kernel refuses it.
     Refused,
-    /// The script ends half-way.
+    /// The script ends early.
     EndsHalfWay,
-    /// Its own way back leaves another value than there was.
+    /// The text's own rollback leaves another value than before.
     NotRestored,
-    /// It comes back with the next boot, though it was taken back.
+    /// It returns with the next boot, although it was rolled back.
     AtNextBoot,
-    /// A unit comes too late, or can't write.
+    /// A unit starts too late, or can't write.
     UnitOrder,
-    /// It is meant to stay, and does not, or not always.
+    /// It should be permanent, but is not, or not always.
     NotKept,
-    /// The kernel makes something else of it, without a word.
+    /// The kernel silently sets another value.
     TakenOtherwise,
-    /// It is in force only after a boot.
+    /// It takes effect only after a boot.
     NextBoot,
     /// Each run adds the same lines again.
     Repeats,
     /// It changes nothing here.
     NoEffect,
-    /// It means disks by names that are given in the order of their coming.
+    /// It names disks in an order that depends on their detection.
     DeviceOrder,
-    /// It changes what an acknowledgement promises.
+    /// It changes durability guarantees.
     Durability,
-    /// It hides what a change did.
+    /// It hides the effect of a change.
     Mixed,
-    /// Nobody has measured it.
+    /// Its effect was never measured.
     NeverMeasured,
 }
 
 impl Defect {
-    /// Whether it harms, or leaves something behind.
+    /// Whether it does harm, or leaves values behind.
     pub fn is_serious(self) -> bool {
         self <= Self::NotKept
     }
 }
 
-/// Something that was found.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// What kind.
+    /// Its kind.
     pub defect: Defect,
-    /// File and line; empty of what no single line says.
+    /// File and line; empty if it concerns no single line.
     pub place: String,
-    /// In words.
+    /// The finding in words.
     pub told: String,
 }
 
@@ -75,56 +75,56 @@ pub struct Setting {
     pub name: String,
     /// The devices, for settings of a queue.
     pub devices: Vec<String>,
-    /// Its values now: one, or each with its devices where they differ (`128 (sda)`).
+    /// Its current values: one, or each with its devices if they differ (`128 (sda)`).
     pub now: Vec<String>,
-    /// Whether files alone say it, so that it is in force with the next boot.
+    /// Whether only files contain it, so that it takes effect at the next boot.
     pub next_boot: bool,
-    /// The value that the texts want: one, or each with its devices where they differ.
+    /// The value in the texts: one, or each with its devices if they differ.
     pub wanted: String,
-    /// Where they say so.
+    /// Its place in the texts.
     pub places: Vec<String>,
-    /// What was found of it.
+    /// Findings about it.
     pub findings: Vec<Finding>,
 }
 
-/// A setting that was seen, and of which it is not known what becomes of it.
+/// A setting in the texts whose final value is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct NotUnderstood {
-    /// Its name, where one is known.
+    /// Its name, if known.
     pub name: Option<String>,
-    /// File and line where it was seen first.
+    /// File and line of its first occurrence.
     pub place: String,
-    /// Why, in words.
+    /// The reason, in words.
     pub told: String,
 }
 
-/// All that was found.
+/// All findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lint {
     /// The files.
     pub files: Vec<String>,
-    /// What they change.
+    /// The changed settings.
     pub settings: Vec<Setting>,
-    /// What was found of no single setting.
+    /// Findings about no single setting.
     pub findings: Vec<Finding>,
-    /// What was seen and not followed: of it nothing is known, neither good nor bad.
+    /// Parts that were seen but not followed. Nothing is known about them, neither good nor bad.
     pub not_understood: Vec<NotUnderstood>,
-    /// Whether they bring a way back.
+    /// Whether the texts include a rollback.
     pub has_rollback: bool,
-    /// Settings that are not as before when their way back is through.
+    /// Settings that differ from before after their rollback.
     pub wrong_after_rollback: Vec<String>,
-    /// Settings that come back with the next boot, though they were taken back.
+    /// Settings that return with the next boot, although they were rolled back.
     pub at_next_boot: Vec<String>,
 }
 
 impl Lint {
-    /// Whether something would harm, or be left behind.
+    /// Whether a finding does harm, or leaves values behind.
     pub fn is_harmful(&self) -> bool {
         let own = self.settings.iter().flat_map(|setting| &setting.findings);
         own.chain(&self.findings).any(|finding| finding.defect.is_serious())
     }
 
-    /// Whether all was understood, and nothing harms or is left behind.
+    /// Whether everything was understood, and no finding does harm or leaves values behind.
     pub fn is_clean(&self) -> bool {
         self.not_understood.is_empty() && !self.is_harmful()
     }

@@ -1,4 +1,4 @@
-//! A host on which nothing happens: what would be written is kept aside, and the kernel's rules say what would come of it.
+//! A simulated host: writes are only stored, and the kernel's rules determine their effect.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,17 +8,17 @@ use crate::kernel::{Kernel, choices, plain_value};
 use crate::knob::{DeviceKnob, Form, MOST_REQUESTS_OF_A_SCHEDULER, of_path, rival};
 use crate::origin::{Origin, origins};
 
-/// The host as it is, and what would be different.
+/// The real host, and the simulated differences.
 pub(super) struct Imagined<'a> {
     real: &'a dyn Kernel,
     page_kib: u64,
-    /// The texts that are given, by their names.
+    /// The given texts, by name.
     texts: &'a [(String, String)],
-    /// Texts by path; `None` of what would be gone.
+    /// Texts by path; `None` for deleted files.
     changed: RefCell<BTreeMap<String, Option<String>>>,
 }
 
-/// What a foreign text may have read of the host: settings, and files of settings. Other files may hold secrets, or have no end.
+/// Files that a foreign text may read from the host: settings, and settings files. Other files may contain secrets, or have no end.
 fn is_readable(path: &str) -> bool {
     const ATTRIBUTES: [&str; 7] = [
         "proc/sys/",
@@ -40,7 +40,7 @@ fn is_readable(path: &str) -> bool {
         || is_of_settings()
 }
 
-/// The least and the most that the kernel takes of sysctls that are no knobs of Hone's (Linux 6.x).
+/// Smallest and largest accepted values of sysctls that are not knobs of Hone's (Linux 6.x).
 const BOUNDS: [(&str, i64, i64); 6] = [
     // kernel/pid.c: pid_max_min, pid_max_max.
     ("proc/sys/kernel/pid_max", 301, 4_194_304),
@@ -56,30 +56,31 @@ const BOUNDS: [(&str, i64, i64); 6] = [
     ("proc/sys/net/ipv4/tcp_tw_reuse", 0, 2),
 ];
 
-/// Why the kernel would refuse a number, if it would.
+/// Why the kernel would reject a number; `None` if it would not.
 fn out_of_bounds(path: &str, number: &str) -> Option<String> {
     let (_, least, most) = BOUNDS.iter().find(|(bound, ..)| *bound == path)?;
     let number = number.parse::<i64>().ok()?;
-    (!(*least..=*most).contains(&number)).then(|| format!("{number} is not from {least} to {most} (EINVAL)"))
+    (!(*least..=*most).contains(&number))
+        .then(|| format!("{number} is not in the range {least} to {most} (EINVAL)"))
 }
 
-/// What the kernel would make of a write.
+/// The kernel's result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// As asked.
+    /// As requested.
     Whole,
-    /// Something else, without a word.
+    /// Silently something else.
     Otherwise(String),
-    /// Nothing: why.
+    /// No change, with the reason.
     Refused(String),
-    /// It is not for the kernel of this host: why.
+    /// A write that does not reach this host's kernel, with the reason.
     Elsewhere(String),
 }
 
 const LINK: &str = "etc/sysctl.d/99-sysctl.conf";
 const LINKED: &str = "etc/sysctl.conf";
 
-/// Settings of the kernel, in contrast to files.
+/// Kernel settings, as opposed to files.
 pub(super) fn is_attribute(path: &str) -> bool {
     path.starts_with("proc/sys/") || path.starts_with("sys/")
 }
@@ -89,33 +90,33 @@ impl<'a> Imagined<'a> {
         Self { real, page_kib, texts, changed: RefCell::default() }
     }
 
-    /// A text that is given under the name of this file, whatever folder that is in.
+    /// A given text with the name of this file, in any folder.
     pub(super) fn given(&self, file: &str) -> Option<&'a (String, String)> {
         let name = |path: &'a str| path.rsplit('/').next().unwrap_or_default();
         let wanted = file.rsplit('/').next().filter(|wanted| !wanted.is_empty())?;
         self.texts.iter().find(|(given, _)| name(given) == wanted)
     }
 
-    /// The host after its next boot: its files stay, what the kernel was told is gone.
+    /// The host after its next boot: its files stay, kernel values are gone.
     pub(super) fn booted(&self) -> Self {
         let mut changed = self.changed.borrow().clone();
         changed.retain(|path, _| !is_attribute(path));
         Self { changed: RefCell::new(changed), ..*self }
     }
 
-    /// Writes a file that is no attribute; with `append` behind what it says.
+    /// Writes a file that is not an attribute; with `append` at its end.
     pub(super) fn put(&self, path: &str, text: &str, append: bool) {
         let there = if append { self.read(path).unwrap_or_default() } else { String::new() };
         self.set(path, there + text);
     }
 
-    /// What files say of settings that the real host's files do not.
+    /// Settings in files that the real host's files do not contain.
     pub(super) fn new_origins(&self) -> Vec<Origin> {
         let known = origins(self.real, false);
         origins(self, false).into_iter().filter(|origin| !known.contains(origin)).collect()
     }
 
-    /// Whether it can be said of an attribute that it is there or not. A recorded host may lack whole folders.
+    /// Whether it is known if an attribute exists. A recorded host may lack whole folders.
     pub(super) fn is_known(&self, path: &str) -> bool {
         const CARDS: &str = "sys/class/net";
         is_readable(path) && (!path.starts_with(CARDS) || self.real.exists(CARDS))
@@ -138,7 +139,7 @@ impl<'a> Imagined<'a> {
         self.changed.borrow_mut().insert(path.to_owned(), Some(text));
     }
 
-    /// What the kernel would make of a write, which is kept if it took it.
+    /// The kernel's result of a write, which is stored if the kernel accepts it.
     pub(super) fn tell(&self, path: &str, value: &str) -> Taken {
         let text = match self.read(path) {
             Ok(text) => text,
@@ -159,7 +160,7 @@ impl<'a> Imagined<'a> {
         if !device.is_empty() && disks.iter().any(is_part) {
             return format!("{device} is a partition and has no queue: name the disk");
         }
-        "there is no such file on this host".to_owned()
+        "this host has no such file".to_owned()
     }
 
     fn choose(&self, path: &str, text: &str, value: &str) -> Taken {
@@ -168,7 +169,7 @@ impl<'a> Imagined<'a> {
         let word = if is_scheduler { word.trim() } else { word };
         let offered: Vec<&str> = text.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect();
         if !offered.contains(&word) {
-            return Taken::Refused(format!("`{word}` is not among {} (EINVAL)", offered.join(", ")));
+            return Taken::Refused(format!("`{word}` is not one of {} (EINVAL)", offered.join(", ")));
         }
         let was = plain_value(text);
         let marked: Vec<String> = offered
@@ -187,7 +188,7 @@ impl<'a> Imagined<'a> {
         self.read(&format!("{device}/mq/0/nr_tags")).ok()?.trim().parse().ok()
     }
 
-    /// A new scheduler sets the number of requests anew (block/elevator.c, block/blk-mq-sched.c).
+    /// A new scheduler resets the number of requests (block/elevator.c, block/blk-mq-sched.c).
     fn reset_queue(&self, scheduler: &str, word: &str) {
         const OF_A_SCHEDULER: u64 = 128;
         let Some(queue) = scheduler.strip_suffix("/scheduler") else { return };
@@ -204,8 +205,8 @@ impl<'a> Imagined<'a> {
         let is_sysctl = path.starts_with("proc/sys/");
         let was_number = plain_value(text).parse::<i64>().is_ok();
         let spoken = plain.split(" #").next().unwrap_or_default().trim();
-        // A sysctl takes a number and leaves what stands behind a blank; one of several numbers, or of a text, takes all, and attributes
-        // of /sys take all or nothing.
+        // A sysctl with one number reads it and ignores text after a space. A sysctl with several numbers, or with a text, reads
+        // everything. Attributes of /sys accept everything or nothing.
         let head = match (is_sysctl, was_number) {
             (true, true) => spoken.split_whitespace().next().unwrap_or_default(),
             (true, false) => spoken,
@@ -213,7 +214,7 @@ impl<'a> Imagined<'a> {
         };
         let place = of_path(path);
         if was_number && head.parse::<i64>().is_err() {
-            return Taken::Refused(format!("`{plain}` is no number (EINVAL)"));
+            return Taken::Refused(format!("`{plain}` is not a number (EINVAL)"));
         }
         if let Some(why) = out_of_bounds(path, head) {
             return Taken::Refused(why);
@@ -234,7 +235,7 @@ impl<'a> Imagined<'a> {
             Taken::Otherwise(taken)
         } else if is_sysctl && head != plain.trim() {
             Taken::Otherwise(format!(
-                "{taken}, and leaves `{}`",
+                "{taken}, and ignores `{}`",
                 plain.trim().trim_start_matches(head).trim()
             ))
         } else {
@@ -256,7 +257,7 @@ impl<'a> Imagined<'a> {
             Some(most) if is_none => {
                 Err(format!("without a scheduler the device has {most} requests at most"))
             }
-            Some(most) => Err(format!("a scheduler takes {most} requests at most")),
+            Some(most) => Err(format!("a scheduler has {most} requests at most")),
             None => Ok(taken),
         }
     }

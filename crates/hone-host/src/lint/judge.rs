@@ -1,4 +1,4 @@
-//! What is to be said of a course of things: pure, but for reading the host's settings.
+//! Judges the effects of texts. The code is pure, except that it reads the host's settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::profile::{self, OWN, Profile};
 use crate::relevance::{Facts, cannot_matter};
 use crate::sysctl_text::is_pattern;
 
-/// A setting of the texts with all of its attributes, or with those of them that end with the same value from the same line.
+/// A setting of the texts with all of its attributes, or with those that end with the same value from the same line.
 #[derive(Default)]
 struct Group<'a> {
     name: String,
@@ -89,7 +89,7 @@ fn finding(defect: Defect, place: impl Into<String>, told: impl Into<String>) ->
     Finding { defect, place: place.into(), told: told.into().replace(UNKNOWN, "...") }
 }
 
-/// What the texts set on the way there, in the order in which they first do.
+/// Settings of the texts in the change, in the order of their first occurrence.
 fn groups(events: &[Event]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for event in events.iter().filter(|event| event.role == Role::Change) {
@@ -112,7 +112,7 @@ fn groups(events: &[Event]) -> Vec<Group<'_>> {
     groups
 }
 
-/// Path, value, and what the kernel makes of it.
+/// Path, value, and the kernel's result.
 fn said(event: &Event) -> Option<(&str, &str, &Taken)> {
     match &event.what {
         What::Set { path, value, taken, .. } | What::Kept { path, value, taken, .. } => {
@@ -122,7 +122,7 @@ fn said(event: &Event) -> Option<(&str, &str, &Taken)> {
     }
 }
 
-/// Whether the kernel takes it at all.
+/// Whether the kernel accepts it at all.
 fn is_taken(event: &Event) -> bool {
     said(event).is_some_and(|(_, _, taken)| matches!(taken, Taken::Whole | Taken::Otherwise(_)))
 }
@@ -133,7 +133,7 @@ impl<'a> Group<'a> {
         last.and_then(said).map(|(_, value, _)| bare(value)).unwrap_or_default()
     }
 
-    /// The attributes by the value that each has in the end and the line that sets it, each with its own events.
+    /// The attributes by their final value and the line that sets it, each with its own events.
     fn parts(&self) -> Vec<Self> {
         let mut parts: Vec<Self> = Vec::new();
         for path in &self.paths {
@@ -161,7 +161,7 @@ impl<'a> Group<'a> {
         self.paths.iter().filter_map(|path| name_of(path).1).collect()
     }
 
-    /// A finding with the devices that it is about.
+    /// A finding with its devices.
     fn named(&self, finding: Finding) -> Finding {
         let devices = self.devices();
         if devices.iter().any(|device| finding.told.contains(device.as_str())) {
@@ -170,33 +170,34 @@ impl<'a> Group<'a> {
         Finding { told: format!("{}: {}", devices.join(", "), finding.told), ..finding }
     }
 
-    /// Whether files say it, and nothing sets it now.
+    /// Whether only files contain it, and nothing sets it now.
     fn is_kept_only(&self) -> bool {
         !self.events.iter().any(|event| matches!(event.what, What::Set { .. }))
     }
 
-    /// The event that counts in the end: the last one that the kernel takes, and what is set now before what a file says.
+    /// The event that decides in the end: the last one that the kernel accepts. A setting that takes effect now has priority over one in a
+    /// file.
     fn counting(&self) -> Option<&Event> {
         let is_now = |event: &&&Event| matches!(event.what, What::Set { .. });
         let mut taken = self.events.iter().filter(|event| is_taken(event));
         taken.clone().rev().find(is_now).or_else(|| taken.next_back()).copied()
     }
 
-    /// The attributes that are changed, each with its last value.
+    /// The changed attributes, each with its last value.
     fn values(&self) -> BTreeMap<&str, String> {
         let taken = self.events.iter().filter(|event| is_taken(event)).filter_map(|event| said(event));
         taken.map(|(path, value, _)| (path, bare(value))).collect()
     }
 }
 
-/// What files say of the settings of a boot.
+/// Settings of a boot from files.
 struct Boot {
-    /// Lines that the texts bring.
+    /// Lines of the texts.
     new: Vec<Origin>,
     all: Vec<Origin>,
 }
 
-/// A line of another file that is read behind those of the texts.
+/// A line of another file that is read after those of the texts.
 fn ruled_at_boot(boot: &Boot, group: &Group<'_>) -> Option<Finding> {
     let of = |path: &&str| {
         let new = origin::ruling(&boot.new, path)?;
@@ -210,7 +211,7 @@ fn ruled_at_boot(boot: &Boot, group: &Group<'_>) -> Option<Finding> {
     Some(finding(Defect::NotKept, group.events.first().map(|event| place(event)).unwrap_or_default(), told))
 }
 
-/// What was set and is not there any more when all is done: the other one of a pair has reset it.
+/// A setting that is lost at the end, because the other one of its pair has reset it.
 fn overruled(course: &Course<'_>, group: &Group<'_>) -> Option<Finding> {
     let last = group.events.iter().rev().find_map(|event| match &event.what {
         What::Set { path, value, taken: Taken::Whole, .. } => Some((event, path, bare(value))),
@@ -233,7 +234,7 @@ fn in_force_later(group: &Group<'_>) -> Option<Finding> {
     Some(finding(Defect::NextBoot, place(first), told))
 }
 
-/// Whether a text for people names a script, and shows what it sets, too.
+/// Whether a text for people names a script, and also shows its settings.
 fn shows_its_settings(course: &Course<'_>, file: &str) -> bool {
     let sets = |event: &Event| event.file == file && matches!(event.what, What::Set { .. });
     course.prose.contains(file) && course.events.iter().any(sets)
@@ -243,7 +244,7 @@ fn shows_its_settings(course: &Course<'_>, file: &str) -> bool {
 fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnderstood> {
     let mut found = Vec::new();
     let mut known: BTreeMap<String, BTreeSet<(&str, usize)>> = BTreeMap::new();
-    // Lines of which is told already why they are not followed.
+    // Lines that already have a reason why they are not followed.
     let mut unclear = BTreeSet::new();
     for event in &course.events {
         let at = (event.file.as_str(), event.line);
@@ -253,7 +254,7 @@ fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnd
         if let What::Script(path) = &event.what
             && !shows_its_settings(course, &event.file)
         {
-            let told = format!("{path} is a script that is run here: pass that file, too");
+            let told = format!("this text runs the script {path}: pass that file, too");
             found.push(NotUnderstood { name: None, place: place(event), told });
         }
         if let What::Unclear { name, why } = &event.what {
@@ -302,7 +303,7 @@ fn not_understood(texts: &[(String, String)], course: &Course<'_>) -> Vec<NotUnd
     found
 }
 
-/// Of each line the first one of those that backslashes join.
+/// For each line, the first one of the lines that backslashes join.
 fn beginnings(text: &str) -> Vec<usize> {
     let (mut begins, mut first) = (Vec::new(), None);
     for (at, line) in text.lines().enumerate() {
@@ -313,14 +314,14 @@ fn beginnings(text: &str) -> Vec<usize> {
     begins
 }
 
-/// Lines of YAML from a value's first one within which a name of it may stand.
+/// Lines of YAML after a value's first line within which a name can belong to it.
 const LINES_OF_A_VALUE: usize = 8;
-/// Keys of YAML that tell people of a setting.
+/// YAML keys whose text is for people.
 const TITLES: [&str; 8] =
     ["name:", "msg:", "when:", "that:", "description:", "comment:", "regexp:", "changed_when:"];
 
 impl Course<'_> {
-    /// Whether a line speaks of settings that others set: words for other commands, titles, and what a guide says around its blocks.
+    /// Whether a line mentions settings that other lines set: arguments of other commands, titles, and the text around a guide's blocks.
     fn gives_words(&self, file: &str, line: &str, lines: [usize; 2]) -> bool {
         let is_inside = |piece: &Piece| {
             let end = piece.line + piece.text.lines().count();
@@ -332,23 +333,23 @@ impl Course<'_> {
             || (self.yaml.contains(file) && TITLES.iter().any(|key| line.starts_with(key)))
     }
 
-    /// Whether something that is set at a place may stand on this line.
+    /// Whether a setting at a place may extend over this line.
     fn is_at(&self, (of, at): (&str, usize), file: &str, lines: [usize; 2]) -> bool {
         let reach = if self.yaml.contains(file) { LINES_OF_A_VALUE } else { 0 };
         of == file && lines.iter().any(|line| *line + 2 * usize::from(reach > 0) >= at && *line <= at + reach)
     }
 }
 
-/// A value without a remark behind it.
+/// A value without a remark after it.
 fn bare(value: &str) -> String {
     one_blank(value.split(" #").next().unwrap_or_default())
 }
 
 fn now(kernel: &dyn Kernel, path: &str) -> String {
-    value_of(kernel, path).unwrap_or_else(|| "(not there)".to_owned())
+    value_of(kernel, path).unwrap_or_else(|| "(missing)".to_owned())
 }
 
-/// One value, or each with its devices where they differ.
+/// One value, or each with its devices if they differ.
 fn per_device(values: &[(String, String)]) -> Vec<String> {
     let mut devices: Vec<(&str, Vec<&str>)> = Vec::new();
     for (device, value) in values {
@@ -391,7 +392,7 @@ fn setting(
     }
 }
 
-/// What the kernel makes of it.
+/// The kernel's result.
 fn taken(group: &Group<'_>) -> Vec<Finding> {
     let of = |event: &&Event| {
         let (path, value, taken) = said(event)?;
@@ -402,14 +403,14 @@ fn taken(group: &Group<'_>) -> Vec<Finding> {
             Taken::Otherwise(what) => Some(finding(
                 Defect::TakenOtherwise,
                 place(event),
-                format!("of `{value}` the kernel takes {what}"),
+                format!("instead of `{value}` the kernel sets {what}"),
             )),
         }
     };
     group.events.iter().filter_map(of).collect()
 }
 
-/// Whether it does something here, and whether that is good.
+/// Whether it has an effect here, and whether the effect is good.
 fn worth(
     kernel: &dyn Kernel,
     group: &Group<'_>,
@@ -432,7 +433,7 @@ fn worth(
     findings
 }
 
-/// What Redpanda's own tuner says, if that is the broker.
+/// Values of Redpanda's own tuner, if the broker is Redpanda.
 fn vendor(texts: &[(String, String)], facts: &Facts) -> Option<Profile> {
     let is_redpanda = if facts.brokers.is_empty() {
         texts.iter().any(|(_, text)| text.to_lowercase().contains("redpanda"))
@@ -450,7 +451,7 @@ fn against(group: &Group<'_>, vendor: Option<&Profile>) -> Option<String> {
     (!agrees).then(|| format!("Redpanda's own tuner sets {} ({}: {})", wish.value, wish.source, wish.reason))
 }
 
-/// Writers wait from there on, and the more is unwritten, the longer.
+/// Writers wait from this share on, and wait longer with more dirty memory.
 const MUCH_DIRTY_PERCENT: u64 = 50;
 /// A minute.
 const OLD_CENTISECS: u64 = 6000;
@@ -460,17 +461,22 @@ fn harm(kernel: &dyn Kernel, group: &Group<'_>, facts: &Facts) -> Vec<String> {
     let one = |told: String| vec![told];
     match (group.name.as_str(), number) {
         ("queue.read_ahead_kb", Some(0)) => one(
-            "buffered sequential reads, as of consumers that lag, wait for each page: 1150 to 1420 MB/s became 39 to 45 where it was tried"
+            "buffered sequential reads, such as those of lagging consumers, wait for each page: a test fell \
+             from 1150-1420 MB/s to 39-45 MB/s"
                 .to_owned(),
         ),
         ("vm.dirty_ratio", Some(percent)) if percent >= MUCH_DIRTY_PERCENT => one(format!(
-            "up to {percent} % of the memory may lie unwritten: writers then wait for long, and all of it is lost with the power; RHEL's latency profile says 10"
+            "up to {percent} % of the memory may be dirty: writers then wait long, and a power loss loses \
+             all of it; RHEL's latency profile has 10"
         )),
         ("vm.dirty_expire_centisecs", Some(age)) if age >= OLD_CENTISECS => one(format!(
-            "what was written may lie {} s before the disk gets it: a loss of power costs as much, and the next fsync pays for all",
+            "written data may wait {} s for the disk: a power loss loses that much, and the next fsync \
+             waits for all of it",
             age / 100
         )),
-        ("vm.swappiness", Some(0)) => one("0 ends in killed processes where 1 would swap (Scylla)".to_owned()),
+        ("vm.swappiness", Some(0)) => {
+            one("with 0 the kernel kills processes where 1 would swap (Scylla)".to_owned())
+        }
         ("transparent_hugepage.enabled", _) if group.wanted == "never" => huge_pages_lost(facts),
         ("queue.scheduler", _) => {
             group.values().iter().filter_map(|(path, wanted)| disordered(kernel, path, wanted)).collect()
@@ -484,7 +490,7 @@ fn huge_pages_lost(facts: &Facts) -> Vec<String> {
     let bytes = facts.huge_bytes.filter(|bytes| *bytes > 0);
     let told = |bytes: u64| {
         format!(
-            "the broker has {:.1} GiB in huge pages; with its next start it gets none",
+            "the broker has {:.1} GiB in huge pages; after its next start it gets none",
             bytes as f64 / f64::from(1_u32 << 30)
         )
     };
@@ -496,13 +502,14 @@ fn disordered(kernel: &dyn Kernel, path: &str, wanted: &str) -> Option<String> {
     let disk = look(kernel, &disk?);
     if wanted == "none" && (disk.rotational || disk.hardware_queues == 1) && now(kernel, path) != "none" {
         return Some(format!(
-            "{} has one queue, or turns: with none nobody orders its requests, and writes may hold up reads",
+            "{} has one queue, or rotates: without a scheduler its requests have no order, and writes may \
+             delay reads",
             disk.name
         ));
     }
     (wanted != "none" && disk.hardware_queues > 1).then(|| {
         format!(
-            "{} orders its requests by itself; RHEL's page on schedulers says not to change none there",
+            "{} orders its requests itself; RHEL's page on schedulers advises to keep none there",
             disk.name
         )
     })
@@ -513,13 +520,14 @@ fn fewer_requests(kernel: &dyn Kernel, group: &Group<'_>, requests: u64) -> Vec<
     let least = values.keys().filter_map(|path| now(kernel, path).parse::<u64>().ok()).min();
     let told = |least: u64| {
         format!(
-            "{requests} in place of {least}: what is beyond waits in the broker's threads, out of sight of the disk's counters"
+            "{requests} instead of {least}: further requests wait in the broker's threads, invisible to the \
+             disk's counters"
         )
     };
     least.filter(|least| requests.saturating_mul(4) <= *least).map(told).into_iter().collect()
 }
 
-/// What the way back leaves.
+/// Values that the rollback leaves behind.
 fn not_restored(kernel: &dyn Kernel, course: &Course<'_>, group: &Group<'_>) -> Vec<Finding> {
     let back: Vec<&Event> = course.events.iter().filter(|event| event.role == Role::Rollback).collect();
     let of = |path: &&str| {
@@ -533,8 +541,12 @@ fn not_restored(kernel: &dyn Kernel, course: &Course<'_>, group: &Group<'_>) -> 
             Some(event) => (place(event), format!("is set to {after}")),
             None => (String::new(), format!("is left at {after}")),
         };
-        let device = name_of(path).1.map(|device| format!("{device} ")).unwrap_or_default();
-        Some(finding(Defect::NotRestored, place, format!("by its way back {device}{how}, and was {before}")))
+        let device = name_of(path).1.map_or("it ".to_owned(), |device| format!("{device} "));
+        Some(finding(
+            Defect::NotRestored,
+            place,
+            format!("after its rollback {device}{how}; before the change it was {before}"),
+        ))
     };
     group.paths.iter().filter_map(of).collect()
 }
@@ -549,14 +561,14 @@ fn at_next_boot(
         let source = from.get(*path)?;
         let (before, then) = (now(kernel, path), now(booted, path));
         (before != then).then(|| {
-            let told = format!("{source} sets {then} again at the next boot, though it was taken back");
+            let told = format!("{source} sets {then} again at the next boot, although it was rolled back");
             finding(Defect::AtNextBoot, String::new(), told)
         })
     };
     group.paths.iter().filter_map(of).collect()
 }
 
-/// What single steps say.
+/// Findings about single steps.
 fn of_events(kernel: &dyn Kernel, course: &Course<'_>, data: &DataPath, facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         course.events.iter().filter_map(|event| of_event(kernel, event, data, facts)).collect();
@@ -589,9 +601,9 @@ fn of_event(kernel: &dyn Kernel, event: &Event, data: &DataPath, facts: &Facts) 
         }
         What::Pattern { pattern, disks } => (Defect::DeviceOrder, pattern_told(kernel, pattern, disks, data)),
         What::Aborted { why } => {
-            (Defect::EndsHalfWay, format!("set -e ends the script here, and the rest is not done: {why}"))
+            (Defect::EndsHalfWay, format!("set -e ends the script here, and the rest is skipped: {why}"))
         }
-        // A line that is looked for with its value is there, or not.
+        // A line that is searched with its value exists, or not.
         What::Guarded { text, .. }
             if text.split_once('=').is_some_and(|(_, value)| !value.trim().is_empty()) =>
         {
@@ -600,19 +612,20 @@ fn of_event(kernel: &dyn Kernel, event: &Event, data: &DataPath, facts: &Facts) 
         What::Guarded { text, file, found } => (Defect::NotKept, guard_told(text, file, *found)),
         What::Unit { verb, name } => unit_told(verb, name)?,
         What::Profile(name) if name.is_empty() => {
-            (Defect::Mixed, "tuned is switched off: all that its profile has set goes with it".to_owned())
+            (Defect::Mixed, "tuned is switched off: all settings of its profile end with it".to_owned())
         }
         What::Profile(name) => (Defect::Mixed, profile_told(name, facts)),
         What::SwapOff => (
             Defect::AgainstTheVendor,
-            "swap is switched off; Redpanda's own check wants it on, with swappiness 1".to_owned(),
+            "swap is switched off, but Redpanda's own check wants it on, with swappiness 1".to_owned(),
         ),
     };
     Some(finding(defect, place(event), told))
 }
 
 fn pattern_told(kernel: &dyn Kernel, pattern: &str, disks: &[String], data: &DataPath) -> String {
-    let mut told = format!("{pattern} means {} here, in the order in which disks came up", disks.join(", "));
+    let mut told =
+        format!("{pattern} matches {} here, in the order in which disks were detected", disks.join(", "));
     let is_data = |disk: &&String| data.disks.iter().any(|known| known.name == **disk);
     let others: Vec<&str> = disks.iter().filter(|disk| !is_data(disk)).map(String::as_str).collect();
     if !data.disks.is_empty() && !others.is_empty() {
@@ -621,15 +634,16 @@ fn pattern_told(kernel: &dyn Kernel, pattern: &str, disks: &[String], data: &Dat
     let volumes: Vec<&str> =
         disks.iter().filter(|disk| look(kernel, disk).is_volume_of_a_cloud()).map(String::as_str).collect();
     if !volumes.is_empty() {
-        told += &format!("; {} are volumes over the network that look like NVMe drives", volumes.join(", "));
+        told += &format!("; {} are network volumes that look like NVMe drives", volumes.join(", "));
     }
     told
 }
 
 fn guard_told(text: &str, file: &str, found: bool) -> String {
-    let now = if found { "and there is one now" } else { "of which there is none now" };
+    let now = if found { "and one exists now" } else { "and none exists now" };
     format!(
-        "what depends on this is done only if /{file} has no line with `{text}`, be it another value or a remark, {now}"
+        "the steps that depend on this run only if /{file} has no line with `{text}`, with any value or as \
+         a remark, {now}"
     )
 }
 
@@ -638,7 +652,10 @@ fn unit_told(verb: &str, name: &str) -> Option<(Defect, String)> {
         && !name.contains("tun")
         && !name.contains("optimi");
     (is_broker && matches!(verb, "restart" | "start" | "stop")).then(|| {
-        let told = format!("{verb} of {name} in the middle of it: a start alone changes latency, so what the settings did can't be told");
+        let told = format!(
+            "{verb} of {name} in the middle of it: a start alone changes latency, so the \
+            effect of the settings can't be seen"
+        );
         (Defect::Mixed, told)
     })
 }
@@ -646,13 +663,14 @@ fn unit_told(verb: &str, name: &str) -> Option<(Defect, String)> {
 fn profile_told(name: &str, facts: &Facts) -> String {
     match &facts.tuned_profile {
         Some(active) if active != name => format!(
-            "tuned changes from {active} to {name}: both what that sets and what the other one no longer sets; `hone host status` shows its values"
+            "tuned changes from {active} to {name}: that sets some values and drops others; `hone host \
+             status` shows its values"
         ),
-        _ => format!("tuned's profile {name} sets values of its own, over those of sysctl.d"),
+        _ => format!("tuned's profile {name} sets its own values, over those of sysctl.d"),
     }
 }
 
-/// Units of systemd that the texts bring.
+/// Systemd units of the texts.
 fn of_units(kernel: &dyn Kernel, course: &Course<'_>) -> Vec<Finding> {
     let folder = "etc/systemd/system";
     let brought = course.host.list(folder).into_iter().filter(|name| name.ends_with(".service"));
@@ -676,20 +694,23 @@ fn of_unit(kernel: &dyn Kernel, name: &str, text: &str) -> Vec<Finding> {
     let mut told = Vec::new();
     let brokers = brokers(kernel);
     let is_broker = |unit: &String| brokers.contains(unit) || is_broker_unit(unit);
-    // The broker's own unit runs its commands in order: what is before its ExecStart is before the broker.
+    // The broker's own unit runs its commands in order: a command before its ExecStart runs before the broker.
     let starts_it = |line: &String| line.contains("kafka-server-start") || line.contains("/redpanda");
     let is_own = is_broker(&name.to_owned()) || unit_values(text, "ExecStart").iter().any(starts_it);
     let late = after.iter().find(|unit| matches!(unit.as_str(), "multi-user.target" | "graphical.target"));
     if let Some(target) = late {
         let whom = if brokers.is_empty() { "the broker".to_owned() } else { brokers.join(", ") };
         told.push(format!(
-            "After={target} starts it when all services of that target are up, {whom} among them: memory and files that are open by then keep what they had"
+            "After={target} starts it after all services of that target, {whom} among them: memory and \
+             files that are in use by then keep their old settings"
         ));
     } else if let Some(broker) = after.iter().find(|unit| is_broker(unit)) {
-        told.push(format!("After={broker} starts it behind the broker that it is for"));
+        told.push(format!("After={broker} starts it after the broker that it is for"));
     } else if !is_own && !before.iter().any(is_broker) {
         let whom = brokers.first().map_or("the broker's unit", String::as_str);
-        told.push(format!("without Before={whom} it may start beside the broker that it is for"));
+        told.push(format!(
+            "without Before={whom} it may start at the same time as the broker that it is for"
+        ));
     }
     if words("ProtectKernelTunables")
         .iter()
@@ -710,14 +731,14 @@ fn is_broker_unit(name: &str) -> bool {
     )
 }
 
-/// Units of brokers that this host has.
+/// Broker units on this host.
 fn brokers(kernel: &dyn Kernel) -> Vec<String> {
     let folders = ["etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"];
     let names: BTreeSet<String> = folders.iter().flat_map(|folder| kernel.list(folder)).collect();
     names.into_iter().filter(|name| is_broker_unit(name)).collect()
 }
 
-/// What is to be said of the texts as a whole.
+/// Findings about the texts as a whole.
 fn of_texts(
     kernel: &dyn Kernel,
     texts: &[(String, String)],
@@ -734,7 +755,7 @@ fn of_texts(
         let told = if course.is_lone_rollback {
             "only a rollback is given, and no change to compare it with: Hone judges it as a change"
         } else {
-            "no way back is given, and what was there is not kept: `hone host apply` does both"
+            "the texts have no rollback and do not save the old values: `hone host apply` does both"
         };
         findings.push(finding(Defect::NotRestored, String::new(), told));
     }
@@ -747,7 +768,8 @@ fn of_texts(
             Defect::NeverMeasured,
             String::new(),
             format!(
-                "{changing} of {} settings change something here, and these texts measure none of them alone: `hone host try` does",
+                "{changing} of {} settings change something here, but these texts measure none of them \
+                 alone: `hone host try` does",
                 settings.len()
             ),
         ));
@@ -756,13 +778,14 @@ fn of_texts(
         findings.push(finding(
             Defect::NotKept,
             String::new(),
-            "tuned is active here, and sets its own values again with its next start, but for sysctls of which a file in /etc/sysctl.d speaks",
+            "tuned is active here and sets its own values again at its next start, except sysctls that a \
+             file in /etc/sysctl.d sets",
         ));
     }
     findings
 }
 
-/// Lines that are no setting of the kernel and yet change what is measured.
+/// Lines that are not kernel settings, but change the measurement.
 fn of_lines(name: &str, text: &str) -> Vec<Finding> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with('#'));
     let squeezed = |line: &str| line.replace([' ', '"', '\''], "").replace(':', "=").to_lowercase();
@@ -776,14 +799,15 @@ fn of_lines(name: &str, text: &str) -> Vec<Finding> {
             finding(
                 Defect::Durability,
                 format!("{name}:{}", at + 1),
-                "fewer acknowledgements are another promise, and no tuning: a record can be lost, and its latency is not comparable with acks=all",
+                "fewer acknowledgements lower the durability, which is not tuning: a record can be lost, \
+                 and its latency is not comparable with acks=all",
             )
         })
         .take(1)
         .collect()
 }
 
-/// Lines for the next boot in a file that nobody reads then.
+/// Lines for the next boot in a file that the boot does not read.
 fn unread(kernel: &dyn Kernel, course: &Course<'_>) -> Option<Finding> {
     let file = "etc/sysctl.conf";
     let (old, new) = (kernel.read(file).unwrap_or_default(), course.host.read(file).unwrap_or_default());

@@ -1,17 +1,17 @@
-//! A shell's text as words and operators. Nothing is expanded here.
+//! Splits a shell's text into words and operators, without expansion.
 
 use super::shell::{Step, parse};
 
-/// A piece of a word.
+/// A part of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Text; quoted text is no pattern of names.
+    /// Text; quoted text is not a pattern.
     Text { text: String, quoted: bool },
-    /// `$NAME` or `${NAME...}`, with what stands behind the name in braces.
+    /// `$NAME` or `${NAME...}`, with the text after the name in braces.
     Variable { name: String, edit: String },
     /// `$(...)`.
     Output(Vec<Step>),
-    /// What is worked out only when it runs.
+    /// A part that is known only at run time.
     Unknown,
 }
 
@@ -20,26 +20,26 @@ pub(super) type Word = Vec<Part>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
     Word(Word),
-    /// What stands behind `<<WORD`, with its first line, or `<<<`.
+    /// Text after `<<WORD`, with its first line, or after `<<<`.
     Input(Word, Option<usize>),
     Operator(&'static str),
     End,
 }
 
-/// Longer ones first. Those that begin with a digit are of another stream than the output.
+/// Longer ones first. Those that begin with a digit belong to another stream than the output.
 const OPERATORS: [&str; 22] = [
     "&>>", "2>>", "&&", "||", ";;", "&>", "2>&1", "1>&2", "2>", "1>", ">>", ">&", ">|", "<&", ";", "|", "&",
     "(", ")", ">", "<", "\n",
 ];
 
-/// Texts within texts are not deeper.
+/// Texts in texts are not nested deeper.
 pub(super) const DEEPEST: usize = 12;
 
 struct Lexer<'a> {
     rest: &'a str,
     line: usize,
     tokens: Vec<(usize, Token)>,
-    /// Where the body of a `<<` belongs, its end, whether it is taken as it stands, and whether tabs go.
+    /// Place of a `<<` body, its end, whether it is literal, and whether tabs are removed.
     awaited: Vec<(usize, String, bool, bool)>,
     depth: usize,
 }
@@ -122,7 +122,7 @@ impl Lexer<'_> {
         while self.takes(" ") || self.takes("\t") {}
     }
 
-    /// `<<-'EOF'`: its body begins with the next line.
+    /// `<<-'EOF'`: its body begins on the next line.
     fn here(&mut self, line: usize) {
         let tabs = self.takes("-");
         self.blanks();
@@ -195,13 +195,13 @@ impl Lexer<'_> {
             }
         }
         if word.is_empty() {
-            // An operator that no list knows would stop the reading for ever.
+            // An unknown operator would otherwise stop the reading for ever.
             self.take();
         }
         word
     }
 
-    /// The text up to a quote; of double quotes a backslash and `$(...)` may hold another one.
+    /// The text up to a quote. In double quotes, another quote may follow a backslash or be in `$(...)`.
     fn until(&mut self, end: char) -> String {
         let (mut text, mut parentheses) = (String::new(), 0_usize);
         while let Some(c) = self.take() {
@@ -253,7 +253,7 @@ impl Lexer<'_> {
             }
         }
         if name.is_empty() {
-            // `$?`, `$@`: known when it runs. A lone `$` is text.
+            // `$?`, `$@`: known at run time. A lone `$` is text.
             return if self.rest.starts_with(['?', '@', '*', '#', '$', '!']) {
                 self.take();
                 Part::Unknown
@@ -297,7 +297,7 @@ const fn quoted(text: String) -> Part {
     Part::Text { text, quoted: true }
 }
 
-/// The parts of a text in double quotes, or of a body whose end was not quoted.
+/// The parts of a text in double quotes, or of a body with an unquoted end.
 fn inside_quotes(text: &str, line: usize, depth: usize) -> Word {
     let mut lexer = Lexer { rest: text, line, tokens: Vec::new(), awaited: Vec::new(), depth };
     let (mut word, mut plain) = (Word::new(), String::new());

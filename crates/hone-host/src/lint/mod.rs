@@ -1,5 +1,5 @@
-//! Reads texts of tuning - scripts, guides, units, files of sysctl - without running anything, and says what each setting would
-//! do to this host, what of it their own way back leaves behind, and what comes again with the next boot.
+//! Reads tuning texts (scripts, guides, units, sysctl files) without running anything. Reports the effect of each setting on this host, the
+//! values that their own rollback leaves behind, and the settings that return with the next boot.
 
 mod course;
 mod finding;
@@ -14,7 +14,6 @@ mod shell;
 mod stated;
 mod sweep;
 mod texts;
-mod yaml;
 
 use crate::disks::DataPath;
 use crate::kernel::Kernel;

@@ -1,5 +1,5 @@
-//! What YAML of the field says of a host's settings: tasks of Ansible, cloud-init, Compose, Kubernetes, Talos. Shapes are known by their
-//! keys, wherever they stand; what else names a setting is left to [`super::sweep`].
+//! Host settings in common YAML files: Ansible tasks, cloud-init, Compose, Kubernetes, Talos. The code recognizes forms by their keys, at
+//! any place. [`super::sweep`] finds other names of settings.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use super::piece::{Parts, Piece, PieceKind};
 use super::run::LONGEST_TEXT;
 use super::stated::Form;
 use super::texts::{self, role_of};
-use super::yaml::{Node, Value, documents};
+use crate::yaml::{Node, Value, documents};
 
-/// The parts of a text of YAML whose first line is `first_line` of its file.
+/// The pieces of a YAML text whose first line is `first_line` of its file.
 pub(super) fn parts(
     file: &str,
     first_line: usize,
@@ -35,7 +35,7 @@ pub(super) fn parts(
         void: None,
     };
     documents.iter().for_each(|document| reader.learn(document));
-    // Variables of other files count as well: defaults and group_vars lie apart.
+    // Variables of other files count as well: defaults and group_vars are separate files.
     let apart: Vec<Node> = others
         .iter()
         .filter(|(name, _)| name != file)
@@ -53,16 +53,16 @@ struct Reader<'a> {
     others: &'a [(String, String)],
     variables: BTreeMap<String, Node>,
     parts: Parts,
-    /// Whether what is read belongs to a container without privileges.
+    /// Whether the current part belongs to an unprivileged container.
     is_bound: bool,
-    /// Why what is read does nothing.
+    /// Why the current part has no effect.
     void: Option<String>,
 }
 
 /// Commands and settings of a text. Loops over long lists must not grow without end.
 const MOST_PIECES: usize = 2_000;
 
-/// The key of a module without the collection that it is of.
+/// The key of a module without its collection.
 fn module(key: &str) -> &str {
     ["ansible.builtin.", "ansible.posix.", "ansible.legacy."]
         .iter()
@@ -70,18 +70,18 @@ fn module(key: &str) -> &str {
         .unwrap_or(key)
 }
 
-/// A container of Kubernetes, or a service of Compose.
+/// A Kubernetes container, or a Compose service.
 fn is_container(node: &Node) -> bool {
     ["image", "build"].iter().any(|key| node.get(key).is_some())
 }
 
-/// Whether Ansible and Kubernetes take a word for true.
+/// Whether Ansible and Kubernetes read a word as true.
 fn is_true(node: Option<&Node>) -> bool {
     node.and_then(Node::text)
         .is_some_and(|text| matches!(text.to_lowercase().as_str(), "true" | "yes" | "on" | "1"))
 }
 
-/// Whether a condition never holds.
+/// Whether a condition is never true.
 fn is_false(node: Option<&Node>) -> bool {
     node.and_then(Node::text).is_some_and(|text| matches!(text.to_lowercase().as_str(), "false" | "no"))
 }
@@ -114,7 +114,7 @@ impl Reader<'_> {
         self.parts.unread.push((line + self.shift, why));
     }
 
-    /// What a text is of that lies elsewhere, unless it is given: then it is judged as it stands there.
+    /// A reference to another file. A given file is judged at its own place.
     fn other(&mut self, line: usize, file: &str, how: &str) {
         let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         if !self.others.iter().any(|(other, _)| name(other) == name(file)) {
@@ -122,13 +122,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Lines of a task that does nothing.
+    /// Lines of a task without effect.
     fn skip(&mut self, of: &Node) {
         let lines = of.line..=of.last_line();
         self.parts.followed.extend(lines.map(|line| line + self.shift));
     }
 
-    /// Values by their names: of `vars` and `set_fact`, and of files that hold nothing but variables.
+    /// Values by name: of `vars` and `set_fact`, and of files that contain only variables.
     fn learn(&mut self, node: &Node) {
         for (key, value) in node.entries() {
             if matches!(module(key), "vars" | "set_fact" | "defaults") {
@@ -208,14 +208,14 @@ impl Reader<'_> {
         let target = super::paths::normal(&target);
         let items = self.items(task);
         if items.is_empty() {
-            self.unread(of.line, "a loop goes over values of another file: pass that file, too".to_owned());
+            self.unread(of.line, "a loop uses values of another file: pass that file, too".to_owned());
         }
         for item in items {
             let fill = |node: &Node| node.text().and_then(|text| self.filled(text, item.as_ref()));
             let Some(name) = fill(name) else {
                 self.unread(
                     of.line,
-                    "the name of a sysctl is of another file: pass that file, too".to_owned(),
+                    "the name of a sysctl is in another file: pass that file, too".to_owned(),
                 );
                 continue;
             };
@@ -225,7 +225,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The items of a task's loop; one `None` without a loop, nothing where it is not known what it goes over.
+    /// The items of a task's loop: one `None` without a loop, empty if its list is unknown.
     fn items(&self, task: &Node) -> Vec<Option<Item>> {
         let keys = ["loop", "with_items", "with_list", "with_dict"];
         let Some((key, over)) = keys.iter().find_map(|key| Some((*key, task.get(key)?))) else {
@@ -251,7 +251,7 @@ impl Reader<'_> {
         node.list().iter().map(|node| Some(Item { line: node.line, node: node.clone() })).collect()
     }
 
-    /// A text with `{{ ... }}` filled in; `None` where something in it is not known.
+    /// A text with `{{ ... }}` filled in; `None` if a part of it is unknown.
     fn filled(&self, text: &str, item: Option<&Item>) -> Option<String> {
         let mut filled = String::new();
         let mut rest = text;
@@ -264,7 +264,7 @@ impl Reader<'_> {
         Some(filled + rest)
     }
 
-    /// A text with what is known of `{{ ... }}` filled in.
+    /// A text with the known `{{ ... }}` filled in.
     fn partly_filled(&self, text: &str, item: Option<&Item>) -> String {
         let (mut filled, mut rest) = (String::new(), text);
         while let Some((head, behind)) = rest.split_once("{{") {
@@ -298,7 +298,7 @@ impl Reader<'_> {
             node = node.and_then(|node| node.get(part));
         }
         let text = node.or(whole).and_then(Node::text).filter(|text| !text.contains("{{"));
-        // `default(1)`, where there is nothing.
+        // `default(1)` for a missing value.
         let default = || {
             let (_, value) = filters.split_once("default(")?;
             Some(value.split_once(')')?.0.split(',').next()?.trim_matches(['"', '\'', ' ']).to_owned())
@@ -335,7 +335,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A command: a text, words, or a map that has it under `cmd` (which is visited by itself).
+    /// A command: a text, words, or a map with it under `cmd` (which is visited by itself).
     fn script(&mut self, of: &Node) {
         if let Some(text) = of.text() {
             let text = self.partly_filled(text, None);
@@ -345,7 +345,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A task of a shell, for each item of its loop, in the folder that it asks for.
+    /// A shell task, for each item of its loop, in its folder.
     fn shell(&mut self, task: &Node, of: &Node) {
         let Some(text) = of.text() else { return self.script(of) };
         let (own, text) = match text.strip_prefix("chdir=").and_then(|rest| rest.split_once(' ')) {
@@ -356,7 +356,7 @@ impl Reader<'_> {
         let enter = own.or_else(given).map(|folder| format!("cd '{folder}'; ")).unwrap_or_default();
         let items = if text.contains("item") { self.items(task) } else { vec![None] };
         if items.is_empty() {
-            self.unread(of.line, "a loop goes over values of another file: pass that file, too".to_owned());
+            self.unread(of.line, "a loop uses values of another file: pass that file, too".to_owned());
         }
         for item in items {
             let filled = self.partly_filled(text, item.as_ref());
@@ -378,7 +378,7 @@ impl Reader<'_> {
         self.void = before;
     }
 
-    /// A task of `replace`, as sed would do it.
+    /// A `replace` task, as sed would do it.
     fn replace(&mut self, of: &Node) {
         let text = |key: &str| of.get(key).and_then(Node::text).map(|text| text.replace('\'', "'\\''"));
         let path = text("path").or_else(|| text("dest"));
@@ -388,7 +388,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A task of `ini_file`.
+    /// An `ini_file` task.
     fn ini_file(&mut self, of: &Node) {
         let text = |key: &str| of.get(key).and_then(Node::text);
         let path = text("path").or_else(|| text("dest")).and_then(super::paths::normal);
@@ -411,18 +411,18 @@ impl Reader<'_> {
         if let Some(name) = of.text().or(named) {
             self.unread(
                 of.line,
-                format!("the role {name} does more than this text says: pass its tasks, too"),
+                format!("the role {name} does more than this text shows: pass its tasks, too"),
             );
         }
     }
 
-    /// Files that go into a folder of settings as a whole.
+    /// Files that are copied into a settings folder as a whole.
     fn folder(&mut self, of: &Node) {
         let text = |key: &str| of.get(key).and_then(Node::text);
         if let (Some(source), Some(folder)) = (text("src"), text("dest"))
             && is_folder_of_settings(folder)
         {
-            self.unread(of.line, format!("the files of {source} go into {folder}: pass them, too"));
+            self.unread(of.line, format!("the files of {source} are copied into {folder}: pass them, too"));
         }
     }
 
@@ -444,7 +444,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Words of the kernel's command line, of Talos and of OpenShift.
+    /// Words of the kernel's command line, for Talos and OpenShift.
     fn kernel_arguments(&mut self, of: &Node) {
         for word in of.list() {
             if let Some(text) = word.text() {
@@ -453,7 +453,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A container of Compose or Kubernetes: what it starts.
+    /// A container of Compose or Kubernetes: its command.
     fn container(&mut self, of: &Node) {
         let security = of.get("securityContext");
         let is_privileged =
@@ -505,7 +505,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A text that a task has of its own.
+    /// A text within a task.
     fn given_text(&mut self, task: &Node, given: &Node, path: &str, append: bool) {
         let Some(text) = given.text() else { return };
         let items = if text.contains("item") { self.items(task) } else { vec![None] };
@@ -518,7 +518,7 @@ impl Reader<'_> {
             self.put(line, PieceKind::File { path: path.to_owned(), append }, text);
         }
         if !is_known && Form::of_path(path).is_some() {
-            let why = format!("lines of /{path} are of another file: pass that file, too");
+            let why = format!("lines of /{path} are in another file: pass that file, too");
             self.unread(given.line, why);
         }
     }
@@ -564,18 +564,18 @@ impl Reader<'_> {
     }
 }
 
-/// An item of a loop, and where its value stands.
+/// An item of a loop, and the position of its value.
 struct Item {
     line: usize,
     node: Node,
 }
 
-/// What is between the braces of a text that is nothing else.
+/// The content of the braces in a text that consists only of them.
 fn expression(text: &str) -> Option<&str> {
     Some(text.trim().strip_prefix("{{")?.strip_suffix("}}")?.trim())
 }
 
-/// Whether files of a folder are settings.
+/// Whether the files of a folder are settings.
 fn is_folder_of_settings(folder: &str) -> bool {
     let folder = folder.trim_matches('/');
     let is_file = Form::of_path(folder).is_some()
@@ -589,7 +589,7 @@ fn is_folder_of_settings(folder: &str) -> bool {
 /// `name=vm.swappiness value="1 2"`.
 fn words_of(text: &str) -> Vec<(String, String)> {
     let (mut words, mut quote) = (vec![String::new()], None);
-    // Braces hold blanks, too: `value={{ item.value }}`.
+    // Braces may contain spaces: `value={{ item.value }}`.
     let mut braces = 0_usize;
     for c in text.chars() {
         match c {
@@ -610,7 +610,7 @@ fn words_of(text: &str) -> Vec<(String, String)> {
     words.iter().filter_map(of).collect()
 }
 
-/// The line and the script of words: what a shell among them is told to do, or the command itself.
+/// Line and script of words: the argument of a shell among them, or the command itself.
 fn spoken(of: &Node) -> Option<(usize, String)> {
     let words = of.list();
     let first = words.first()?.text()?;

@@ -1,14 +1,14 @@
-//! The several names of an attribute: mounts of the host's files in a container, and the classes of `/sys`.
+//! Alternative paths of an attribute: mounts of the host's files in a container, and the classes of `/sys`.
 
 use crate::kernel::Kernel;
 
-/// Folders under which containers and chroots see the root of the host.
+/// Folders under which containers and chroots see the host's root.
 const ROOTS: [&str; 9] =
     ["host", "hostfs", "host-root", "hostroot", "host_root", "rootfs", "node", "noderoot", "proc/1/root"];
 /// Parts of `/sys` that hold settings.
 const OF_SYS: [&str; 6] = ["kernel/", "block/", "class/", "devices/", "dev/", "module/"];
 
-/// A path below the root without the leading `/`, as the host has it; `None` of what is no absolute path.
+/// A path below the root without the leading `/`, as on the host; `None` if it is not an absolute path.
 pub(super) fn normal(path: &str) -> Option<String> {
     let path = path.strip_prefix('/')?;
     let mut parts = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn canonical(kernel: &dyn Kernel, path: &str) -> String {
         .unwrap_or_else(|| path.to_owned())
 }
 
-/// The disk of a device: itself, or the one that it is a partition of.
+/// The disk of a device: itself, or the disk of a partition.
 pub(super) fn disk_of(kernel: &dyn Kernel, device: &str) -> String {
     let disks = kernel.list("sys/block");
     let is_its = |disk: &&String| {

@@ -1,15 +1,15 @@
-//! Texts of one kind each, which files are taken apart into.
+//! Pieces of files, each with one kind of text.
 
 use super::finding::Role;
 use super::stated::Form;
 
-/// What a text is.
+/// Kind of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PieceKind {
     Script,
-    /// Lines that set something by themselves, and where they would lie.
+    /// Lines that are settings by themselves, and the place of their file.
     Settings(Form, Option<String>),
-    /// A text that is put into a file.
+    /// A text that is written into a file.
     File {
         path: String,
         append: bool,
@@ -21,18 +21,18 @@ pub(super) enum PieceKind {
 /// A text of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// The file that it is of.
+    /// Its file.
     pub(super) file: String,
-    /// Its first line there.
+    /// Its first line in the file.
     pub(super) line: usize,
     pub(super) kind: PieceKind,
     pub(super) role: Role,
     pub(super) text: String,
-    /// Whether it is of a guide: lines of sysctl.d among commands are meant for people there.
+    /// Whether it is in a guide: there, sysctl.d lines among commands are meant for people.
     pub(super) is_guide: bool,
-    /// Whether a container without privileges runs it.
+    /// Whether an unprivileged container runs it.
     pub(super) is_bound: bool,
-    /// Why it does nothing at all, if so.
+    /// Why it has no effect at all; `None` if it has.
     pub(super) void: Option<String>,
 }
 
@@ -44,24 +44,24 @@ impl Piece {
     }
 }
 
-/// The parts of a file, and what of it could not be read at all.
+/// The pieces of a file, and its unreadable parts.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     pub(super) pieces: Vec<Piece>,
-    /// Lines and why.
+    /// Lines and reasons.
     pub(super) unread: Vec<(usize, String)>,
-    /// Lines that set nothing, whatever they name.
+    /// Lines that set nothing, for any name in them.
     pub(super) followed: Vec<usize>,
-    /// Other texts that these parts hold already.
+    /// Other texts that these pieces already contain.
     pub(super) used: Vec<String>,
-    /// Whether it is a text for people, in which a `#` is no remark.
+    /// Whether it is a text for people, in which a `#` is not a remark.
     pub(super) is_prose: bool,
-    /// Whether one value may stand on several lines.
+    /// Whether one value may extend over several lines.
     pub(super) is_yaml: bool,
 }
 
 impl Parts {
-    /// Adds those of a part of the same text.
+    /// Adds the pieces of a part of the same text.
     pub(super) fn add(&mut self, more: Self) {
         self.pieces.extend(more.pieces);
         self.unread.extend(more.unread);

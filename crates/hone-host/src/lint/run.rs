@@ -1,5 +1,5 @@
-//! What a script would do, worked out on an imagined host: nothing is run, no shell is started, and what can't be worked out is
-//! said instead of guessed.
+//! Effects of a script, computed on a simulated host. No command runs and no shell is started. Parts that can't be computed are reported
+//! instead of guessed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::kernel::{Kernel as _, plain_value};
 use crate::origin::tuned_text;
 use crate::sysctl_text;
 
-/// Something that a text would do, and where it says so.
+/// An effect of a text, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) file: String,
@@ -31,32 +31,32 @@ pub(super) struct Event {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
-    /// A text goes into a file that sets something; an empty one, where lines are taken out of it.
-    /// `begins`: the line where it stands in the script, if it stands there as it is.
+    /// A text is written into a settings file; it is empty if lines are removed. `begins` is its line in the script, if it occurs there
+    /// unchanged.
     Put { path: String, text: String, append: bool, begins: Option<usize> },
-    /// A line of such a file sets something with the next boot.
+    /// A line of such a file makes a setting at the next boot.
     Kept { path: String, value: String, taken: Taken, file: String },
     /// A setting.
     Set { path: String, value: String, before: Option<String>, taken: Taken },
-    /// A pattern of disks, and those of this host that it means.
+    /// A disk pattern, and the disks of this host that it matches.
     Pattern { pattern: String, disks: Vec<String> },
     /// `set -e` ends the script here.
     Aborted { why: String },
-    /// Something is done only where a file has no line with this text.
+    /// A step runs only if a file has no line with this text.
     Guarded { text: String, file: String, found: bool },
-    /// A unit of systemd gets a word: `enable`, `restart`.
+    /// A command for a systemd unit: `enable`, `restart`.
     Unit { verb: String, name: String },
     /// A profile of tuned.
     Profile(String),
     /// Swap is switched off.
     SwapOff,
-    /// It touches settings in a way that was not understood. The name, where one is known.
+    /// A command uses settings in a way that was not understood. The name, if known.
     Unclear { name: Option<String>, why: String },
-    /// It runs a script that is not at hand, by its path.
+    /// A command runs a missing script, given by its path.
     Script(String),
 }
 
-/// A script that never ends is not worked out for ever, and its texts don't grow without end.
+/// Limits for a script that never ends, and for growing texts.
 const MOST_STEPS: usize = 20_000;
 pub(super) const LONGEST_TEXT: usize = 64 * 1024;
 
@@ -67,23 +67,23 @@ struct Runner<'a, 'k> {
     line: usize,
     is_guide: bool,
     is_bound: bool,
-    /// Why nothing of it reaches the kernel.
+    /// Why no write reaches the kernel.
     void: Option<String>,
-    /// Whether `sudo` runs the command, and another user's shell its redirections.
+    /// Whether `sudo` runs the command, while another user's shell opens its redirections.
     is_lent: bool,
     lines: Lines,
-    /// The folder of names that begin with no `/`.
+    /// The folder of relative names.
     folder: Option<String>,
-    /// The text of a `<<` that is read, and its first line.
+    /// The text of the `<<` that is read, and its first line.
     here: Option<(usize, String)>,
-    /// Other scripts that are being run: none of them is run within itself.
+    /// Other scripts in progress: no script runs inside itself.
     open: Vec<String>,
-    /// What the commands print that somebody reads.
+    /// Output of the commands, if it is used.
     captures: Vec<String>,
     depth: usize,
     steps: usize,
     stops_on_error: bool,
-    /// Whether somebody asks for the answer (`if`, `||`), so that a failure ends nothing.
+    /// Whether the exit status is used (`if`, `||`), so that a failure does not end the script.
     is_asked: bool,
     variables: BTreeMap<String, String>,
     arrays: BTreeMap<String, Vec<String>>,
@@ -92,7 +92,7 @@ struct Runner<'a, 'k> {
     events: Vec<Event>,
 }
 
-/// What came of a command: whether it worked, and what it printed. `None` is not known.
+/// Result of a command: success, and output. `None` is unknown.
 #[derive(Debug, Clone, Default)]
 struct Answer {
     worked: Option<bool>,
@@ -107,23 +107,23 @@ fn answered(worked: bool) -> Answer {
     Answer { worked: Some(worked), output: Some(String::new()) }
 }
 
-/// Where the script goes on.
+/// Next step of the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
-    /// With the next command.
+    /// The next command.
     On,
-    /// With the next turn of the loop so many loops up, 1 being the innermost.
+    /// The next iteration of the loop this many levels up; 1 is the innermost.
     Next(usize),
-    /// Behind the loop so many loops up.
+    /// After the loop this many levels up.
     Break(usize),
-    /// Behind the call of the function.
+    /// After the call of the function.
     Return,
-    /// Nowhere.
+    /// The script ends.
     Ended,
 }
 
 impl Flow {
-    /// What a word of the shell makes of it; `None` of other commands.
+    /// The result of a shell keyword; `None` for other commands.
     fn from_command(words: &[String]) -> Option<Self> {
         let (name, arguments) = words.split_first()?;
         let loops = arguments.first().and_then(|count| count.parse().ok()).unwrap_or(1).max(1);
@@ -136,7 +136,7 @@ impl Flow {
         }
     }
 
-    /// What is left of it outside of a loop whose body ended so; `None` when the loop has another turn.
+    /// The rest of it outside a loop whose body ended so; `None` if the loop continues.
     fn outside(self) -> Option<Self> {
         match self {
             Self::On | Self::Next(0 | 1) => None,
@@ -148,7 +148,7 @@ impl Flow {
     }
 }
 
-/// Whether the name of a function, a file or a section says that it takes back. Whole words count: a preset resets nothing.
+/// Whether the name of a function, a file or a section means a rollback. Only whole words count: a preset resets nothing.
 pub(super) fn takes_back(name: &str) -> bool {
     const VERBS: [&str; 12] = [
         "rollback",
@@ -169,7 +169,7 @@ pub(super) fn takes_back(name: &str) -> bool {
         || words.windows(2).any(|pair| matches!(pair[0].as_str(), "roll" | "rolling") && pair[1] == "back")
 }
 
-/// The words of a name in small letters: parted by all that is no letter, and where a capital begins one (`resetDisk`).
+/// The words of a name in small letters, separated by non-letters and before capitals (`resetDisk`).
 fn words_of_name(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_small = false;
@@ -186,19 +186,19 @@ fn words_of_name(name: &str) -> Vec<String> {
     words
 }
 
-/// What a script does on this host, and the lines of it that were followed.
+/// Effects of a script on this host, and the lines that were followed.
 #[derive(Debug, Default)]
 pub(super) struct Ran {
     pub(super) events: Vec<Event>,
     pub(super) lines: Lines,
 }
 
-/// Lines of files whose names of settings are accounted for.
+/// Lines of files whose setting names are accounted for.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// Their commands are known, whatever they name.
+    /// Their commands are known, for any name in them.
     pub(super) followed: BTreeSet<(String, usize)>,
-    /// They give words to other commands: what they name is accounted for if it is followed elsewhere.
+    /// They pass words to other commands. Their names are accounted for if another line is followed.
     pub(super) words: BTreeSet<(String, usize)>,
 }
 
@@ -209,7 +209,7 @@ impl Lines {
     }
 }
 
-/// What a script does on this host.
+/// Effects of a script on this host.
 pub(super) fn script(host: &Imagined<'_>, piece: &Piece) -> Ran {
     let mut runner = Runner::new(host, piece);
     runner.list(&parse(&unfilled(&piece.text, piece.is_guide), piece.line, 0), false);
@@ -217,11 +217,11 @@ pub(super) fn script(host: &Imagined<'_>, piece: &Piece) -> Ran {
     Ran { events: runner.events, lines: runner.lines }
 }
 
-/// The events of lines that set something by themselves.
+/// The events of lines that are settings by themselves.
 pub(super) fn settings(host: &Imagined<'_>, piece: &Piece, form: Form) -> Ran {
     let mut runner = Runner::new(host, piece);
     if form == Form::Rules {
-        // What a rule asks for is no setting, and what it does is told of all of them.
+        // The condition of a rule is not a setting, and its effect is reported for all of them.
         (0..piece.text.lines().count()).for_each(|at| runner.follow(piece.line + at));
     }
     if form == Form::Sysctl {
@@ -240,7 +240,7 @@ pub(super) fn settings(host: &Imagined<'_>, piece: &Piece, form: Form) -> Ran {
                 runner.tell(What::Set { path, value, before: None, taken });
             }
             Saying::Set { path, value, taken: None } => {
-                // To people a remark behind a value is one; a file would hand it to the kernel.
+                // For people a text after a value is a remark; a file would pass it to the kernel.
                 let value =
                     if piece.is_guide { value.split(" #").next().unwrap_or_default() } else { &value };
                 runner.set(&path, value.trim());
@@ -298,14 +298,14 @@ impl Runner<'_, '_> {
         self.lines.words.insert((self.file.clone(), line));
     }
 
-    /// What commands print, as the answer of all of them.
+    /// Output of commands, as the result of all of them.
     fn captured(&mut self, run: impl FnOnce(&mut Self) -> (Flow, Answer)) -> (Flow, Answer) {
         self.captures.push(String::new());
         let (flow, answer) = run(self);
         (flow, Answer { output: self.captures.pop(), ..answer })
     }
 
-    /// Hands on what a command prints to whom reads it.
+    /// Passes a command's output to its reader.
     fn print(&mut self, answer: &Answer) {
         let unknown = UNKNOWN.to_string();
         let text = answer.output.as_ref().unwrap_or(&unknown);
@@ -314,7 +314,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// What a script does by its argument (`case "$1"`) is in functions, by whose names one knows what they are for.
+    /// Actions by a script's argument (`case "$1"`) are in functions, whose names show their purpose.
     fn functions_never_called(&mut self) {
         let names: Vec<String> = self.functions.keys().cloned().collect();
         let (back, forth): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| takes_back(name));
@@ -346,12 +346,12 @@ impl Runner<'_, '_> {
             self.variables.insert(at.to_string(), value.unwrap_or_default());
         }
         self.depth -= 1;
-        // Loops of the caller are none of a function's business.
+        // Loops of the caller do not affect a function.
         let flow = if flow == Flow::Ended { flow } else { Flow::On };
         (flow, Answer { worked: answer.worked, output: None })
     }
 
-    /// `is_asked`: the answer is asked for, so a failure ends nothing, also inside of what is called.
+    /// `is_asked`: the exit status is used, so a failure does not end the script, also inside called functions.
     fn list(&mut self, steps: &[Step], is_asked: bool) -> (Flow, Answer) {
         let before = self.is_asked;
         self.is_asked |= is_asked;
@@ -405,7 +405,7 @@ impl Runner<'_, '_> {
         (Flow::On, last)
     }
 
-    /// Whether an end counts that hangs on a condition: better a setting too many than one too few.
+    /// Whether an end under a condition counts: an extra setting is better than a missing one.
     fn believes(&self, is_sure: bool) -> bool {
         is_sure || self.steps > MOST_STEPS
     }
@@ -457,7 +457,7 @@ impl Runner<'_, '_> {
         (Flow::On, answered(true))
     }
 
-    /// Lines of what is not done. Where that is sure they are accounted for, else only what is followed elsewhere, too.
+    /// Lines of skipped parts. If they are surely skipped, they are accounted for, otherwise only lines that are followed elsewhere are.
     fn leave_out(&mut self, steps: &[Step], is_sure: bool) {
         for step in steps {
             self.steps += 1;
@@ -505,9 +505,9 @@ impl Runner<'_, '_> {
             if flow != Flow::On {
                 return (flow, answer);
             }
-            // What can't be known is taken for true, as long as it ends nothing.
+            // An unknown condition counts as true, unless it ends the script.
             if answer.worked == Some(false) {
-                // What is not there can't be set; any other condition may hold on the next host.
+                // A missing attribute can't be set; any other condition may be true on the next host.
                 self.leave_out(body, asks_for_a_file(condition));
             } else {
                 arms.iter().skip(at + 1).for_each(|(_, other)| self.leave_out(other, false));
@@ -603,7 +603,7 @@ impl Runner<'_, '_> {
         self.variables.insert(bare.to_owned(), whole);
     }
 
-    /// The path that a word means on this host; `None` of a name in a folder that is not known.
+    /// The path that a word means on this host; `None` for a name in an unknown folder.
     fn path(&self, word: &str) -> Option<String> {
         let path = match &self.folder {
             Some(folder) if !word.starts_with('/') => normal(&format!("/{folder}/{word}"))?,
@@ -612,7 +612,7 @@ impl Runner<'_, '_> {
         Some(paths::canonical(self.host, &path))
     }
 
-    /// Writes a text into a file or a setting. `None` where that is nothing to answer for.
+    /// Writes a text into a file or a setting. `None` if the target does not matter.
     fn write(&mut self, target: &str, text: Option<&str>, append: bool) -> Option<Answer> {
         let path = self.path(target)?;
         if path.starts_with("dev/") {
@@ -624,7 +624,7 @@ impl Runner<'_, '_> {
             return None;
         }
         if is_attribute(&path) {
-            // A container's own /sys is read-only, and one that is mounted elsewhere is the host's.
+            // A container's own /sys is read-only; one mounted elsewhere is the host's.
             let was_bound = self.is_bound;
             self.is_bound &= target.starts_with("/sys/") || target.starts_with("/proc/");
             let answer = self.set(&path, text.unwrap_or_default());
@@ -639,13 +639,13 @@ impl Runner<'_, '_> {
         self.put(&path, text, append);
         let is_lost = |line: &str| line.contains(UNKNOWN) && !line.contains('=');
         if Form::of_path(&path).is_some_and(|form| form != Form::Unit) && text.lines().any(is_lost) {
-            self.missing(&format!("what is written to {}", readable(target)), "comes from elsewhere");
+            self.missing(&format!("the text written to {}", readable(target)), "comes from elsewhere");
         }
         self.host.put(&path, text, append);
         None
     }
 
-    /// Notes what lines would set that never get into their file.
+    /// Reports settings of lines that never get into their file.
     fn refused_lines(&mut self, path: &str, text: &str, why: &str) {
         let form = Form::of_path(path);
         for said in form.map(|form| stated(self.host, form, text)).unwrap_or_default() {
@@ -656,7 +656,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// Notes a text that goes into a file that sets something; other files are nothing to note.
+    /// Reports a text that is written into a settings file; other files do not matter.
     fn put(&mut self, path: &str, text: &str, append: bool) {
         if is_for_a_boot(path) {
             let here = self.here.as_ref().filter(|(_, here)| here == text);
@@ -665,7 +665,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// Notes a file that says what is set and that is not at hand.
+    /// Reports a missing settings file.
     fn missing(&mut self, file: &str, how: &str) {
         let why = format!("{} {how}: pass that file, too", readable(file));
         self.tell(What::Unclear { name: None, why });
@@ -675,11 +675,11 @@ impl Runner<'_, '_> {
         let name = path.filter(|path| !path.contains(UNKNOWN)).map(|path| name_of(path).0);
         self.tell(What::Unclear {
             name,
-            why: format!("Hone cannot work out {what} without running the script"),
+            why: format!("Hone can't determine {what} without running the script"),
         });
     }
 
-    /// A write of a setting, and what the kernel would make of it.
+    /// A write of a setting, and the kernel's result.
     fn set(&mut self, path: &str, text: &str) -> Answer {
         if path.contains(UNKNOWN) || text.contains(UNKNOWN) {
             self.unclear(Some(path), format!("the value written to /{}", readable(path)));
@@ -697,7 +697,7 @@ impl Runner<'_, '_> {
             return answered(false);
         }
         if !self.host.is_known(path) {
-            self.unclear(Some(path), format!("what /{path} is on this host"));
+            self.unclear(Some(path), format!("the value of /{path} on this host"));
             return Answer::default();
         }
         let before = self.host.read(path).ok().map(|text| plain_value(&text));
@@ -792,7 +792,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// A command that is not known; named if it seems to be about settings.
+    /// An unknown command; it is reported if it seems to concern settings.
     fn foreign(&mut self, words: &[String]) -> Answer {
         const PLACES: [&str; 8] = [
             "/sys/block",
@@ -818,7 +818,7 @@ impl Runner<'_, '_> {
         Answer::default()
     }
 
-    /// The text of a file of the imagined host, or of a given one of that name, and whether it is given.
+    /// The text of a file of the simulated host, or of a given one with that name, and whether it is given.
     fn file_text(&self, word: &str) -> Option<(String, bool)> {
         let own = self.path(word).and_then(|path| self.host.read(&path).ok()).map(|text| (text, false));
         own.or_else(|| self.host.given(word).map(|(_, text)| (text.clone(), true)))
@@ -849,7 +849,7 @@ impl Runner<'_, '_> {
         };
         let (file, line, role, first) = (self.file.clone(), self.line, self.role, self.events.len());
         if let Some((name, _)) = self.host.given(word).filter(|_| is_given) {
-            // What starts itself, as by a unit that it writes, does no more than it does.
+            // A script that starts itself, for example by a unit that it writes, has no further effect.
             if *name == file {
                 return Answer::default();
             }
@@ -864,19 +864,19 @@ impl Runner<'_, '_> {
         self.open.pop();
         self.depth -= 1;
         if !is_given {
-            // The script that writes it is at hand, and its lines are not where this text's are.
+            // The script that writes it is available, but its lines differ from this text's.
             self.events.iter_mut().skip(first).for_each(|event| event.line = line);
         }
         (self.file, self.line, self.role) = (file, line, role);
         answer
     }
 
-    /// Whether a line is of the kernel, and not of some other language.
+    /// Whether a line concerns the kernel, and is not another language.
     fn is_setting(&self, line: &sysctl_text::Line) -> bool {
         line.value.is_some() && (is_sysctl(&name_of(&line.path).0) || self.host.exists(&line.path))
     }
 
-    /// `vm.swappiness=1` in the place of a command: a guide means the setting, a shell looks for a program of this name.
+    /// `vm.swappiness=1` in the place of a command: a guide means the setting, but a shell searches a program with this name.
     fn bare_setting(&mut self, line: sysctl_text::Line) -> Answer {
         let Some(value) = line.value else { return Answer::default() };
         self.follow(self.line);
@@ -889,14 +889,14 @@ impl Runner<'_, '_> {
         Answer { worked: Some(false), output: Some(why) }
     }
 
-    /// Sets what new lines of files say, as if the host had just come up.
+    /// Applies new lines of files, as if the host had just booted.
     fn load_new(&mut self, is_one: impl Fn(&str) -> bool) {
         for new in self.host.new_origins().into_iter().filter(|origin| is_one(&origin.path)) {
             self.set(&new.path, &new.value);
         }
     }
 
-    /// Words of the kernel's command line, which count from the next boot on.
+    /// Words of the kernel's command line, which take effect at the next boot.
     fn command_line(&mut self, words: &str, file: &str) -> bool {
         let said = command_line(self.host, 1, words);
         for one in &said {
@@ -935,7 +935,7 @@ impl Runner<'_, '_> {
         answer
     }
 
-    /// `bash -c TEXT`, `bash FILE`, and a text that comes through a pipe.
+    /// `bash -c TEXT`, `bash FILE`, and a text from a pipe.
     fn inner_shell(&mut self, arguments: &[String], input: Option<String>) -> Answer {
         let is_text = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
         let text = match arguments.iter().position(is_text) {
@@ -947,7 +947,7 @@ impl Runner<'_, '_> {
         };
         let Some(text) = text.filter(|_| self.depth < DEEPEST) else { return Answer::default() };
         if text.trim_matches([UNKNOWN, ' ', '\n']).is_empty() && text.contains(UNKNOWN) {
-            self.missing("a script that a shell gets here", "comes from elsewhere");
+            self.missing("a script for this shell", "comes from elsewhere");
             return Answer::default();
         }
         self.depth += 1;
@@ -965,7 +965,7 @@ impl Runner<'_, '_> {
             return answer;
         }
         if let Some((name, value)) = parted_setting(arguments) {
-            let why = "sysctl takes NAME=VALUE as one word: it refuses these words".to_owned();
+            let why = "sysctl reads NAME=VALUE as one word and rejects these words".to_owned();
             let (path, value) = (sysctl_text::path_of(name), value.to_owned());
             self.tell(What::Set { path, value, before: None, taken: Taken::Refused(why.clone()) });
             return Answer { worked: Some(false), output: Some(why) };
@@ -1005,18 +1005,18 @@ impl Runner<'_, '_> {
             Some(file) => match self.file_text(file) {
                 Some((text, _)) => text,
                 None => {
-                    self.missing(file, "is a file of settings that is loaded here");
+                    self.missing(file, "is a settings file that is loaded here");
                     return Answer::default();
                 }
             },
         };
         if text.lines().any(|line| line.trim() == UNKNOWN_TEXT) {
-            self.missing("a text of settings that is loaded here", "comes from elsewhere");
+            self.missing("a settings text that is loaded here", "comes from elsewhere");
         }
         self.load(&text)
     }
 
-    /// Lines of a file of sysctl. What is behind the first word of a value is a remark to people and a part of it to the kernel.
+    /// Lines of a sysctl file. Text after the first word of a value is a remark for people, but a part of the value for the kernel.
     fn load(&mut self, text: &str) -> Answer {
         let mut answer = answered(true);
         for wish in sysctl_text::wishes(self.host, &sysctl_text::lines(text)) {
@@ -1052,7 +1052,7 @@ impl Runner<'_, '_> {
         answered(true)
     }
 
-    /// What a unit does that the texts have written.
+    /// Effects of a unit that the texts have written.
     fn started(&mut self, name: &str) {
         let path = format!("etc/systemd/system/{name}");
         let text = self.host.read(&path).ok().filter(|_| self.host.is_written(&path) && self.depth < DEEPEST);
@@ -1079,7 +1079,7 @@ impl Runner<'_, '_> {
         answered(true)
     }
 
-    /// tuned sets what its profile says as soon as it is chosen.
+    /// tuned applies a profile as soon as it is chosen.
     fn tuned_profile(&mut self, name: &str) {
         let Some((_, text)) = tuned_text(self.host, name) else {
             return self.missing(&format!("the tuned.conf of the profile {name}"), "is not on this host");
@@ -1099,7 +1099,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// `blockdev --setra 512 /dev/vda`: sectors of 512 bytes. Of a partition, the kernel takes it for the whole disk.
+    /// `blockdev --setra 512 /dev/vda`: sectors of 512 bytes. For a partition, the kernel applies it to the whole disk.
     fn blockdev(&mut self, arguments: &[String]) -> Answer {
         let Some(at) = arguments.iter().position(|word| matches!(word.as_str(), "--setra" | "--setfra"))
         else {
@@ -1139,7 +1139,7 @@ impl Runner<'_, '_> {
         answered(found)
     }
 
-    /// `sed -i '/vm.swappiness/d' FILE`; other edits of files of settings are not worked out.
+    /// `sed -i '/vm.swappiness/d' FILE`; other edits of settings files are not computed.
     fn sed(&mut self, arguments: &[String]) -> Answer {
         let in_place = arguments.iter().any(|word| word.starts_with("-i") || word == "--in-place");
         let words: Vec<&String> =
@@ -1247,7 +1247,7 @@ impl Runner<'_, '_> {
         answered(true)
     }
 
-    /// `cp`, `mv`, `install`, `ln -s`: each file goes to the last one, or into that folder.
+    /// `cp`, `mv`, `install`, `ln -s`: each file goes to the last argument, or into that folder.
     fn copy(&mut self, arguments: &[String]) -> Answer {
         const WITH_A_WORD: [&str; 4] = ["-m", "-o", "-g", "-S"];
         let is_word_of_an_option = |at: usize| {
@@ -1312,7 +1312,7 @@ impl Runner<'_, '_> {
         if edit == "##*/" { value.rsplit('/').next().unwrap_or_default().to_owned() } else { value.clone() }
     }
 
-    /// `${NAME[KEY]}`: of several elements the texts in a row.
+    /// `${NAME[KEY]}`: the texts of several elements in a row.
     fn element(&self, name: &str, key: &str) -> String {
         let words = self.arrays.get(name).map(Vec::as_slice).unwrap_or_default();
         let key = key.strip_prefix('$').map_or_else(|| key.to_owned(), |name| self.value(name, ""));
@@ -1351,7 +1351,7 @@ impl Runner<'_, '_> {
         answer.output.map_or_else(|| UNKNOWN.to_string(), |text| text.trim_end_matches('\n').to_owned())
     }
 
-    /// A word as the words that a shell makes of it: split at blanks, patterns of names replaced by the names.
+    /// The words that a shell makes of a word: split at spaces, patterns replaced by matching names.
     fn expand(&mut self, word: &Word) -> Vec<String> {
         if let Some(words) = self.elements(word) {
             return words;
@@ -1370,7 +1370,7 @@ impl Runner<'_, '_> {
             .collect()
     }
 
-    /// Names of this host for a pattern; the pattern itself where there is none.
+    /// Matching names of this host for a pattern; the pattern itself without a match.
     fn names(&mut self, pattern: String) -> Vec<String> {
         if !pattern.starts_with('/') || !pattern.contains(['*', '?', '[']) || pattern.contains(UNKNOWN) {
             return vec![pattern];
@@ -1414,7 +1414,7 @@ impl Runner<'_, '_> {
     }
 }
 
-/// `{a,b}` as a shell makes words of it; a pair of braces without a comma is text.
+/// `{a,b}` as the words that a shell makes of it; braces without a comma are text.
 fn alternatives(text: &str, depth: usize) -> Vec<String> {
     let braces = text.find('{').and_then(|open| {
         let (head, rest) = (text.get(..open)?, text.get(open + 1..)?);
@@ -1429,11 +1429,11 @@ fn alternatives(text: &str, depth: usize) -> Vec<String> {
         .collect()
 }
 
-/// Without `sudo -E` and the like, which change who does it and not what is done.
+/// Removes `sudo -E` and similar commands, which change the user and not the action.
 fn without_prefixes(words: &[String]) -> Option<&[String]> {
     let mut rest = words;
     while let Some((first, behind)) = rest.split_first() {
-        // Into the host's own root or namespaces.
+        // Enters the host's own root or namespaces.
         let command = match first.as_str() {
             "nsenter" => behind.iter().position(|word| word == "--").map(|at| at + 1),
             "chroot" => Some(1),
@@ -1455,13 +1455,13 @@ fn without_prefixes(words: &[String]) -> Option<&[String]> {
     None
 }
 
-/// A text in which what another program fills in (`{{ x }}`), or in a guide the reader (`=<x>`), is not known.
+/// A text whose parts for another program (`{{ x }}`), or for the reader of a guide (`=<x>`), count as unknown.
 fn unfilled(text: &str, is_guide: bool) -> String {
     let text = without(text, "{{", "}}", UNKNOWN_TEXT);
     if is_guide { without(&text, "=<", ">", "=\0") } else { text }
 }
 
-/// A text with another one in the place of what stands between two marks of a line.
+/// A text with another one between two marks of a line.
 fn without(text: &str, open: &str, close: &str, other: &str) -> String {
     let (mut new, mut rest) = (String::new(), text);
     while let Some((head, behind)) = rest.split_once(open) {
@@ -1478,7 +1478,7 @@ pub(super) fn needs_a_shell(text: &str) -> bool {
     tokens(text, 1, 0).iter().any(|(_, token)| !matches!(token, Token::Word(_) | Token::End))
 }
 
-/// `NAME = VALUE` and, behind `-w`, `NAME VALUE`: several words where sysctl wants one.
+/// `NAME = VALUE` and, after `-w`, `NAME VALUE`: several words, but sysctl wants one.
 fn parted_setting(arguments: &[String]) -> Option<(&str, &str)> {
     let writes = arguments.iter().any(|word| matches!(word.as_str(), "-w" | "--write"));
     let words: Vec<&str> =
@@ -1490,7 +1490,7 @@ fn parted_setting(arguments: &[String]) -> Option<(&str, &str)> {
     }
 }
 
-/// Whether a condition asks for a file: `[ -e FILE ]`.
+/// Whether a condition tests a file: `[ -e FILE ]`.
 fn asks_for_a_file(condition: &[Step]) -> bool {
     let Some(Step { node: Node::Pipe(commands), .. }) = condition.last() else { return false };
     let plain = |word: &Word| match word.as_slice() {
@@ -1504,7 +1504,7 @@ fn asks_for_a_file(condition: &[Step]) -> bool {
     )
 }
 
-/// Whether a program sets what Hone does not follow: interrupts, clocks, network cards, or a vendor's whole set.
+/// Whether a program sets something that Hone does not follow: interrupts, clocks, network cards, or a vendor's whole set.
 fn is_tuner(name: &str, arguments: &[String]) -> bool {
     let has = |words: &[&str]| arguments.iter().any(|word| words.contains(&word.as_str()));
     let is_flag = |signs: &str| {
@@ -1543,7 +1543,7 @@ fn replacement(edit: &str) -> Option<(&str, &str)> {
     is_setting_line(line).then_some((pattern, line))
 }
 
-/// A text for people: on one line, with dots for what is not known.
+/// A text for people: on one line, with dots for unknown parts.
 fn readable(text: &str) -> String {
     text.replace(UNKNOWN, "...").split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -1577,7 +1577,7 @@ fn printed(arguments: &[String]) -> String {
     text
 }
 
-/// The plain text of a simple pattern of grep or sed.
+/// The plain text of a simple grep or sed pattern.
 fn plain_text(pattern: &str) -> String {
     pattern.trim_start_matches('^').trim_end_matches('$').trim_end_matches(".*").replace("\\.", ".")
 }

@@ -1,42 +1,42 @@
-//! Scripts of a shell as data: what would be done, in which order, under which conditions.
+//! Shell scripts as data: commands, their order, and their conditions.
 
 use super::lexer::{DEEPEST, Part, Token, Word, tokens};
 
 /// One command of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
-    /// Its line.
+    /// Line number.
     pub(super) line: usize,
-    /// What joins it to the one before.
+    /// Connection with the previous command.
     pub(super) joint: Joint,
-    /// Whether its answer is turned round (`!`).
+    /// Whether its exit status is negated (`!`).
     pub(super) negated: bool,
-    /// What it is.
+    /// Kind of the command.
     pub(super) node: Node,
 }
 
-/// What joins a command to the one before.
+/// Connection of a command with the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Joint {
-    /// It comes after.
+    /// It runs afterwards.
     Then,
-    /// Only if that worked (`&&`).
+    /// It runs only after success (`&&`).
     And,
-    /// Only if that did not (`||`).
+    /// It runs only after a failure (`||`).
     Or,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
-    /// Commands, each of which gets the output of the one before.
+    /// Commands of a pipe.
     Pipe(Vec<Simple>),
     /// `for NAME in WORDS`.
     For { name: String, words: Vec<Word>, body: Vec<Step> },
-    /// Conditions with what follows from each; the last one has none if it is `else`.
+    /// Conditions with their branches; `else` is the last one, without a condition.
     If(Vec<(Vec<Step>, Vec<Step>)>),
-    /// `while` and `until`: how often is not known.
+    /// `while` and `until`: the number of iterations is unknown.
     Loop(Vec<Step>),
-    /// Patterns, and what follows from each.
+    /// Patterns with their branches.
     Case(Vec<(String, Vec<Step>)>),
     /// A function's name and body.
     Function(String, Vec<Step>),
@@ -46,22 +46,22 @@ pub(super) enum Node {
     Subshell(Vec<Step>),
 }
 
-/// A command with its words, or one that holds others (`{ ... } > file`).
+/// A command with its words, or one that contains others (`{ ... } > file`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Simple {
-    /// `NAME=VALUE` before the command; the name ends with a `+` where the value is added.
+    /// `NAME=VALUE` before the command; the name ends with a `+` if the value is appended.
     pub(super) sets: Vec<(String, Word)>,
     /// `NAME=(WORD ...)`, each word with its line.
     pub(super) arrays: Vec<(String, Vec<(usize, Word)>)>,
-    /// The commands that it holds.
+    /// Contained commands.
     pub(super) body: Option<Box<Node>>,
     /// The command and its arguments.
     pub(super) words: Vec<Word>,
-    /// Where its output goes, and whether it is added there.
+    /// Target of its output, and whether the output is appended.
     pub(super) outputs: Vec<(bool, Word)>,
-    /// What it reads.
+    /// Source of its input.
     pub(super) input: Option<Word>,
-    /// The line on which the text of a `<<` begins.
+    /// First line of the text of a `<<`.
     pub(super) here: Option<usize>,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn parse(text: &str, first_line: usize, depth: usize) -> Vec<Step> {
     while parser.at < parser.tokens.len() {
         let before = parser.at;
         steps.extend(parser.list(&[]));
-        // A word without its beginning, as a lone `done`.
+        // A stray word, such as a lone `done`.
         if parser.at == before {
             parser.at += 1;
         }
@@ -130,7 +130,7 @@ impl Parser {
         }
     }
 
-    /// Commands up to one of these words, which is left where it stands.
+    /// Commands up to one of these words, which stays unread.
     fn list(&mut self, until: &[&str]) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut joint = Joint::Then;
@@ -183,7 +183,7 @@ impl Parser {
         }
     }
 
-    /// A command that holds others.
+    /// A command that contains others.
     fn compound(&mut self) -> Option<Node> {
         if self.takes_operator("(") {
             let body = self.nested(&[]);
@@ -290,7 +290,7 @@ impl Parser {
         loop {
             let command = self.simple();
             if command == Simple::default() {
-                // Nothing that could be a command: it is stepped over.
+                // Not a command: it is skipped.
                 if commands.is_empty() {
                     self.at += 1;
                 }
@@ -338,7 +338,7 @@ impl Parser {
         }
     }
 
-    /// The words of `( ... )` behind the name of an array.
+    /// The words of `( ... )` after the name of an array.
     fn elements(&mut self) -> Vec<(usize, Word)> {
         let mut words = Vec::new();
         self.at += 1;
@@ -353,7 +353,7 @@ impl Parser {
         words
     }
 
-    /// Takes one redirection.
+    /// Reads one redirection.
     fn redirects(&mut self, command: &mut Simple) -> bool {
         let operator = match self.peek() {
             Some(Token::Input(word, here)) => {
@@ -383,14 +383,14 @@ impl Parser {
     }
 }
 
-/// `NAME=` and `NAME+=`, as they stand before the words of an array.
+/// `NAME=` and `NAME+=` before the words of an array.
 fn array_name(word: &Word) -> Option<String> {
     let (name, value) = assignment(word)?;
     let is_empty = value.iter().all(|part| matches!(part, Part::Text { text, .. } if text.is_empty()));
     is_empty.then_some(name)
 }
 
-/// `NAME=VALUE`, the name without quotes; of `NAME+=VALUE` the `+` stays with it.
+/// `NAME=VALUE`, the name without quotes; for `NAME+=VALUE` the `+` stays with the name.
 fn assignment(word: &Word) -> Option<(String, Word)> {
     let Some((Part::Text { text, quoted: false }, rest)) = word.split_first() else { return None };
     let (name, value) = text.split_once('=')?;

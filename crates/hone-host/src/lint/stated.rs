@@ -1,4 +1,4 @@
-//! Files whose lines set something by themselves: what each line would set on this host.
+//! Files whose lines are settings by themselves: the setting of each line on this host.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::sysctl_text;
 use crate::tools::version_number;
 use crate::udev::{self, Deed};
 
-/// Stands in a text for what is known only when it runs.
+/// Stands in a text for a value that is known only at run time.
 pub(super) const UNKNOWN: char = '\0';
 /// The same as a text.
 pub(super) const UNKNOWN_TEXT: &str = "\0";
@@ -33,7 +33,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The form of the file at a path without its leading `/`; `None` of other files.
+    /// The form of the file at a path without its leading `/`; `None` for other files.
     pub(super) fn of_path(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or_default();
         let is_in = |folder: &str| path.contains(&format!("{folder}/"));
@@ -54,7 +54,7 @@ impl Form {
         }
     }
 
-    /// Where a file of this form would lie.
+    /// Place of a file with this form.
     pub(super) fn usual_place(self, name: &str) -> String {
         let named =
             |end: &str, other: &str| if name.contains(end) { name.to_owned() } else { other.to_owned() };
@@ -69,19 +69,19 @@ impl Form {
     }
 }
 
-/// `vm.swappiness = 1`, `-net.ipv4.conf.all.rp_filter`: a name with a dot or a slash, and nothing that a shell would need.
+/// `vm.swappiness = 1`, `-net.ipv4.conf.all.rp_filter`: a name with a dot or a slash, and no shell syntax.
 pub(super) fn is_setting_line(line: &str) -> bool {
     sysctl_text::line(1, line).is_some_and(|line| {
         line.path.trim_start_matches("proc/sys/").contains('/') && !line.path.contains(':')
     })
 }
 
-/// What a line says.
+/// Meaning of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stated {
-    /// Its number, 1 being the first.
+    /// Line number from 1.
     pub(super) line: usize,
-    /// Whether it is of the kernel's command line, which only a boot reads.
+    /// Whether it belongs to the kernel's command line, which only a boot reads.
     pub(super) at_boot: bool,
     pub(super) what: Saying,
 }
@@ -98,15 +98,15 @@ impl Stated {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Saying {
-    /// A value of an attribute. `taken`: what comes of it, where the kernel has no say.
+    /// A value of an attribute. `taken` is the result if the kernel does not decide.
     Set { path: String, value: String, taken: Option<Taken> },
     /// A command, for a disk.
     Command(String),
-    /// A setting, and why it is not known what becomes of it.
+    /// A setting whose result is unknown, and the reason.
     Unclear { name: Option<String>, why: String },
 }
 
-/// A value that some program puts in before anybody reads the file.
+/// A value that another program fills in before the file is read.
 fn is_template(value: &str) -> bool {
     ["{{", "${", "<%", "$("].iter().any(|mark| value.contains(mark))
         || value.contains(UNKNOWN)
@@ -130,7 +130,7 @@ fn elsewhere(line: usize, path: String, value: &str, why: String) -> Stated {
     Stated::new(line, what)
 }
 
-/// What the lines of a text set, in their order.
+/// Settings of a text's lines, in order.
 pub(super) fn stated(kernel: &dyn Kernel, form: Form, text: &str) -> Vec<Stated> {
     match form {
         Form::Sysctl => sysctls(kernel, text),
@@ -180,7 +180,7 @@ fn tmpfiles(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
             found.push(elsewhere(at + 1, path, &origin.value, why));
         }
         for path in meant {
-            // Of two lines for one path the first one rules (tmpfiles.d(5)).
+            // The first of two lines for one path wins (tmpfiles.d(5)).
             let earlier = found.iter().find(|stated| stated.sets(&path)).map(|stated| stated.line);
             found.push(match earlier {
                 Some(earlier) => {
@@ -198,10 +198,10 @@ fn tuned(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
     tuned_layer(kernel, text, &mut BTreeSet::new())
 }
 
-/// No chain of real profiles is longer.
+/// No real profile has a longer chain.
 const MOST_PROFILES: usize = 50;
 
-/// `read`: the profiles that are included already, each once.
+/// `read`: the profiles that are already included, each once.
 fn tuned_layer(kernel: &dyn Kernel, text: &str, read: &mut BTreeSet<String>) -> Vec<Stated> {
     let profile = tuned_profile(text, &kernel.list("sys/block"));
     let mut found = Vec::new();
@@ -299,16 +299,16 @@ pub(super) fn command_line(kernel: &dyn Kernel, line: usize, words: &str) -> Vec
     words.split_whitespace().flat_map(of).map(|said| Stated { at_boot: true, ..said }).collect()
 }
 
-/// Kernels had schedulers of a command line as long as they had queues of one lock, which went with 5.0 (block/elevator.c).
+/// The kernel chose schedulers by its command line only until 5.0 removed the single-queue block layer (block/elevator.c).
 fn takes_an_elevator(kernel: &dyn Kernel) -> bool {
     let release = kernel.read("proc/sys/kernel/osrelease").unwrap_or_default();
     version_number(&release).is_some_and(|version| version < (5, 0))
 }
 
-/// Stands for a device where none is meant.
+/// Stands for a device if none is meant.
 pub(super) const ANY: &str = "-";
 
-/// A device that rules may mean.
+/// A device that rules may match.
 struct Device {
     name: String,
     folder: String,
@@ -348,7 +348,7 @@ fn rules(kernel: &dyn Kernel, text: &str) -> Vec<Stated> {
     found
 }
 
-/// What a deed of a rule does to the devices that the rule means.
+/// Effect of a rule's action on the devices that the rule matches.
 fn of_deed(
     devices: &[Device],
     doing: &udev::Doing,
@@ -375,7 +375,7 @@ fn of_deed(
         Deed::Attribute { attribute, value } => (attribute, value),
     };
     if [attribute, value, &doing.conditions].iter().any(|text| text.contains(UNKNOWN)) {
-        let why = "Hone cannot work out this rule without running the script".to_owned();
+        let why = "Hone can't determine this rule's value without running the script".to_owned();
         let name = Some(attribute.replace('/', ".")).filter(|name| !name.contains(UNKNOWN));
         return vec![Stated::new(line, Saying::Unclear { name, why })];
     }
@@ -399,7 +399,7 @@ fn of_deed(
         return unclear(name, format!("only udev knows whether {asked} holds for {}", device.name));
     }
     match sure.first() {
-        // The kernel has the words for it.
+        // The kernel's own words.
         Some((device, _)) => vec![set(line, path(&device.name), value)],
         None => vec![elsewhere(line, path(ANY), value, no_device(devices, &doing.conditions))],
     }
@@ -409,7 +409,7 @@ fn no_device(devices: &[Device], conditions: &str) -> String {
     if conditions.contains("mpath") {
         return format!("no disk on this host is a multipath device ({conditions})");
     }
-    // `nvme0n1p1` of a disk that has no such partition here: on hosts that have it, the rule would do no more.
+    // `nvme0n1p1` of a disk without such a partition here: on hosts that have it, the rule has no more effect.
     let named =
         conditions.split("KERNEL==\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
     let is_part_of = |disk: &&Device| {
@@ -424,7 +424,7 @@ fn no_device(devices: &[Device], conditions: &str) -> String {
     }
 }
 
-/// The name under which a setting is told, and its device.
+/// Displayed name of a setting, and its device.
 pub(super) fn name_of(path: &str) -> (String, Option<String>) {
     if let Some(place) = of_path(path) {
         return (place.knob.name.to_owned(), place.device.filter(|device| device != ANY));
@@ -444,13 +444,13 @@ pub(super) fn is_boot_script(path: &str) -> bool {
         || ["etc/init.d/", "etc/rc.d/init.d/", "etc/local.d/"].iter().any(|folder| path.starts_with(folder))
 }
 
-/// Whether a written file says something of the next boot.
+/// Whether a written file affects the next boot.
 pub(super) fn is_for_a_boot(path: &str) -> bool {
     Form::of_path(path).is_some() || is_boot_script(path)
 }
 
-/// The commands that a unit runs when it starts, each with its line, as a shell would read them. A backslash at a line's end joins
-/// lines (systemd.syntax(7)), and a `$$` is a `$`.
+/// Commands that a unit runs when it starts, each with its line, as a shell would read them. A backslash at a line's end joins lines
+/// (systemd.syntax(7)), and `$$` is `$`.
 pub(super) fn unit_commands(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut lines = text.lines().enumerate();
@@ -469,7 +469,7 @@ pub(super) fn unit_commands(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Values of a key in a unit (`After=a b`), with the number of the line; an empty one forgets those before.
+/// Values of a key in a unit (`After=a b`), with their line numbers; an empty one clears the earlier ones.
 pub(super) fn unit_values(text: &str, key: &str) -> Vec<String> {
     let mut values = Vec::new();
     for line in text.lines().map(str::trim) {

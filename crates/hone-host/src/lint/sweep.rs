@@ -1,17 +1,17 @@
-//! Names of settings in a text, whatever surrounds them: what was seen and not followed must not pass for nothing found.
+//! Names of settings anywhere in a text: an unfollowed setting must not look like a clean result.
 
 /// A setting that a line names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Mention {
-    /// Its line, 1 being the first.
+    /// Line number from 1.
     pub(super) line: usize,
-    /// As [`super::stated::name_of`] would name it.
+    /// Name as in [`super::stated::name_of`].
     pub(super) name: String,
 }
 
-/// Families of sysctls. What else has such a beginning (`kernel.org`, `fs.readFile`) is ruled out by [`is_sysctl`].
+/// Families of sysctls. [`is_sysctl`] excludes other words with such a beginning (`kernel.org`, `fs.readFile`).
 const ROOTS: [&str; 5] = ["vm.", "net.", "kernel.", "fs.", "dev."];
-/// Of families whose names are words that other languages have, too: names, or how they begin.
+/// Names, or beginnings of names, in families that are common words in other languages.
 const NETS: [&str; 6] = ["core.", "ipv4.", "ipv6.", "netfilter.", "unix.", "bridge."];
 const OF_FS: [&str; 8] =
     ["aio-max-nr", "aio-nr", "file-max", "nr_open", "inotify.", "epoll.", "pipe-", "mqueue."];
@@ -35,9 +35,9 @@ const OF_KERNEL: [&str; 18] = [
     "kptr_restrict",
     "sysrq",
 ];
-/// Of `vm.` what has no underscore.
+/// Names of `vm.` without an underscore.
 const OF_VM: [&str; 3] = ["swappiness", "overcommit_memory", "compact_memory"];
-/// Attributes of a queue, by their files.
+/// Attributes of a queue, by file name.
 const OF_QUEUE: [&str; 12] = [
     "read_ahead_kb",
     "nr_requests",
@@ -53,7 +53,7 @@ const OF_QUEUE: [&str; 12] = [
     "rotational",
 ];
 
-/// Whether a name with dots is one of a sysctl.
+/// Whether a name with dots is a sysctl's.
 pub(super) fn is_sysctl(name: &str) -> bool {
     let begins = |all: &[&str], rest: &str| all.iter().any(|head| rest.starts_with(head));
     let Some((root, rest)) = name.split_once('.') else { return false };
@@ -62,7 +62,7 @@ pub(super) fn is_sysctl(name: &str) -> bool {
         return false;
     }
     match root {
-        // Names of the kernel are in small letters; `vm.maxMemory` is somebody's object.
+        // The kernel's names have small letters; `vm.maxMemory` belongs to another language.
         "vm" => {
             !rest.contains('.')
                 && (OF_VM.contains(&rest) || rest.contains('_'))
@@ -103,7 +103,7 @@ fn of_word(word: &str) -> Option<String> {
     (is_begin && is_sysctl(name)).then(|| name.to_owned())
 }
 
-/// Names of settings in the APIs of clouds (GKE's LinuxNodeConfig, AKS' LinuxOSConfig), in small letters.
+/// Names of settings in cloud APIs (GKE's LinuxNodeConfig, AKS' LinuxOSConfig), in small letters.
 const OF_CLOUDS: [(&str, &str); 12] = [
     ("transparenthugepageenabled", "transparent_hugepage.enabled"),
     ("transparenthugepagedefrag", "transparent_hugepage.defrag"),
@@ -142,7 +142,7 @@ fn plain(line: &str) -> Vec<&'static str> {
     found
 }
 
-/// The settings that a text names, but for those of remarks. `is_prose`: a `#` begins a heading and no remark.
+/// The settings that a text names, except in remarks. `is_prose`: a `#` begins a heading and not a remark.
 pub(super) fn mentions(text: &str, is_prose: bool) -> Vec<Mention> {
     let mut found = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -155,7 +155,7 @@ pub(super) fn mentions(text: &str, is_prose: bool) -> Vec<Mention> {
     found
 }
 
-/// A line without what stands behind a `#` or `;` at its beginning or behind a blank.
+/// A line without the text after a `#` or `;` at its beginning or after a space.
 fn without_remark(line: &str) -> &str {
     if line.trim_start().starts_with(['#', ';']) {
         return "";

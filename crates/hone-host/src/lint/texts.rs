@@ -1,4 +1,4 @@
-//! What kind of text a file is, and the parts of a guide that are commands.
+//! Kind of a text file, and the commands in a guide.
 
 use super::finding::Role;
 use super::piece::{Parts, Piece, PieceKind};
@@ -14,11 +14,11 @@ pub(super) fn role_of(name: &str) -> Role {
     if takes_back(name) { Role::Rollback } else { Role::Change }
 }
 
-/// The parts of a file, in their order. `others`: the other texts, by their names; a file may say that one of them is put somewhere.
+/// The pieces of a file, in order. `others` are the other texts, by name; a file may write one of them somewhere.
 pub(super) fn parts(file: &str, text: &str, others: &[(String, String)]) -> Parts {
     let text = text.trim_start_matches('\u{feff}');
     let name = name_of(file).to_lowercase();
-    // A template is what it becomes.
+    // A template counts as the file that it becomes.
     let name = [".j2", ".erb", ".tmpl", ".tpl"]
         .iter()
         .find_map(|end| name.strip_suffix(end))
@@ -48,7 +48,7 @@ pub(super) fn parts(file: &str, text: &str, others: &[(String, String)]) -> Part
     Parts { pieces: vec![Piece::new(file, 1, kind, role, text)], ..Parts::default() }
 }
 
-/// Whether a text is written for something else than a shell. What it names is swept up.
+/// Whether a text is not for a shell. Names of settings in it are found by the sweep.
 fn is_of_another_language(name: &str, text: &str) -> bool {
     const ENDS: [&str; 24] = [
         ".rb", ".py", ".pp", ".go", ".c", ".h", ".cc", ".cpp", ".rs", ".js", ".ts", ".tf", ".hcl", ".toml",
@@ -72,7 +72,7 @@ fn kind_of(text: &str) -> PieceKind {
     form.map_or(PieceKind::Script, |form| PieceKind::Settings(form, None))
 }
 
-/// The form of a text that sets something by itself.
+/// Form of a text whose lines are settings by themselves.
 fn form_of(text: &str) -> Option<Form> {
     let lines = || spoken(text);
     let has = |section: &str| lines().any(|line| line == section);
@@ -110,13 +110,13 @@ fn is_tmpfiles_line(line: &str) -> bool {
     is_kind && words.next().is_some_and(|path| path.starts_with('/'))
 }
 
-/// `KEY{of}=="value", ...`, or what goes on with such a line.
+/// `KEY{of}=="value", ...`, or a continuation of such a line.
 fn is_rule(line: &str) -> bool {
     let key: String = line.chars().take_while(|c| c.is_ascii_uppercase() || *c == '_').collect();
     !key.is_empty() && line.get(key.len()..).is_some_and(|rest| rest.starts_with(['=', '{', '!', '+', ':']))
 }
 
-/// How the YAML of the field begins. A script may have a colon anywhere; none begins so.
+/// Beginnings of common YAML files. A script may contain a colon anywhere, but none begins so.
 fn is_yaml(text: &str) -> bool {
     if text.starts_with("#cloud-config") || text.starts_with("---\n") {
         return true;
@@ -127,15 +127,15 @@ fn is_yaml(text: &str) -> bool {
         .any(|key| first.starts_with(key))
 }
 
-/// A fence at the beginning of a line: a guide, whatever its name says.
+/// A fence at the beginning of a line marks a guide, for any file name.
 fn is_guide(text: &str) -> bool {
     text.lines().filter(|line| line.starts_with("```") || line.starts_with("~~~")).count() >= 2
 }
 
-/// What a heading says of what is below it.
+/// Meaning of a heading for the text below it.
 #[derive(Debug, Default)]
 struct Below {
-    /// The level of the heading of a way back.
+    /// Level of the heading of a rollback.
     back: Option<usize>,
 }
 
@@ -151,10 +151,10 @@ impl Below {
     }
 }
 
-/// A line that ends with a colon is a heading of what follows, below all others.
+/// A line that ends with a colon is a heading of the lowest level.
 const LOWEST: usize = 99;
 
-/// The level of a heading: Markdown's `#`, AsciiDoc's `=`, a line of marks below it, or a few words and a colon.
+/// The level of a heading: Markdown's `#`, AsciiDoc's `=`, an underline, or a few words and a colon.
 fn heading(line: &str, next: &str) -> Option<usize> {
     let is_made_of = |mark: char| next.len() >= 3 && next.chars().all(|c| c == mark);
     let marks = |mark: char| line.chars().take_while(|c| *c == mark).count();
@@ -177,22 +177,22 @@ fn heading(line: &str, next: &str) -> Option<usize> {
 
 /// A block that is open.
 struct Open {
-    /// What closes it.
+    /// The line that closes it.
     mark: String,
     language: String,
     begins: usize,
     body: String,
 }
 
-/// Blocks of code of a guide. What stands below a heading of a way back is of the way back. A guide without any block is taken by
-/// the lines that are commands or settings.
+/// Code blocks of a guide. A block below the heading of a rollback belongs to the rollback. A guide without blocks is read by its lines
+/// that are commands or settings.
 fn guide(file: &str, text: &str) -> Parts {
     let mut found = Parts { is_prose: true, ..Parts::default() };
     let mut below = Below::default();
     let mut open: Option<Open> = None;
     let mut language = String::new();
     let lines: Vec<&str> = text.lines().collect();
-    // Lines between the blocks, each with its role: what is indented, or begins with a prompt.
+    // Lines between the blocks, each with its role: indented lines, or lines with a prompt.
     let mut loose: Vec<(usize, Role, &str)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let bare = line.trim_start();
@@ -220,7 +220,7 @@ fn guide(file: &str, text: &str) -> Parts {
             None => loose.push((at + 1, below.role(), line)),
         }
     }
-    // Its end is missing: what it holds is no less meant.
+    // Its end is missing, but its contents still count.
     if let Some(block) = open {
         found.add(self::block(file, &block, below.role()));
     }
@@ -229,10 +229,10 @@ fn guide(file: &str, text: &str) -> Parts {
     found
 }
 
-/// What opens a block: a fence of Markdown with its language, or the marks of AsciiDoc.
+/// Opening of a block: a Markdown fence with its language, or AsciiDoc's marks.
 fn fence(line: &str) -> Option<(String, String)> {
     let marks: String = line.chars().take_while(|c| *c == '`' || *c == '~').collect();
-    // With marks behind it, it is code within a line.
+    // With closing marks on the same line, it is inline code.
     if marks.len() >= 3 && !line.trim_start_matches(['`', '~']).contains('`') {
         let named = line.trim_start_matches(['`', '~']).trim().to_lowercase();
         let named = named.split([' ', '{', ',']).next().unwrap_or_default().to_owned();
@@ -242,7 +242,7 @@ fn fence(line: &str) -> Option<(String, String)> {
     is_block.then(|| (line.trim_end().to_owned(), String::new()))
 }
 
-/// Whether a line begins as commands of guides do.
+/// Whether a line begins like a command in a guide.
 fn is_command(line: &str) -> bool {
     const NAMES: [&str; 19] = [
         "sudo",
@@ -268,7 +268,8 @@ fn is_command(line: &str) -> bool {
     NAMES.contains(&line.split_whitespace().next().unwrap_or_default())
 }
 
-/// Lines outside of blocks that can only be commands: below a prompt, or indented; where a guide has no block, all that look like one.
+/// Lines outside blocks that can only be commands: with a prompt, or indented; in a guide without blocks, all lines that look like
+/// commands.
 fn lines_of(file: &str, lines: &[(usize, Role, &str)], has_no_block: bool) -> Vec<Piece> {
     let of = |line: &str| -> Option<String> {
         let bare = line.trim();
@@ -307,13 +308,13 @@ fn block(file: &str, block: &Open, role: Role) -> Parts {
     let is_about = || !sweep::mentions(&block.body, false).is_empty();
     if matches!(language, "yaml" | "yml") {
         let mut parts = of_yaml::parts(file, block.begins, &block.body, role, &[]);
-        // A block about something else may be as broken as it likes.
+        // A block about another subject may be invalid.
         parts.unread.retain(|_| is_about());
         return parts;
     }
     let is_shell = ["bash", "sh", "shell", "console", "zsh", "shell-session", "terminal"].contains(&language);
     let form = form_of(&transcript(&block.body).0);
-    // Of other languages, and without one, a block is as well a picture or a program's output.
+    // Blocks of other languages, or without one, may also be pictures or output.
     let is_open = is_shell
         || [
             "",
@@ -339,7 +340,7 @@ fn block(file: &str, block: &Open, role: Role) -> Parts {
     Parts { pieces: vec![piece], followed, ..Parts::default() }
 }
 
-/// What stands behind a shell's prompt: `$ `, `[root@k1 ~]# `, `me@k1:~$ `.
+/// Text after a shell's prompt: `$ `, `[root@k1 ~]# `, `me@k1:~$ `.
 fn prompted(line: &str) -> Option<&str> {
     if let Some(command) = line.strip_prefix("$ ") {
         return Some(command);
@@ -350,11 +351,11 @@ fn prompted(line: &str) -> Option<&str> {
     command.get(1..)?.strip_prefix(' ').filter(|_| is_prompt)
 }
 
-/// The commands of a block, each on its line, and the lines that are their output: those without a prompt where others have one.
+/// The commands of a block, each on its line, and their output: lines without a prompt if others have one.
 fn transcript(body: &str) -> (String, Vec<usize>) {
     let has_prompts = body.lines().any(|line| prompted(line).is_some());
     let (mut text, mut printed) = (String::new(), Vec::new());
-    // What ends the text that a command goes on with: a here-document's word.
+    // The word that ends a command's here-document.
     let (mut goes_on, mut end) = (false, None::<String>);
     for (at, line) in body.lines().enumerate() {
         let command = prompted(line).unwrap_or(line);

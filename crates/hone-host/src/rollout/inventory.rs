@@ -1,53 +1,53 @@
-//! The hosts of a roll-out, as a TOML file or a list of names says.
+//! The hosts of a rollout, from a TOML file or a list of names.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// More hosts than any cluster has brokers.
+/// No cluster has more brokers.
 const MOST_HOSTS: usize = 10_000;
 
-/// A host, and how to get there.
+/// A host, and its access.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// What `ssh` is given: a name, an address, an alias of its configuration, or `user@name`.
+    /// The argument of `ssh`: a name, an address, an alias in its configuration, or `user@name`.
     pub name: String,
-    /// The id of the broker on it; found by its address otherwise.
+    /// The id of its broker; without it the broker is found by its address.
     #[serde(default)]
     pub broker: Option<i32>,
-    /// Its rack; what the cluster tells otherwise.
+    /// Its rack; without it the cluster's information is used.
     #[serde(default)]
     pub rack: Option<String>,
     /// The broker's data folder.
     #[serde(default)]
     pub data: Option<PathBuf>,
-    /// More options for `ssh`, word by word.
+    /// Further options for `ssh`, word by word.
     #[serde(default)]
     pub ssh: Vec<String>,
-    /// Whether Hone is started there by `sudo -n`.
+    /// Whether Hone is started there with `sudo -n`.
     #[serde(default)]
     pub sudo: Option<bool>,
-    /// Where the host's files are, as `--root` of the other verbs.
+    /// Root of the host's files, as in `--root` of the other verbs.
     #[serde(default)]
     pub root: Option<PathBuf>,
 }
 
-/// What holds for every host that does not say otherwise.
+/// Values for every host without its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Defaults {
-    /// As of a host.
+    /// The same as for a host.
     #[serde(default)]
     pub data: Option<PathBuf>,
-    /// These stand before a host's own.
+    /// These come before a host's own options.
     #[serde(default)]
     pub ssh: Vec<String>,
-    /// As of a host.
+    /// The same as for a host.
     #[serde(default)]
     pub sudo: Option<bool>,
-    /// As of a host.
+    /// The same as for a host.
     #[serde(default)]
     pub root: Option<PathBuf>,
 }
@@ -60,41 +60,42 @@ struct File {
     hosts: Vec<Host>,
 }
 
-/// Why hosts can't be taken.
+/// Reasons why an inventory is rejected.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InventoryError {
-    /// Not the form.
+    /// It has another form.
     #[error("the inventory {name} can't be read: {why}")]
     Form {
         /// The file.
         name: String,
-        /// What is wrong, and where.
+        /// The problem, and its place.
         why: String,
     },
-    /// No host, or too many.
-    #[error("{count} hosts are no roll-out; name 1 to {MOST_HOSTS}")]
+    /// It has no host, or too many.
+    #[error("{count} hosts are not a valid rollout\n  next: name 1 to {MOST_HOSTS} hosts")]
     Count {
-        /// How many.
+        /// Number of hosts.
         count: usize,
     },
-    /// One name for two hosts: journal, order and the way back know a host by its name alone.
+    /// Two hosts have one name, but journal, order and rollback identify a host only by its name.
     #[error(
-        "the host {name} stands twice in the inventory\n  next: name each host once; hosts that share a name and differ in a port or another \
-         option of ssh get a `Host` entry each in ssh's configuration (HostName, Port), and its alias is the name here"
+        "the host {name} occurs twice in the inventory\n  next: name each host once; if hosts share a name \
+         and differ in a port or another ssh option, give each a `Host` entry in ssh's configuration \
+         (HostName, Port), and use its alias here"
     )]
     TwoHosts {
         /// The name.
         name: String,
     },
-    /// The same broker twice.
-    #[error("the broker of {host} stands twice in the inventory")]
+    /// A broker occurs twice.
+    #[error("the broker of {host} occurs twice in the inventory")]
     TwoBrokers {
-        /// The second host of it.
+        /// Its second host.
         host: String,
     },
-    /// What `ssh` would take for something else.
-    #[error("`{name}` is no name of a host: no blanks, no `-` at its beginning, and not empty")]
+    /// `ssh` would misread a name.
+    #[error("`{name}` is not a valid host name: it must not be empty, contain spaces, or begin with `-`")]
     Name {
         /// The name.
         name: String,
@@ -104,7 +105,7 @@ pub enum InventoryError {
 /// Reads an inventory.
 ///
 /// # Errors
-/// When it has another form, no host, or one twice.
+/// Returns an error when it has another form, no host, or a host twice.
 pub fn parse(name: &str, text: &str) -> Result<Vec<Host>, InventoryError> {
     let file: File = toml::from_str(text)
         .map_err(|error| InventoryError::Form { name: name.to_owned(), why: error.to_string() })?;
@@ -119,10 +120,10 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Host>, InventoryError> {
     checked(file.hosts.into_iter().map(with_defaults).collect())
 }
 
-/// Hosts of which only the names are known.
+/// Hosts whose names alone are known.
 ///
 /// # Errors
-/// As [`parse`].
+/// Returns the errors of [`parse`].
 pub fn named(names: &[String]) -> Result<Vec<Host>, InventoryError> {
     let host = |name: &String| Host {
         name: name.trim().to_owned(),
@@ -201,12 +202,12 @@ mod tests {
     fn what_is_no_inventory_says_why() {
         let why = |text: &str| parse("h", text).unwrap_err().to_string();
         assert!(why("hosts = []").contains("0 hosts"));
-        assert!(why("[[hosts]]\nname='a'\n[[hosts]]\nname='a'").contains("the host a stands twice"));
+        assert!(why("[[hosts]]\nname='a'\n[[hosts]]\nname='a'").contains("the host a occurs twice"));
         let behind_one_name = "[[hosts]]\nname='gateway'\nssh=['-p','2201']\nbroker=1\n\
                                [[hosts]]\nname='gateway'\nssh=['-p','2202']\nbroker=2";
         let refused = why(behind_one_name);
         assert!(
-            refused.contains("the host gateway stands twice") && refused.contains("`Host` entry"),
+            refused.contains("the host gateway occurs twice") && refused.contains("`Host` entry"),
             "{refused}"
         );
         assert!(
@@ -214,7 +215,7 @@ mod tests {
         );
         assert!(why("[[hosts]]\nname='a'\ncolor='red'").contains("color"));
         for bad in ["-oProxyCommand=x", "a b", "", "a\\u0007"] {
-            assert!(why(&format!("[[hosts]]\nname=\"{bad}\"")).contains("no name of a host"), "{bad}");
+            assert!(why(&format!("[[hosts]]\nname=\"{bad}\"")).contains("not a valid host name"), "{bad}");
         }
         assert!(named(&["a".to_owned(), " b".to_owned()]).is_ok());
     }

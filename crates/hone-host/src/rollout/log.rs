@@ -1,5 +1,5 @@
-//! The journal of a roll-out: a line is on disk before what it announces is done to a host, so whoever goes on, or takes
-//! everything back, knows which hosts may be changed.
+//! The journal of a rollout. A line is on disk before its step is done to a host. So a process that continues the rollout, or rolls it
+//! back, knows the hosts that may be changed.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::inventory::{self, Host};
 use crate::line_file::LineFile;
 
-/// The format of its lines.
+/// Format version of its lines.
 pub const FORMAT: u32 = 1;
 /// Its name in the folder of a run.
 pub const FILE: &str = "rollout.journal";
-/// A roll-out writes a few lines for each host.
+/// A rollout writes a few lines for each host.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// A line.
@@ -24,76 +24,76 @@ const MOST_BYTES: u64 = 64 << 20;
 pub enum Entry {
     /// The first line.
     Begun(Box<Begun>),
-    /// Somebody goes on.
+    /// The rollout was resumed.
     Resumed {
-        /// When, in milliseconds since 1970.
+        /// Time, in milliseconds since 1970.
         unix_ms: u64,
     },
-    /// A host is about to be changed.
+    /// A host will be changed.
     Opened {
         /// Its name.
         host: String,
-        /// When, in milliseconds since 1970.
+        /// Time, in milliseconds since 1970.
         unix_ms: u64,
-        /// Changes that are there before, and not ours.
+        /// Existing changes of the host, which are not the rollout's.
         #[serde(default)]
         known: Vec<String>,
     },
-    /// It says that it is changed.
+    /// The host reported that it is changed.
     Applied {
         /// Its name.
         host: String,
-        /// The change's name there; `None` when there was nothing to change.
+        /// Id of the change there; `None` if nothing had to be changed.
         change: Option<String>,
-        /// Seconds after which its guard takes it back unless it hears from us.
+        /// Seconds until its watchdog rolls back without a renewal.
         lease_s: u64,
     },
-    /// The canary's topic is about to be made.
+    /// The canary's topic will be created.
     Canary {
         /// Its name.
         topic: String,
     },
-    /// The canary's topic is gone.
+    /// The canary's topic was deleted.
     CanaryGone {
         /// Its name.
         topic: String,
     },
-    /// A gate's findings, as they were told.
+    /// Findings of a gate, as reported.
     Gate {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// Whether it may go on.
+        /// Whether the rollout may continue.
         passed: bool,
-        /// What was found.
+        /// The findings.
         findings: Vec<String>,
     },
-    /// It keeps its change.
+    /// The host keeps its change.
     Confirmed {
         /// Its name.
         host: String,
     },
-    /// It was taken back.
+    /// The change was rolled back.
     Reverted {
         /// Its name.
         host: String,
-        /// Whether every value is as it was.
+        /// Whether every value is restored.
         whole: bool,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Nobody knows how it is: it can't be reached.
+    /// The host can't be reached, so its state is unknown.
     Unknown {
         /// Its name.
         host: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// No further host is changed.
     Halted {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// All hosts were visited.
+    /// All hosts are done.
     Finished,
 }
 
@@ -102,106 +102,107 @@ pub enum Entry {
 pub struct Begun {
     /// [`FORMAT`].
     pub journal: u32,
-    /// Hone's version.
+    /// Version of Hone.
     pub version: String,
-    /// When, in milliseconds since 1970.
+    /// Time, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// The profile's name, or its file's.
+    /// Name of the profile, or of its file.
     pub profile: String,
-    /// Its text, if it is none of Hone's own.
+    /// Its text, unless it is one of Hone's own.
     pub profile_text: Option<String>,
-    /// The hosts, with the brokers that were found for them.
+    /// The hosts, with their brokers.
     pub hosts: Vec<Host>,
-    /// What was asked for beside it, as the command line understands it.
+    /// Further options, as on the command line.
     pub settings: serde_json::Value,
 }
 
-/// What became of a host.
+/// State of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum Fate {
-    /// It has not been touched.
+    /// It is unchanged.
     Waiting,
-    /// It may be changed, and was not confirmed: its guard takes it back unless somebody else does.
+    /// It may be changed, and is not confirmed: its watchdog rolls it back, unless a rollback comes first.
     Open {
-        /// The change's name there, if it was told.
+        /// Id of the change there, if it was reported.
         change: Option<String>,
     },
     /// It keeps its change.
     Confirmed {
-        /// The change's name there; `None` when there was nothing to change.
+        /// Id of the change there; `None` if nothing had to be changed.
         change: Option<String>,
     },
-    /// It was taken back.
+    /// It was rolled back.
     Reverted {
-        /// The change's name there, if not everything is as it was.
+        /// Id of the change there, if some value is not restored.
         change: Option<String>,
-        /// Whether every value is as it was.
+        /// Whether every value is restored.
         whole: bool,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// It can't be reached.
     Unknown {
-        /// The change's name there, if it was told.
+        /// Id of the change there, if it was reported.
         change: Option<String>,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// What a journal says when it is read from the beginning.
+/// State of a journal after reading it from the beginning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
     /// The first line.
     pub begun: Begun,
-    /// What became of each host, in the order of the inventory.
+    /// State of each host, in the order of the inventory.
     pub fates: Vec<(String, Fate)>,
-    /// Names of the hosts in the order in which they were opened first.
+    /// Names of the hosts in the order of their first change.
     pub visited: Vec<String>,
-    /// Changes that each host had before it was opened.
+    /// Changes that each host had before.
     pub known: BTreeMap<String, Vec<String>>,
     /// Why no further host is changed.
     pub halted: Option<String>,
-    /// Whether all hosts were visited.
+    /// Whether all hosts are done.
     pub finished: bool,
-    /// Topics of the canary that may still be there.
+    /// Topics of the canary that may still exist.
     pub canaries: Vec<String>,
 }
 
-/// Why a journal can't be used.
+/// Reasons why a journal can't be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// A file refuses.
-    #[error("the journal {} can't be {what}: {source}; name the folder of a roll-out, on a disk that is not full", path.display())]
+    /// The file can't be accessed.
+    #[error("the journal {} can't be {what}: {source}; name the folder of a rollout, on a disk that is not \
+        full", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// `read`, `written` ...
         what: &'static str,
-        /// The answer of the system.
+        /// The system's error.
         source: io::Error,
     },
-    /// Its text is not what Hone writes.
+    /// Its text is not in Hone's format.
     #[error("line {line} of the journal {} can't be read: {why}", path.display())]
     Broken {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line number from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// Another process drives this roll-out.
-    #[error("another hone drives this roll-out: {} is held; wait for it, or end it", path.display())]
+    /// Another process runs this rollout.
+    #[error("another hone runs this rollout: {} is held\n  next: wait for it, or end it", path.display())]
     Held {
         /// The file.
         path: PathBuf,
     },
 }
 
-/// A journal that is held: there is one driver at a time.
+/// A locked journal: only one process at a time can run a rollout.
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
@@ -213,10 +214,10 @@ fn io_error<'a>(path: &'a Path, what: &'static str) -> impl Fn(io::Error) -> Log
 }
 
 impl Log {
-    /// Begins one in the folder of a run.
+    /// Begins a journal in the folder of a run.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// Returns an error when it can't be written.
     pub fn begin(folder: &Path, begun: Begun) -> Result<Self, LogError> {
         let path = folder.join(FILE);
         let file = OpenOptions::new()
@@ -231,10 +232,10 @@ impl Log {
         Ok(log)
     }
 
-    /// Opens one to go on. A last line that a crash cut off announced nothing that was done.
+    /// Opens a journal to continue it. An incomplete last line after a crash announced a step that was not done.
     ///
     /// # Errors
-    /// When it can't be opened, or another process drives it.
+    /// Returns an error when it can't be opened, or another process runs the rollout.
     pub fn resume(folder: &Path) -> Result<Self, LogError> {
         let path = folder.join(FILE);
         let file =
@@ -244,10 +245,10 @@ impl Log {
         Ok(Self { path, lines })
     }
 
-    /// Keeps an entry; it is safe when this returns.
+    /// Writes an entry; it is on disk when this returns.
     ///
     /// # Errors
-    /// When it can't be kept: what it announces must not be done.
+    /// Returns an error when it can't be written: the announced step must then not be done.
     pub fn append(&mut self, entry: &Entry) -> Result<(), LogError> {
         self.lines.append(entry).map_err(io_error(&self.path, "written"))
     }
@@ -264,7 +265,7 @@ fn hold(path: &Path, file: &File) -> Result<(), LogError> {
 /// Reads the journal of a run.
 ///
 /// # Errors
-/// When it can't be read or is not one.
+/// Returns an error when it can't be read or is not a journal.
 pub fn read(folder: &Path) -> Result<State, LogError> {
     use std::io::Read as _;
     let path = folder.join(FILE);
@@ -278,7 +279,7 @@ pub fn read(folder: &Path) -> Result<State, LogError> {
 /// The state after all whole lines of a text.
 ///
 /// # Errors
-/// The number of a line that is not one of a journal, and why.
+/// Returns the number of an invalid line, and the reason.
 pub fn parse(text: &str) -> Result<State, (usize, String)> {
     let whole = text.rfind('\n').map_or("", |last| text.get(..last).unwrap_or_default());
     let mut lines = whole.lines().enumerate();
@@ -288,16 +289,18 @@ pub fn parse(text: &str) -> Result<State, (usize, String)> {
     let begun = match lines.next().map(|(at, line)| entry(at, line)).transpose()? {
         Some(Entry::Begun(begun)) if begun.journal == FORMAT => *begun,
         Some(Entry::Begun(begun)) => {
-            return Err((1, format!("format {}, this is for {FORMAT}", begun.journal)));
+            return Err((1, format!("format {}, but this build reads {FORMAT}", begun.journal)));
         }
         _ => return Err((1, "its beginning is missing".to_owned())),
     };
-    // Every other line says a name alone: taking back by it would be a guess.
+    // All other lines identify a host only by its name, so a rollback would be a guess.
     if let Some(name) = inventory::twice(&begun.hosts) {
-        let by_hand = "look at each with hone host status, and take the change back there (hone host revert)";
+        let by_hand = "check each with hone host status, and roll the change back there (hone host rollback)";
         return Err((
             1,
-            format!("two hosts are called {name}, so nothing tells which was changed; {by_hand}"),
+            format!(
+                "two hosts have the name {name}, so the journal does not show which was changed; {by_hand}"
+            ),
         ));
     }
     let fates = begun.hosts.iter().map(|host| (host.name.clone(), Fate::Waiting)).collect();
@@ -310,12 +313,12 @@ pub fn parse(text: &str) -> Result<State, (usize, String)> {
 }
 
 impl State {
-    /// What became of a host.
+    /// State of a host.
     pub fn fate(&self, host: &str) -> Option<&Fate> {
         self.fates.iter().find(|(name, _)| name == host).map(|(_, fate)| fate)
     }
 
-    /// The change's name on a host, as far as it was told.
+    /// The change's id on a host, if it was reported.
     pub fn change(&self, host: &str) -> Option<String> {
         match self.fate(host)? {
             Fate::Open { change }
@@ -326,12 +329,12 @@ impl State {
         }
     }
 
-    /// Changes that a host had before ours: none of these is to be taken back.
+    /// Changes that a host had before the rollout; none of them may be rolled back.
     pub fn known(&self, host: &str) -> &[String] {
         self.known.get(host).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Hosts on which something may have to be taken back, the last one that was opened first.
+    /// Hosts that may need a rollback, the last changed one first.
     pub fn changed(&self) -> Vec<&Host> {
         let may_be = |name: &String| match self.fate(name) {
             Some(Fate::Open { .. } | Fate::Unknown { .. } | Fate::Reverted { whole: false, .. }) => true,
@@ -465,7 +468,7 @@ mod tests {
         begun.hosts[2].name = "a".to_owned();
         let text = serde_json::to_string(&Entry::Begun(Box::new(begun))).unwrap() + "\n";
         let (line, why) = parse(&text).unwrap_err();
-        assert!(line == 1 && why.contains("two hosts are called a"), "{line}: {why}");
+        assert!(line == 1 && why.contains("two hosts have the name a"), "{line}: {why}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A change brought to many hosts: which hosts there are ([`inventory`]), who comes next ([`order`]), and what was done to whom
-//! ([`log`]). Who talks to hosts and clusters is not this room's business.
+//! A change on many hosts: the hosts ([`inventory`]), their order ([`order`]), and the journal ([`log`]). Other rooms communicate with
+//! hosts and clusters.
 
 pub mod inventory;
 pub mod log;

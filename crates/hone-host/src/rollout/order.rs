@@ -1,10 +1,10 @@
-//! Who comes next: one canary that is not the controller's host, then the others of its rack, then rack by rack, and the
-//! controller's host last of all, whoever is wanted first. Asked anew before each host, since controllers move.
+//! Order of hosts: first one canary that is not the controller's host, then the others of its rack, then rack by rack. The controller's
+//! host is last, even against the user's wish. The order is computed again before each host, since the controller can move.
 
 /// A host that is still to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate<'a> {
-    /// Its place in the inventory.
+    /// Its index in the inventory.
     pub at: usize,
     /// Its rack, if it has one.
     pub rack: Option<&'a str>,
@@ -14,10 +14,10 @@ pub struct Candidate<'a> {
     pub is_wanted_first: bool,
 }
 
-/// The place of the next host among those left. `last_rack` is the rack of the host before it.
+/// Index of the next host among those left. `last_rack` is the rack of the previous host.
 ///
-/// Replicas of a partition are spread over racks, so what goes wrong within one rack leaves the others whole: a rack is
-/// finished before the next one begins, but for a controller in it.
+/// Replicas of a partition are spread over racks, so a problem within one rack leaves the others whole. A rack is therefore finished before
+/// the next one begins, except for a controller in it.
 pub fn next(left: &[Candidate<'_>], last_rack: Option<&str>) -> Option<usize> {
     let of_controllers_rack = |host: &Candidate<'_>| {
         host.rack.is_some() && left.iter().any(|other| other.has_controller && other.rack == host.rack)

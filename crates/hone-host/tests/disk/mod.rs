@@ -1,4 +1,4 @@
-//! A disk of this machine that nobody else uses, and a root over its kernel whose journals are the test's.
+//! A disk of this machine that no other process uses, and a root over its kernel whose journals belong to the test.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 

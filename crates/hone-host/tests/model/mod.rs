@@ -105,7 +105,7 @@ impl Model {
         self.settings.borrow_mut().read_only = true;
     }
 
-    /// The next writes of an attribute end with EBUSY: somebody else holds it.
+    /// The next writes of an attribute end with EBUSY, as if another process kept it busy.
     pub(crate) fn make_busy(&self, path: &str, times: u32) {
         self.settings.borrow_mut().busy.insert(path.to_owned(), times);
     }

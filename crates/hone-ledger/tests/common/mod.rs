@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared parts of the tests.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
@@ -38,7 +38,7 @@ pub fn entry(number: u64) -> LedgerEntry {
     }
 }
 
-/// A line as builds from before there was a chain have written it.
+/// A line of an older build without a chain.
 pub fn old_line(number: u64) -> String {
     format!(
         "{{\"hone_record\":1,\"kind\":\"ledger-entry\",\"body\":{{\"at_unix_ms\":{number},\"experiment\":\"broker\",\
@@ -59,7 +59,7 @@ pub fn entries(checked: &Checked) -> Vec<LedgerEntry> {
     checked.lines.iter().map(|line| line.entry.clone()).collect()
 }
 
-/// The times of all entries, by which the tests know them.
+/// The times of all entries, which identify them in the tests.
 pub fn times(ledger: &Ledger) -> Vec<u64> {
     ledger.read().unwrap().lines.iter().map(|line| line.entry.at_unix_ms).collect()
 }

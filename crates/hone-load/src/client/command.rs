@@ -1,8 +1,8 @@
 //! Any other producer on the schedule: a program that speaks the line protocol of docs/client-protocol.md.
 //!
-//! The program keeps the schedule itself, because a line through a pipe for each record at its time would add the pipe to
-//! every latency. Hone announces the due times half a second ahead and checks what comes back: that no record was handed over
-//! before it was due, how late it was, and that every record has one end. Both processes read the same CLOCK_MONOTONIC.
+//! The program keeps the schedule itself. A line through a pipe for each record at its time would add the pipe to every latency. Hone
+//! announces the due times half a second ahead and checks the reports: no record is sent before it is due, each delay is known, and every
+//! record has one end. Both processes read the same CLOCK_MONOTONIC.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,23 +29,23 @@ use crate::recorder::Recorder;
 use crate::sender::{Account, Due, Helpers, Sender};
 use crate::settings::Settings;
 
-/// Starts programs for a load; processes are not this room's business.
+/// Starts programs for a load, since this room does not handle processes.
 pub trait Launcher: Sync {
     /// Starts a program with pipes.
     ///
     /// # Errors
-    /// When it can't be started, with everything a user needs to know.
+    /// Returns an error when the program can't be started, with everything that a user needs to know.
     fn launch(&self, command: &[String]) -> Result<Launched, String>;
 }
 
-/// A program that was started.
+/// A started program.
 #[derive(Debug)]
 pub struct Launched {
-    /// It reads what is written here.
+    /// Its standard input.
     pub to_program: File,
-    /// What it writes.
+    /// Its standard output.
     pub from_program: File,
-    /// Who watches it. Dropping it ends the program.
+    /// Its watcher. Dropping it ends the program.
     pub watch: Box<dyn Watch>,
 }
 
@@ -53,30 +53,30 @@ pub struct Launched {
 pub trait Watch: fmt::Debug + Send {
     /// Its process.
     fn pid(&self) -> u32;
-    /// CPU of the program and all that it started, since its start.
+    /// CPU of the program and all processes that it started, since its start.
     fn cpu(&self) -> Option<CpuSeconds>;
-    /// How it ended and its last words, when it has ended.
+    /// Its exit status and last output, when it has ended.
     fn ended(&mut self) -> Option<String>;
-    /// A folder for files that the program reads; it goes with the program.
+    /// A folder for files that the program reads. It is deleted with the program.
     fn folder(&self) -> &Path;
 }
 
-/// Time to start, to read its settings and to be ready. A JVM under load needs some seconds.
+/// Time for the program to start, read its settings and become ready. A JVM under load needs some seconds.
 const READY_LIMIT: Duration = Duration::from_secs(60);
-/// Due times are announced so much before they come.
+/// Due times are announced this long ahead.
 const AHEAD_NS: u64 = 500_000_000;
-/// Between two looks at what was said.
+/// Pause between two checks of the output.
 const LOOK_EVERY_NS: u64 = 20_000_000;
-/// Beyond the time-out, for a program that works through its last reports.
+/// Time beyond the timeout, for a program that still sends its last reports.
 const REPORT_GRACE_NS: u64 = 5_000_000_000;
-/// So much of a line that can't be read stands in the error.
+/// Length of an invalid line that the error quotes.
 const MOST_SHOWN: usize = 200;
 
 /// The engine.
 #[derive(Debug)]
 pub(crate) struct Command {
     name: String,
-    /// Ends first: a writer and a reader that wait for the program then end, too.
+    /// Ends first, so that a writer and a reader that wait for the program end, too.
     watch: Box<dyn Watch>,
     /// CPU of the program as it was last read.
     last_cpu: Cell<CpuTime>,
@@ -89,7 +89,7 @@ pub(crate) struct Command {
     usual_backlog: u64,
 }
 
-/// What the reading thread hears.
+/// Messages of the reading thread.
 #[derive(Debug)]
 enum Heard {
     Said(Said),
@@ -138,11 +138,11 @@ impl Command {
     }
 
     fn tell(&self, text: String) {
-        // A program that reads no more is found out by what it does not say.
+        // If a program stops reading, its missing answers show it.
         let _ = self.to_program.send(text.into_bytes());
     }
 
-    /// `false` where the user does not want to wait for it.
+    /// `false` means that the user interrupted the wait.
     fn await_ready(&mut self, progress: &mut dyn Progress) -> Result<bool, String> {
         let limit = Instant::now() + READY_LIMIT;
         while progress.at("client", 0.0) {
@@ -160,8 +160,8 @@ impl Command {
                     self.facts.software = if software.is_empty() { self.name.clone() } else { software };
                     return Ok(true);
                 }
-                Ok(Heard::Said(Said::Failed { why })) => return Err(format!("it can't be used: {why}")),
-                Ok(Heard::Said(_)) => return Err("it told of records before any was due".to_owned()),
+                Ok(Heard::Said(Said::Failed { why })) => return Err(format!("it reported an error: {why}")),
+                Ok(Heard::Said(_)) => return Err("it reported records before any was due".to_owned()),
                 Ok(Heard::Garbage(problem)) => return Err(problem),
                 Ok(Heard::Nothing) => return Err(self.how_it_ended("before it was ready")),
                 Err(_) => {}
@@ -170,9 +170,9 @@ impl Command {
         Ok(false)
     }
 
-    /// The end of the output comes a moment before the end of the program can be seen.
+    /// The end of the output comes a moment before the end of the program is visible.
     fn how_it_ended(&mut self, when: &str) -> String {
-        // Whoever sees the end takes the program's clocks away with it.
+        // The program's CPU clocks disappear with its end.
         self.program_cpu();
         for _ in 0..100 {
             if let Some(words) = self.watch.ended() {
@@ -183,7 +183,7 @@ impl Command {
         format!("it closed its output {when}")
     }
 
-    /// CPU of the program up to now; of one that has gone, what was read last.
+    /// CPU of the program up to now; for an ended program the last value.
     fn program_cpu(&self) -> CpuTime {
         if let Some(cpu) = self.watch.cpu() {
             self.last_cpu.set(CpuTime::from(cpu));
@@ -191,7 +191,7 @@ impl Command {
         self.last_cpu.get()
     }
 
-    /// One end of a record into the recorder.
+    /// Passes one end of a record to the recorder.
     fn record(&self, ended: &Ended, due_ns: u64, recorder: &mut Recorder, pulse: &mut Pulse) {
         let bytes = self.record_bytes[(ended.index % self.record_bytes.len() as u64) as usize];
         let request = InFlight {
@@ -220,7 +220,7 @@ impl Command {
         }
     }
 
-    /// Takes what was said so far, or waits a moment for it; the inner `true` is the end of the stretch.
+    /// Processes the output so far, or waits a moment for it. The inner `true` is the end of the stretch.
     fn listen(
         &mut self,
         limit: Duration,
@@ -235,7 +235,7 @@ impl Command {
                     let now_ns = clock.now_ns();
                     let due_ns = stretch.ledger.end(&ended, now_ns)?;
                     stretch.heard_ns = now_ns;
-                    // What ends now was due, whenever the next look at the schedule is.
+                    // A record that ends now was due, even if the next check of the schedule comes later.
                     stretch.pass(due_ns, recorder);
                     self.record(&ended, due_ns, recorder, &mut stretch.pulse);
                 }
@@ -243,10 +243,10 @@ impl Command {
                 Heard::Said(Said::Done) => {
                     return Err("it said `done` before the schedule's `end`".to_owned());
                 }
-                Heard::Said(Said::Failed { why }) => return Err(format!("it gave up: {why}")),
-                Heard::Said(_) => return Err("it spoke of its settings in the midst of a load".to_owned()),
+                Heard::Said(Said::Failed { why }) => return Err(format!("it stopped: {why}")),
+                Heard::Said(_) => return Err("it reported settings while a load ran".to_owned()),
                 Heard::Garbage(problem) => return Err(problem),
-                Heard::Nothing => return Err(self.how_it_ended("in the midst of the load")),
+                Heard::Nothing => return Err(self.how_it_ended("while the load ran")),
             }
             next = self.said.try_recv().ok();
         }
@@ -254,13 +254,13 @@ impl Command {
     }
 }
 
-/// One stretch as it stands.
+/// State of one stretch.
 #[derive(Debug, Default)]
 struct Stretch {
     ledger: Ledger,
-    /// Announced, and not due yet.
+    /// Announced records that are not due yet.
     ahead: VecDeque<u64>,
-    /// The program knows that nothing more comes.
+    /// Whether the program knows that nothing more comes.
     is_announced: bool,
     last_due_ns: u64,
     heard_ns: u64,
@@ -268,7 +268,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// Everything that is due until then.
+    /// All records that are due until then.
     fn pass(&mut self, now_ns: u64, recorder: &mut Recorder) {
         while let Some(due_ns) = self.ahead.pop_front_if(|due_ns| *due_ns <= now_ns) {
             recorder.due_at(due_ns);
@@ -345,8 +345,8 @@ impl Sender for Command {
                 let limit_s = patience_ns / 1_000_000_000;
                 let phase = if give_up { "the window" } else { "the warm-up" };
                 return Ok(End::Broken(format!(
-                    "the client {} said nothing for {limit_s} s after the end of {phase}, with {left} records open and \
-                     no `done`",
+                    "the client {} sent no output for {limit_s} s after the end of {phase}, with {left} \
+                     records open and no `done`",
                     self.name
                 )));
             }
@@ -374,7 +374,7 @@ impl Sender for Command {
     }
 }
 
-/// Writes the producer of each record for the program, and answers where.
+/// Writes the producer of each record for the program, and returns the path.
 fn turns_file(folder: &Path, turns: &[u32]) -> Result<PathBuf, String> {
     let path = folder.join("turns");
     let bytes: Vec<u8> = turns.iter().flat_map(|producer| producer.to_be_bytes()).collect();
@@ -383,7 +383,7 @@ fn turns_file(folder: &Path, turns: &[u32]) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// The moment on the clock that all processes of this machine share.
+/// The current time on the clock that all processes of this machine share.
 fn monotonic_ns(at: Instant) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let before = Instant::now();
@@ -396,7 +396,7 @@ fn monotonic_ns(at: Instant) -> u64 {
     }
 }
 
-/// A thread that writes, so that a program that does not read stops nobody else. It ends with the sender or the pipe.
+/// A thread that writes, so that a program that does not read blocks no other thread. It ends with the sender or the pipe.
 fn writer(mut to_program: File) -> mpsc::Sender<Vec<u8>> {
     let (sender, receiver) = mpsc::channel::<Vec<u8>>();
     std::thread::spawn(move || {
@@ -409,7 +409,7 @@ fn writer(mut to_program: File) -> mpsc::Sender<Vec<u8>> {
     sender
 }
 
-/// A thread that reads lines. It ends with the program's output or at the first garbage.
+/// A thread that reads lines. It ends with the program's output or at the first invalid line.
 fn reader(from_program: File) -> mpsc::Receiver<Heard> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
@@ -435,7 +435,7 @@ fn read_line(lines: &mut BufReader<File>) -> Heard {
     let whole = line.pop() == Some(b'\n');
     let text = String::from_utf8_lossy(&line);
     if !whole && line.len() as u64 + 1 < limit {
-        // It ended within a line; how it ended is what matters.
+        // The program ended within a line, so its exit status matters.
         return Heard::Nothing;
     }
     let said =
@@ -444,7 +444,7 @@ fn read_line(lines: &mut BufReader<File>) -> Heard {
         |problem| {
             let shown: String = text.chars().take(MOST_SHOWN).collect();
             Heard::Garbage(format!(
-                "it wrote `{}`, which is no line of the protocol: {problem} (docs/client-protocol.md)",
+                "it wrote `{}`, which is not a line of the protocol: {problem} (docs/client-protocol.md)",
                 shown.escape_debug()
             ))
         },
@@ -458,7 +458,7 @@ mod tests {
     use std::io::{PipeReader, PipeWriter};
     use std::os::fd::OwnedFd;
 
-    /// Uses a second between two looks, and nobody can tell any more when its end was seen.
+    /// Uses CPU for a second between two checks, so the time at which its end was seen is unknown.
     #[derive(Debug)]
     struct Mortal {
         looks: Cell<u32>,
@@ -503,7 +503,7 @@ mod tests {
         }
     }
 
-    /// Tells the end of the first record, and ends.
+    /// Reports the end of the first record, and ends.
     fn one_record(hears: PipeReader, mut says: PipeWriter) {
         let mut lines = BufReader::new(hears).lines().map_while(Result::ok);
         let mut hear = |word: &str| lines.any(|line| line.starts_with(word));
@@ -542,12 +542,12 @@ mod tests {
         let mut look = |_: u64, _: &Recorder| true;
         let end = engine.run(Instant::now(), &mut arrivals, true, &mut recorder, &mut look).unwrap();
         let End::Broken(reason) = end else { panic!("{end:?}") };
-        assert_eq!(reason, "the client mortal: it ended in the midst of the load: killed");
+        assert_eq!(reason, "the client mortal: it ended while the load ran: killed");
         assert_eq!((recorder.acked, recorder.ended), (1, recorder.due));
         assert!(recorder.duration_ns() < 30_000_000_000, "not cut: {} ns", recorder.duration_ns());
         recorder.finish();
         assert!(recorder.series.len() < 30, "{} seconds", recorder.series.len());
-        // What it used until its end was seen, and the little of this thread.
+        // The CPU that it used until its end was seen, and the little CPU of this thread.
         let used_s = before.until(engine.cpu()).total_s;
         assert!((1.0..1.9).contains(&used_s), "{used_s} s");
     }

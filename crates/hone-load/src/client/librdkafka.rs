@@ -1,7 +1,7 @@
-//! librdkafka on the schedule: a record is handed over when it is due, its delivery report says when it was stored and where.
+//! librdkafka on the schedule: a record is passed to the client when it is due. Its delivery report gives the time and place of storage.
 //!
-//! The sending thread hands over; a thread of each producer takes the reports and notes their times at once, so that the
-//! schedule is not in them. A full queue is no loss: the record waits in the generator, and its latency runs on.
+//! The sending thread passes records. A thread of each producer takes the reports and notes their times at once, so that the schedule does
+//! not affect them. A full queue loses nothing: the record waits in the generator, and its latency counts on.
 
 mod settings;
 mod statistics;
@@ -34,17 +34,17 @@ use crate::security::round_trip_us;
 use crate::sender::{Account, Due, Helpers, Sender};
 use crate::settings::Settings;
 
-/// The longest wait without a look at interrupts and the clock.
+/// Longest wait without a check of interrupts and the clock.
 const LOOK_EVERY_NS: u64 = 20_000_000;
-/// While records wait for room in the client's queue, or for their reports at the end.
+/// The same while records wait for room in the client's queue, or for their reports at the end.
 const RETRY_EVERY_NS: u64 = 500_000;
-/// librdkafka looks for records that are too old once a second; so much later their reports are there.
+/// librdkafka looks for expired records once a second, so their reports arrive up to this much later.
 const REPORT_GRACE: Duration = Duration::from_secs(5);
-/// What librdkafka and its binding call the threads of a producer.
+/// Thread names of librdkafka and its binding.
 const THREADS: [&str; 2] = ["rdk:", "producer poll"];
-/// So many events say what there is to say.
+/// Largest number of events, since more add nothing.
 const EVENTS_LIMIT: usize = 100;
-/// Fresh connections to each leader whose round trip is looked at.
+/// Number of fresh connections to each leader whose round trip is measured.
 const ROUND_TRIPS: usize = 5;
 
 /// The engine.
@@ -55,12 +55,12 @@ pub(crate) struct Librdkafka {
     material: Arc<[Material]>,
     /// The producer of each record, in turn.
     turns: Arc<[u32]>,
-    /// Whether the records have an order, which every stretch begins anew.
+    /// Whether the records have an order, which every stretch begins again.
     is_recorded: bool,
     next_record: usize,
-    /// Records that are due and found no room.
+    /// Due records that found no room in the queue.
     queue: VecDeque<u64>,
-    /// Records without a report, by the number that goes with them.
+    /// Records without a report, by their number.
     out: Vec<Option<InFlight>>,
     free: Vec<usize>,
     /// Kernel ids of other producers' threads, and of ours.
@@ -69,7 +69,7 @@ pub(crate) struct Librdkafka {
     timeout_ns: u64,
     usual_backlog: u64,
     facts: ClientFacts,
-    /// When the last stretch began and ended.
+    /// Start and end of the last stretch.
     stretch: Option<(Instant, Instant)>,
     /// Counters before the window.
     before: Counters,
@@ -81,7 +81,7 @@ impl std::fmt::Debug for Librdkafka {
     }
 }
 
-/// What librdkafka counts since its start, over all producers.
+/// librdkafka's counters since its start, over all producers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counters {
     produce_requests: u64,
@@ -101,7 +101,7 @@ impl Counters {
     }
 }
 
-/// What a producer's threads leave for the sending thread.
+/// Data of a producer's threads for the sending thread.
 #[derive(Debug)]
 struct Shared {
     reports: Mutex<Vec<Report>>,
@@ -119,19 +119,19 @@ struct Report {
     stored: Result<(i32, i64), RDKafkaErrorCode>,
 }
 
-/// One producer's way to the shared part.
+/// One producer's access to the shared data.
 struct Tap {
     shared: Arc<Shared>,
     producer: usize,
 }
 
-/// What is behind a lock is a list that is whole after every push.
+/// The lock protects a list that is consistent after every push.
 fn locked<T>(lock: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ClientContext for Tap {
-    // Errors come by `error`, too; the rest is for people who debug a client.
+    // `error` also receives the errors; the rest is for debugging a client.
     fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
 
     fn stats_raw(&self, json: &[u8]) {
@@ -169,7 +169,7 @@ pub(crate) fn check(workload: &Workload, given: &BTreeMap<String, String>) -> Re
 /// The engine, ready for its first stretch.
 ///
 /// # Errors
-/// When librdkafka refuses a setting.
+/// Returns an error when librdkafka refuses a setting.
 pub(crate) fn sender(
     to: &Settings,
     workload: &Workload,
@@ -194,7 +194,7 @@ impl Librdkafka {
             intervals: Mutex::new(vec![Vec::new(); count]),
             errors: Mutex::default(),
         });
-        // In a duet the other arm may have its own by now.
+        // In concurrent pairs, the other arm may already have its own thread.
         let foreign_threads = threads_named(&THREADS);
         let producers =
             (0..count).map(|producer| start(&config, producer, &shared)).collect::<Result<Vec<_>, _>>()?;
@@ -222,7 +222,7 @@ impl Librdkafka {
         })
     }
 
-    /// Hands over what is due, as far as there is room.
+    /// Passes on due records, as far as there is room.
     fn hand_over(&mut self, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
         while let Some(intended_ns) = self.queue.front().copied() {
             let number = self.free.pop().unwrap_or_else(|| {
@@ -238,7 +238,7 @@ impl Librdkafka {
             let mut message = BaseRecord::<[u8], [u8], usize>::with_opaque_to(&self.topic, number);
             message.key = record.key.as_deref();
             message.payload = Some(&record.value);
-            // Before the report can come.
+            // This happens before the report can arrive.
             self.out[number] = Some(request);
             let producer = &self.producers[self.turns[self.next_record % self.turns.len()] as usize];
             if let Err((error, _)) = producer.send(message) {
@@ -294,7 +294,7 @@ impl Librdkafka {
         }
     }
 
-    /// Waits until every producer has told statistics that are later than `since`.
+    /// Waits until every producer has reported statistics that are later than `since`.
     fn await_statistics(&self, since: Instant) {
         let limit = Instant::now() + Duration::from_millis(3 * STATISTICS_EVERY_MS);
         let told = || {
@@ -306,7 +306,7 @@ impl Librdkafka {
         }
     }
 
-    /// Those of all producers, as last told.
+    /// The latest statistics of all producers.
     fn counters(&self) -> Counters {
         let intervals = locked(&self.shared.intervals);
         let last = intervals.iter().filter_map(|told| told.last());
@@ -330,7 +330,7 @@ fn start(
         .map_err(|error| LoadError::Setting { name: "client settings", problem: error.to_string() })
 }
 
-/// As the wire engine names it where the broker has said it.
+/// The name that the wire engine uses, if the broker sent the error.
 fn error_name(code: RDKafkaErrorCode) -> String {
     match (code, i16::try_from(code as i32)) {
         (RDKafkaErrorCode::MessageTimedOut, _) => "timeout".to_owned(),
@@ -390,7 +390,7 @@ impl Sender for Librdkafka {
                 }
                 let patience_ns = self.timeout_ns + REPORT_GRACE.as_nanos() as u64;
                 if give_up && now_ns > last_due_ns + patience_ns {
-                    // librdkafka may be late to tell of what timed out: it sleeps while it waits to connect again.
+                    // librdkafka may report timeouts late, since it sleeps while it waits to reconnect.
                     (0..self.unreported() + self.queue.len()).for_each(|_| pulse.failed("timeout"));
                     self.give_up_all(now_ns, recorder, "timeout");
                     break;
@@ -474,7 +474,7 @@ mod tests {
     fn a_client_that_takes_no_records_ends_the_window_there() {
         let mut load = crate::schedule::tests::workload(hone_record::Schedule::Uniform, 100.0, 1);
         load.record_bytes = 2_000;
-        // Nobody needs to listen: a record that is too large is refused by the client itself.
+        // No broker is needed: the client itself refuses a record that is too large.
         let to = Settings {
             address: "127.0.0.1:1".to_owned(),
             variant: String::new(),

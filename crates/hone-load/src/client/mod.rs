@@ -15,16 +15,16 @@ use crate::keys::KeySource;
 use crate::payload::Values;
 use crate::recording;
 
-/// Records in turn; more of them than a codec or a cache remembers, and a sample of the keys' distribution.
+/// Number of records in turn: more than a codec or a cache remembers, and a sample of the keys' distribution.
 const RECORDS: usize = 1 << 16;
-/// Memory for all of them; large records get fewer.
+/// Memory for all of them; with large records there are fewer.
 const MATERIAL_BYTES: usize = 64 << 20;
-/// The same for the records of a recording, which have an order of their own.
+/// The same for the records of a recording, which have their own order.
 const RECORDED_BYTES: usize = 512 << 20;
-/// The fewest that make a turn.
+/// Smallest number of records in a turn.
 const LEAST_RECORDS: usize = 64;
 
-/// A record to hand over.
+/// A record for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Material {
     pub key: Option<Vec<u8>>,
@@ -38,7 +38,7 @@ impl Material {
     }
 }
 
-/// Records made before the window, which are handed over in turn.
+/// Records made before the window and sent in turn.
 pub(crate) fn material(workload: &Workload) -> Result<Arc<[Material]>, LoadError> {
     let mut values = Values::from_workload(workload)?;
     if let Some(lines) = recording::lines(workload)? {
@@ -69,32 +69,32 @@ pub(crate) fn turns(workload: &Workload) -> Result<Arc<[u32]>, LoadError> {
     })
 }
 
-/// Checks what is particular to clients.
+/// Checks the settings that only clients have.
 pub(crate) fn check(workload: &Workload) -> Result<(), LoadError> {
     if workload.records_per_batch != 1 || workload.partitions_per_request != 1 {
         return Err(LoadError::Setting {
             name: "records_per_batch",
-            problem: "must be 1, as must partitions_per_request: a request of the schedule is one record handed to \
-                      the client, whose batches are an output; shape them by its settings, for example linger.ms"
+            problem: "must be 1, like partitions_per_request: a scheduled request is one record for the \
+                client, whose batches are an output; control them by its settings, for example linger.ms"
                 .to_owned(),
         });
     }
     Ok(())
 }
 
-/// A backlog below this is no sign of saturation: what is due in a tenth of a second and in the linger, because a client that waits for
-/// more records has them at any time.
+/// A backlog below this is not a sign of saturation: the records due in a tenth of a second and in the linger. A client that waits for more
+/// records has them at any time.
 pub(crate) fn usual_backlog(workload: &Workload) -> u64 {
     let waits_s = 0.1 + linger_s(workload);
     (workload.requests_per_s * waits_s).ceil().max(100.0) as u64
 }
 
-/// Names of the linger in milliseconds: Kafka's and librdkafka's, librdkafka's other one, and those that a program may have.
+/// Names of the linger in milliseconds: Kafka's and librdkafka's, librdkafka's other name, and names that a program may use.
 const LINGER: [&str; 3] = ["linger.ms", "queue.buffering.max.ms", "linger_ms"];
-/// A linger beyond this is no excuse for a backlog.
+/// A longer linger does not justify a backlog.
 const LINGER_S_MOST: f64 = 60.0;
 
-/// The linger that was asked for, in seconds; a default is milliseconds, and lies within the tenth.
+/// The linger from the settings, in seconds. A default is milliseconds, and lies within the tenth of a second.
 fn linger_s(workload: &Workload) -> f64 {
     let (Engine::Librdkafka { settings } | Engine::Command { settings, .. }) = &workload.engine else {
         return 0.0;
@@ -103,14 +103,14 @@ fn linger_s(workload: &Workload) -> f64 {
     asked.filter(|linger_ms| linger_ms.is_finite()).fold(0.0, f64::max).clamp(0.0, LINGER_S_MOST * 1e3) / 1e3
 }
 
-/// Nothing delivered for so long up to the end of a schedule, and failures instead: the target has gone.
+/// If nothing was delivered for this long before the end of a schedule, and records failed instead, the target is gone.
 const SILENCE_NS: u64 = 1_000_000_000;
 
-/// Whether records are still delivered. A client goes on trying when a broker has gone, and hides that from whoever only counts.
+/// Whether records are still delivered. A client keeps trying when a broker is gone, and mere counts would hide that.
 #[derive(Debug, Default)]
 struct Pulse {
     acked_ns: u64,
-    /// Since then.
+    /// Time since then.
     failed: u64,
     last_error: String,
 }
@@ -128,13 +128,13 @@ impl Pulse {
         }
     }
 
-    /// How a stretch ended whose last record was due then.
+    /// The end of a stretch whose last record was due at this time.
     fn end(&self, last_due_ns: u64) -> End {
         if self.failed == 0 || last_due_ns < self.acked_ns.saturating_add(SILENCE_NS) {
             return End::Complete;
         }
         End::Broken(format!(
-            "nothing was delivered after {:.1} s; {} records failed from then on, the last by `{}`",
+            "no record was delivered after {:.1} s; {} records failed from then on, the last by `{}`",
             self.acked_ns as f64 / 1e9,
             self.failed,
             self.last_error
@@ -194,13 +194,13 @@ mod tests {
         pulse.acked(3_400_000_000);
         assert!(matches!(pulse.end(9_000_000_000), End::Complete), "nothing was due in between");
         (0..7).for_each(|_| pulse.failed("timeout"));
-        assert!(matches!(pulse.end(4_000_000_000), End::Complete), "too short to tell");
-        let End::Broken(reason) = pulse.end(5_000_000_000) else { panic!("not told") };
+        assert!(matches!(pulse.end(4_000_000_000), End::Complete), "too short for a judgement");
+        let End::Broken(reason) = pulse.end(5_000_000_000) else { panic!("not reported") };
         assert_eq!(
             reason,
-            "nothing was delivered after 3.4 s; 7 records failed from then on, the last by `timeout`"
+            "no record was delivered after 3.4 s; 7 records failed from then on, the last by `timeout`"
         );
         pulse.acked(4_900_000_000);
-        assert!(matches!(pulse.end(9_000_000_000), End::Complete), "it came back");
+        assert!(matches!(pulse.end(9_000_000_000), End::Complete), "deliveries resumed");
     }
 }

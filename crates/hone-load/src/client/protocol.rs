@@ -1,4 +1,4 @@
-//! The line protocol between Hone and a client program: docs/client-protocol.md. Pure.
+//! The line protocol between Hone and a client program: docs/client-protocol.md. The code is pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,11 +9,11 @@ use super::Material;
 use crate::security::Security;
 use crate::settings::Settings;
 
-/// The version that is spoken.
+/// The version of the protocol.
 pub(super) const GREETING: &str = "hone-client 1";
-/// A longer line is no line of this protocol.
+/// A longer line is not valid.
 pub(super) const LINE_LIMIT_BYTES: usize = 64 << 10;
-/// So many due times stand in a line at most.
+/// Largest number of due times per line.
 pub(super) const DUES_A_LINE: usize = 1_000;
 
 /// Files that the program reads.
@@ -25,7 +25,7 @@ pub(super) struct Files<'a> {
     pub turns: Option<&'a std::path::Path>,
 }
 
-/// What the program is told before anything is sent.
+/// The settings that the program gets before the load.
 pub(super) fn introduction(
     to: &Settings,
     topic: &str,
@@ -50,7 +50,10 @@ pub(super) fn introduction(
     let own = settings.iter().map(|(key, value)| (format!("set {key}"), value.clone()));
     for (name, value) in security_lines(&to.security).into_iter().chain(own) {
         if name.split(' ').count() > 2 || [&name, &value].iter().any(|text| text.contains(['\n', '\r'])) {
-            return Err(format!("`{name}` can't be a line: no space in a key, no line end in a value"));
+            return Err(format!(
+                "`{name}` can't be a line: a key must not contain a space, a value must not contain a line \
+                 end"
+            ));
         }
         let _ = writeln!(text, "{name} {value}");
     }
@@ -58,7 +61,7 @@ pub(super) fn introduction(
     Ok(text)
 }
 
-/// TLS and the login; the program's connections are to be as private as Hone's own.
+/// TLS and the login, so that the program's connections are as private as Hone's own.
 fn security_lines(security: &Security) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
@@ -86,7 +89,7 @@ fn security_lines(security: &Security) -> Vec<(String, String)> {
     lines
 }
 
-/// Keys and values for the program, which takes them in turn: 32-bit big-endian lengths (-1 for no key) and bytes.
+/// Keys and values for the program, which uses them in turn: 32-bit big-endian lengths (-1 for no key) and bytes.
 pub(super) fn records_file(material: &[Material]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for record in material {
@@ -116,18 +119,18 @@ pub(super) fn due_lines(dues: &[u64]) -> String {
     text
 }
 
-/// What a program says.
+/// A message of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Said {
     /// A setting in force.
     Using { key: String, value: String },
-    /// Ready for a stretch; what it is.
+    /// The program is ready for a stretch; the text names its software.
     Ready { software: String },
-    /// It can't go on, and why.
+    /// The program can't continue, and the reason.
     Failed { why: String },
     /// A record came to its end.
     Ended(Ended),
-    /// Everything of the stretch has been told.
+    /// All ends of the stretch are reported.
     Done,
 }
 
@@ -138,13 +141,13 @@ pub(super) struct Ended {
     pub index: u64,
     pub handed_over_ns: u64,
     pub ended_ns: u64,
-    /// Partition and offset (-1 where it is not known), or the error's name.
+    /// Partition and offset (-1 if unknown), or the error's name.
     pub stored: Result<(i32, i64), String>,
-    /// The client had no room for it when it was due.
+    /// Whether the client had no room for it when it was due.
     pub waited: bool,
 }
 
-/// Reads one line; the error says what is wrong with it.
+/// Reads one line; the error states the problem with it.
 pub(super) fn parse(line: &str) -> Result<Said, String> {
     let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
     match verb {
@@ -175,26 +178,25 @@ fn ended(verb: &str, rest: &str) -> Result<Ended, String> {
     let waited = match words.next() {
         None => false,
         Some("waited") => true,
-        Some(word) => return Err(format!("`{word}` stands where only `waited` may")),
+        Some(word) => return Err(format!("`{word}` is not valid here, only `waited` is")),
     };
     if let Some(word) = words.next() {
-        return Err(format!("`{word}` stands behind the end"));
+        return Err(format!("`{word}` follows the end"));
     }
     Ok(Ended { index, handed_over_ns, ended_ns, stored, waited })
 }
 
 fn number<T: std::str::FromStr>(word: &str) -> Result<T, String> {
-    word.parse().map_err(|_| format!("`{word}` is no number that fits"))
+    word.parse().map_err(|_| format!("`{word}` is not a number in range"))
 }
 
-/// So much may a record be handed over before it is due, and so much may a time lie ahead of now: clocks are read one after
-/// the other.
+/// Tolerance for a record sent before it is due, and for a time ahead of now, since the clocks are read one after the other.
 const EARLY_NS: u64 = 1_000_000;
 
-/// Which records of a stretch have been told, and whether what is told can be.
+/// The records of a stretch with and without an end, to check the reports.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// When each record was due; `None` when its end was told.
+    /// Due time of each record; `None` once its end is reported.
     open: std::collections::VecDeque<Option<u64>>,
     /// Number of the first record in `open`.
     first: u64,
@@ -203,13 +205,13 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// The next record is due then.
+    /// The next record is due at this time.
     pub(super) fn announce(&mut self, due_ns: u64) {
         self.open.push_back(Some(due_ns));
         self.unended += 1;
     }
 
-    /// Checks the end of a record and answers when it was due.
+    /// Checks the end of a record and returns its due time.
     pub(super) fn end(&mut self, ended: &Ended, now_ns: u64) -> Result<u64, String> {
         let index = ended.index;
         let slot =
@@ -217,22 +219,22 @@ impl Ledger {
         let Some(slot) = slot else {
             let last = self.first + self.open.len() as u64;
             return Err(if index < last {
-                format!("record {index} has been told before")
+                format!("the end of record {index} was already reported")
             } else {
                 format!("record {index} was never due, only {last} were")
             });
         };
-        let due_ns = slot.ok_or_else(|| format!("record {index} has been told before"))?;
+        let due_ns = slot.ok_or_else(|| format!("the end of record {index} was already reported"))?;
         if ended.handed_over_ns.saturating_add(EARLY_NS) < due_ns {
             return Err(format!(
-                "record {index} was handed over {} µs before it was due: the schedule is not kept",
+                "record {index} was sent {} µs before it was due: the client does not keep the schedule",
                 (due_ns - ended.handed_over_ns) / 1_000
             ));
         }
         if ended.ended_ns > now_ns.saturating_add(EARLY_NS) || ended.ended_ns < ended.handed_over_ns {
             return Err(format!(
-                "record {index} was handed over at {} µs and ended at {} µs, and it is {} µs now: times must be those of \
-                 CLOCK_MONOTONIC, less the start",
+                "record {index} was sent at {} µs and ended at {} µs, but it is {} µs now: times must come \
+                 from CLOCK_MONOTONIC, minus the start",
                 ended.handed_over_ns / 1_000,
                 ended.ended_ns / 1_000,
                 now_ns / 1_000
@@ -247,7 +249,7 @@ impl Ledger {
         Ok(due_ns)
     }
 
-    /// When the records were due that have no end; they have one now.
+    /// Due times of the records without an end; this ends them.
     pub(super) fn forgotten(&mut self) -> Vec<u64> {
         self.first += self.open.len() as u64;
         self.unended = 0;
@@ -287,10 +289,10 @@ mod tests {
             ("done now", "begins with none"),
             ("ack", "the number of the record is missing"),
             ("ack 1 2 3 4", "the offset is missing"),
-            ("ack 1 2 3 4 5 6", "`6` stands where only `waited` may"),
-            ("ack 1 2 3 4 5 waited long", "`long` stands behind the end"),
-            ("ack -1 2 3 4 5", "`-1` is no number that fits"),
-            ("ack 1 99999999999999999999 3 4 5", "is no number that fits"),
+            ("ack 1 2 3 4 5 6", "`6` is not valid here, only `waited` is"),
+            ("ack 1 2 3 4 5 waited long", "`long` follows the end"),
+            ("ack -1 2 3 4 5", "`-1` is not a number in range"),
+            ("ack 1 99999999999999999999 3 4 5", "is not a number in range"),
             ("ack 1  3 4 5", "the time of the hand-over is missing"),
             ("fail 1 2 3", "the error's name is missing"),
         ] {
@@ -360,7 +362,7 @@ mod tests {
         let now_ns = 10_000_000;
         assert_eq!(ledger.end(&ack(1, 5_000_100, 6_000_000), now_ns), Ok(5_000_000));
         for (wrong, reason) in [
-            (ack(1, 5_000_100, 6_000_000), "told before"),
+            (ack(1, 5_000_100, 6_000_000), "already reported"),
             (ack(3, 9_000_000, 9_500_000), "record 3 was never due, only 3 were"),
             (ack(u64::MAX, 0, 0), "never due"),
             (ack(2, 7_000_000, 9_000_000), "2000 µs before it was due"),
@@ -371,7 +373,7 @@ mod tests {
             assert!(error.contains(reason), "{wrong:?}: {error}");
         }
         assert_eq!(ledger.end(&ack(0, 0, 1), now_ns), Ok(0));
-        assert!(ledger.end(&ack(0, 0, 1), now_ns).unwrap_err().contains("told before"));
+        assert!(ledger.end(&ack(0, 0, 1), now_ns).unwrap_err().contains("already reported"));
         assert_eq!(ledger.unended, 1);
         assert_eq!(ledger.forgotten(), [9_000_000]);
         assert_eq!(ledger.unended, 0);
@@ -392,7 +394,7 @@ mod tests {
         assert_eq!(file, *b"\0\0\0\x01k\0\0\0\x02vv\xff\xff\xff\xff\0\0\0\0");
     }
 
-    /// Whatever a program writes: a reason or a meaning, never a panic.
+    /// Any output of a program gives a reason or a meaning, never a panic.
     #[test]
     fn mutated_lines_do_no_harm() {
         let good = ["ack 3 10 20 1 7 waited", "fail 3 10 20 timeout", "using a b", "ready x", "done"];

@@ -1,4 +1,4 @@
-//! In place of librdkafka where a build leaves out its C library.
+//! Replaces librdkafka in a build without its C library.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use crate::error::LoadError;
 use crate::sender::Sender;
 use crate::settings::Settings;
 
-/// Refuses the engine before anything is asked of a broker.
+/// Rejects the engine before any request to a broker.
 pub(crate) fn check(_: &Workload, _: &BTreeMap<String, String>) -> Result<(), LoadError> {
     Err(left_out())
 }
 
-/// As [`check`].
+/// Does the same as [`check`].
 pub(crate) fn sender(
     _: &Settings,
     _: &Workload,
@@ -26,8 +26,8 @@ pub(crate) fn sender(
 fn left_out() -> LoadError {
     LoadError::Setting {
         name: "engine",
-        problem: "is librdkafka, which this build of Hone leaves out\n  next: build it with `cargo build --release -p hone`, without \
-                  --no-default-features"
+        problem: "is librdkafka, which this build of Hone does not include\n  next: build it with `cargo \
+            build --release -p hone`, without --no-default-features"
             .to_owned(),
     }
 }

@@ -1,7 +1,7 @@
-//! Offsets that a group has read, committed on a thread of its own: the one that reads never waits for the coordinator.
+//! Commits a group's offsets on a separate thread, so that the reading thread never waits for the coordinator.
 //!
-//! The group has no members in the broker's sense, as a consumer that assigns its partitions itself has none (generation -1, KIP-496 keeps
-//! such commits). `rpk group describe` and `kafka-consumer-groups` show its lag while the load runs.
+//! The group has no members in the broker's sense, like a consumer that assigns its partitions itself (generation -1; KIP-496 keeps such
+//! commits). `rpk group describe` and `kafka-consumer-groups` show its lag while the load runs.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -23,7 +23,7 @@ use crate::security::Access;
 
 /// Kafka's own `auto.commit.interval.ms`.
 const COMMIT_EVERY: Duration = Duration::from_secs(5);
-/// A coordinator that is asked for the first time may have to load or to make its log.
+/// A coordinator that is asked for the first time may have to load or create its log.
 const COORDINATOR_LIMIT: Duration = Duration::from_secs(15);
 const OFFSET_COMMIT_VERSION: i16 = 5;
 const DELETE_GROUPS_VERSION: i16 = 1;
@@ -43,11 +43,11 @@ impl Commits {
     /// Finds the group's coordinator.
     ///
     /// # Errors
-    /// When there is none within 15 s.
+    /// Returns an error when there is none within 15 s.
     pub(super) fn start(address: &str, access: &Access, topic: &str) -> Result<Self, LoadError> {
         let group = group_of(topic);
         let coordinator = find(address, access, &group)?;
-        // One commit waits at most: an older one says nothing that the next does not.
+        // At most one commit waits, since the next one supersedes it.
         let (line, orders) = sync_channel(1);
         let topic = topic.to_owned();
         let serve = move || Keeper { coordinator, group, topic }.serve(&orders);
@@ -64,16 +64,16 @@ impl Commits {
         now >= self.due
     }
 
-    /// Hands offsets over; does not wait.
+    /// Passes offsets on; does not wait.
     pub(super) fn send(&mut self, offsets: Offsets) {
         self.due = Instant::now() + COMMIT_EVERY;
-        // A coordinator that is still busy with the last commit gets the next one.
+        // If the coordinator is still busy with the last commit, it gets the next one.
         let _ = self.line.as_ref().map(|line| line.try_send(offsets));
     }
 }
 
 impl Drop for Commits {
-    /// Waits until the group is gone.
+    /// Waits until the group is deleted.
     fn drop(&mut self) {
         self.line = None;
         if let Some(thread) = self.thread.take() {
@@ -82,7 +82,7 @@ impl Drop for Commits {
     }
 }
 
-/// A topic of the load's own has a name that nobody else uses; others are shared.
+/// The load's own topic has a unique name; other topics are shared.
 fn group_of(topic: &str) -> String {
     if topic.starts_with("hone-") {
         topic.to_owned()
@@ -103,7 +103,7 @@ fn find(address: &str, access: &Access, group: &str) -> Result<Admin, LoadError>
     }
 }
 
-/// The thread's own.
+/// State of the thread.
 struct Keeper {
     coordinator: Admin,
     group: String,
@@ -111,10 +111,10 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Serves until the reader is gone, and deletes the group.
+    /// Serves until the reader is gone, then deletes the group.
     fn serve(mut self, orders: &Receiver<Offsets>) {
         while let Ok(offsets) = orders.recv() {
-            // A commit that fails is made up for by the next one: nothing that was measured depends on it.
+            // The next commit replaces a failed one, and no measurement depends on it.
             let _ = self.commit(&offsets);
         }
         let groups = vec![StrBytes::from_string(self.group.clone()).into()];

@@ -1,57 +1,57 @@
-//! How far the slowest consumer was behind in each second of a window: the most that was seen in it. Pure.
+//! Lag of the slowest consumer in each second of a window: the largest value in it. The code is pure.
 //!
-//! Between two answers a consumer falls behind, and with each it catches up: what it is behind at one moment, the end of a
-//! second for example, says where in this cycle the moment lies, not how far behind it gets.
+//! A consumer falls behind between two answers, and catches up with each. Its lag at one moment, such as the end of a second, only shows
+//! the position in this cycle.
 
 use std::collections::BTreeMap;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What is unread so long after the window's end is a backlog. Earlier, most of it is under way: 1,500 records/s that take 2 ms each keep
-/// three of them under way at any moment.
+/// Records unread this long after the window's end are a backlog. Earlier, most of them are in flight: 1,500 records/s that take 2 ms each
+/// keep three records in flight at any moment.
 const GRACE_NS: u64 = 100_000_000;
 
 /// The seconds of a window.
 #[derive(Debug, Default)]
 pub(crate) struct Lag {
-    /// Those that have passed.
+    /// Finished seconds.
     seconds: Vec<u64>,
-    /// The most that was seen in the one that runs.
+    /// Largest lag in the current second.
     most: Option<u64>,
     /// Nanoseconds of the window at each lag.
     levels: BTreeMap<u64, u64>,
     /// Time and lag of the last look.
     last: Option<(u64, u64)>,
-    /// At the first look after the grace.
+    /// Lag at the first look after the grace period.
     end: Option<u64>,
 }
 
-/// What was seen of a window, in records.
+/// Lag of a window, in records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WindowLag {
-    /// The most in each second, the one that runs included.
+    /// Maximum of each second, the current one included.
     pub(crate) seconds: Vec<u64>,
-    /// Not exceeded in half of the time; `None` without a look.
+    /// Median over time; `None` without a look.
     pub(crate) p50: Option<u64>,
-    /// Not exceeded in 99 % of the time.
+    /// 99th percentile over time.
     pub(crate) p99: Option<u64>,
-    /// 100 ms after the window closed, or when all had been read before.
+    /// Lag 100 ms after the window closed, or zero if everything was read before.
     pub(crate) end: Option<u64>,
 }
 
 impl Lag {
-    /// So many records behind, so long after the start of a window of this length.
+    /// Adds the lag at this time after the start of a window of this length.
     pub(crate) fn note(&mut self, at_ns: u64, duration_ns: u64, behind: u64) {
         let seconds = duration_ns.div_ceil(SECOND_NS);
         let end_ns = |second: u64| ((second + 1) * SECOND_NS).min(duration_ns);
         while (self.seconds.len() as u64) < seconds && at_ns >= end_ns(self.seconds.len() as u64) {
-            // A second in which nobody looked was as the first look behind it.
+            // A second without a look takes the value of the first look after it.
             self.seconds.push(self.most.take().unwrap_or(behind));
         }
         if at_ns < duration_ns {
             self.most = Some(self.most.unwrap_or(0).max(behind));
         }
-        // Until this look it was what the last one saw.
+        // Until this look the lag had the value of the last one.
         let (from_ns, level) = self.last.unwrap_or((0, behind));
         let passed_ns = at_ns.min(duration_ns).saturating_sub(from_ns);
         if passed_ns > 0 {
@@ -63,7 +63,7 @@ impl Lag {
         self.last = Some((at_ns, behind));
     }
 
-    /// The lag that so much of the time did not exceed.
+    /// The lag that this share of the time did not exceed.
     fn quantile(&self, quantile: f64) -> Option<u64> {
         let whole_ns: u64 = self.levels.values().sum();
         let mut passed_ns = 0;
@@ -74,7 +74,7 @@ impl Lag {
         self.levels.iter().find(reaches).map(|(level, _)| *level)
     }
 
-    /// All seconds, the one that runs included.
+    /// All seconds, the current one included.
     pub(crate) fn finish(self) -> WindowLag {
         let (p50, p99) = (self.quantile(0.5), self.quantile(0.99));
         let end = self.end.or(self.last.map(|(_, behind)| behind));

@@ -1,4 +1,4 @@
-//! A connection of a consumer to a leader: one Fetch under way, and its answer.
+//! A consumer's connection to a leader: one Fetch in flight, and its answer.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -13,27 +13,27 @@ use crate::fetch::{FetchSize, fetch_request};
 use crate::poll::Poll;
 use crate::stream::Stream;
 
-/// What one Fetch asks for. A broker answers as soon as it has a byte.
+/// Size of one Fetch. A broker answers as soon as it has a byte.
 const SIZE: FetchSize = FetchSize { wait_ms: 500, bytes: 16 << 20, partition_bytes: 1 << 20 };
-/// An answer may be larger than what was wanted by one batch.
+/// An answer may exceed the requested size by one batch.
 const ANSWER_LIMIT_BYTES: usize = 256 << 20;
-/// What one read takes at most.
+/// Largest size of one read.
 const READ_BYTES: usize = 256 << 10;
 
-/// A connection that does not block, and what it carries.
+/// A connection that does not block, with its state.
 #[derive(Debug)]
 pub(super) struct Link {
     /// `host:port` of the leader.
     pub address: String,
-    /// What it is asked for.
+    /// Partitions that it reads.
     pub partitions: Vec<i32>,
-    /// Of the Fetch that was asked last.
+    /// Correlation id of the last Fetch.
     pub correlation_id: i32,
-    /// What arrived so far.
+    /// Bytes received so far.
     pub inbound: Vec<u8>,
     stream: Stream,
     token: usize,
-    /// When it was asked, or gave a byte of the answer.
+    /// Time of the request, or of the last byte of the answer.
     heard_at: Instant,
     outbound: Vec<u8>,
     written: usize,
@@ -41,7 +41,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// A link over what was reached, watched from now on.
+    /// A link over an open connection, watched from now on.
     pub(super) fn watched(
         stream: Stream,
         address: String,
@@ -65,7 +65,7 @@ impl Link {
         })
     }
 
-    /// Puts the next Fetch behind what is written.
+    /// Queues the next Fetch for writing.
     pub(super) fn ask(&mut self, topic: &str, lanes: &BTreeMap<i32, Lane>) {
         self.correlation_id = self.correlation_id.wrapping_add(1);
         let next = |partition: &i32| Some((*partition, lanes.get(partition)?.next));
@@ -75,12 +75,12 @@ impl Link {
         self.heard_at = Instant::now();
     }
 
-    /// No request is under way.
+    /// Whether no request is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.outbound.is_empty() && self.received == 0
     }
 
-    /// How long nothing has come for its Fetch.
+    /// Time since the last byte for its Fetch.
     pub(super) fn silent_for(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.heard_at)
     }
@@ -105,7 +105,7 @@ impl Link {
         Ok(())
     }
 
-    /// Reads until there is nothing more or one answer is complete: when its last byte had arrived, and its length.
+    /// Reads until no data is left or one answer is complete. Returns the time of its last byte, and its length.
     pub(super) fn receive(&mut self, clock: &Clock) -> Result<Option<(u64, usize)>, String> {
         loop {
             if self.received == self.inbound.len() {
@@ -129,7 +129,7 @@ impl Link {
                 }
                 Frame::Complete { consumed_bytes, .. } => {
                     if consumed_bytes != self.received {
-                        return Err("sent more than was asked for".to_owned());
+                        return Err("sent more data than requested".to_owned());
                     }
                     let at_ns = stamp.map_or_else(|| clock.now_ns(), |stamp| clock.at_ns(stamp));
                     self.received = 0;

@@ -1,4 +1,4 @@
-//! One consumer: where it is in each partition, over which link it reads it, and what came of it.
+//! One consumer: its position in each partition, its links, and its results.
 
 use std::collections::BTreeMap;
 
@@ -13,44 +13,44 @@ use crate::join::Join;
 /// One consumer.
 #[derive(Debug, Default)]
 pub(super) struct Consumer {
-    /// By token. One link breaks without the others.
+    /// Links by token. One link can break without the others.
     pub links: BTreeMap<usize, Link>,
     pub lanes: BTreeMap<i32, Lane>,
-    /// Partitions that are on no link.
+    /// Partitions without a link.
     pub strays: BTreeMap<i32, Stray>,
     pub join: Join,
     pub records: u64,
     pub bytes: u64,
-    /// Records that are known to exist and have not come, in all lanes.
+    /// Known records that have not arrived, over all partitions.
     pub behind: u64,
 }
 
-/// One partition, as one consumer knows it.
+/// One partition as one consumer sees it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Lane {
     pub next: i64,
-    /// Behind the last record that is known to exist.
+    /// Offset after the last known record.
     pub end: i64,
-    /// Where counting begins.
+    /// First offset that counts.
     pub from: i64,
 }
 
-/// A partition whose leader must be asked for.
+/// A partition whose leader must be looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stray {
-    /// Who led it last.
+    /// Its last leader.
     pub from: String,
     pub why: Why,
 }
 
-/// Why nobody reads a partition at the moment.
+/// Why no link reads a partition at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
     /// The connection broke.
     Lost,
-    /// Its leader refused it: it leads it no more, for example.
+    /// Its leader refused it, for example because it no longer leads it.
     Refused,
-    /// The place to go on from is not in the log.
+    /// The next offset is not in the log.
     OutOfRange,
 }
 
@@ -61,14 +61,14 @@ impl Lane {
 }
 
 impl Consumer {
-    /// A consumer that reads from these offsets on.
+    /// A consumer that starts at these offsets.
     pub(super) fn new(from: &BTreeMap<i32, i64>) -> Self {
         let lane =
             |(partition, next): (&i32, &i64)| (*partition, Lane { next: *next, end: *next, from: i64::MAX });
         Self { lanes: from.iter().map(lane).collect(), ..Self::default() }
     }
 
-    /// Changes a lane, and with it what this consumer is behind.
+    /// Changes a partition's state, and with it this consumer's lag.
     pub(super) fn follow(&mut self, partition: i32, change: impl FnOnce(&mut Lane)) {
         if let Some(lane) = self.lanes.get_mut(&partition) {
             let before = lane.behind();
@@ -77,7 +77,7 @@ impl Consumer {
         }
     }
 
-    /// A log begins there; what lay before has gone.
+    /// The log begins here; earlier offsets are gone.
     pub(super) fn skip_to(&mut self, partition: i32, start: i64) {
         self.follow(partition, |lane| {
             lane.next = lane.next.max(start);
@@ -86,7 +86,7 @@ impl Consumer {
         self.join.gone_before(partition, start);
     }
 
-    /// Takes a link away; its partitions stray. Answers whose it was.
+    /// Removes a link, so its partitions have none. Returns the broker of the link.
     pub(super) fn cut_off(&mut self, token: usize) -> Option<String> {
         let link = self.links.remove(&token)?;
         let stray = |partition| (partition, Stray { from: link.address.clone(), why: Why::Lost });
@@ -94,7 +94,7 @@ impl Consumer {
         Some(link.address)
     }
 
-    /// Takes partitions from the links they are on; a link without any goes.
+    /// Removes partitions from their links. A link without partitions is closed.
     pub(super) fn take_off(&mut self, partitions: &[i32]) {
         self.links.retain(|_, link| {
             link.partitions.retain(|partition| !partitions.contains(partition));
@@ -102,7 +102,7 @@ impl Consumer {
         });
     }
 
-    /// Reads what there is on a link, and takes the answer when it is complete.
+    /// Reads the data of a link, and processes a complete answer.
     pub(super) fn receive(&mut self, token: usize, clock: &Clock) -> Result<(), String> {
         let Some(link) = self.links.get_mut(&token) else { return Ok(()) };
         let Some((at_ns, length)) = link.receive(clock)? else { return Ok(()) };
@@ -121,7 +121,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Takes an answer; answers the partitions that were refused.
+    /// Processes an answer; returns the refused partitions.
     fn take_answer(&mut self, body: &[u8], expected: i32, at_ns: u64) -> Result<Vec<(i32, Why)>, String> {
         let mut refused = Vec::new();
         let fetched = parse_fetched(body, |found| {
@@ -129,9 +129,9 @@ impl Consumer {
                 refused.push((found.partition, why));
             }
         });
-        let fetched = fetched.map_err(|error| format!("sent garbage for a Fetch: {error}"))?;
+        let fetched = fetched.map_err(|error| format!("sent an invalid answer to a Fetch: {error}"))?;
         if fetched.correlation_id != expected {
-            return Err(format!("answered Fetch {} where {expected} was due", fetched.correlation_id));
+            return Err(format!("answered Fetch {} instead of {expected}", fetched.correlation_id));
         }
         if fetched.error_code != 0 {
             return Err(format!("refused a Fetch: {}", error_name(fetched.error_code)));
@@ -142,7 +142,7 @@ impl Consumer {
     fn take(&mut self, found: FetchedPartition<'_>, at_ns: u64) -> Result<(), Why> {
         let Some(&(mut lane)) = self.lanes.get(&found.partition) else { return Ok(()) };
         if error_name(found.error_code) == "OFFSET_OUT_OF_RANGE" {
-            // Retention was faster. What it took is missing in the end. Not every broker tells here where the log begins.
+            // Retention deleted records first, and they count as missing in the end. Not every broker states here where the log begins.
             if found.log_start <= lane.next {
                 return Err(Why::OutOfRange);
             }

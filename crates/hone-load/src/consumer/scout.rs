@@ -1,7 +1,6 @@
-//! Finds leaders again, on a thread of its own: the one that reads never waits for a name, a connection or a login.
+//! Looks up leaders again on a separate thread, so that the reading thread never waits for a name, a connection or a login.
 //!
-//! It is sent with what is sought, and hands over each way as soon as it has it. Whether to send it again is the reader's to
-//! say.
+//! It receives the list of partitions, and returns each connection as soon as it is open. The reader decides whether to send it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -13,23 +12,23 @@ use crate::error::LoadError;
 use crate::security::Access;
 use crate::stream::Stream;
 
-/// Time for each step of reaching a broker. One that is there answers in milliseconds.
+/// Time limit for each step of reaching a broker. A live broker answers in milliseconds.
 const STEP_LIMIT: Duration = Duration::from_secs(1);
 
-/// What one consumer seeks.
+/// Partitions of one consumer that need a leader.
 #[derive(Debug)]
 pub(super) struct Quest {
     pub consumer: usize,
     pub sought: Vec<Sought>,
 }
 
-/// A partition whose leader is sought.
+/// A partition that needs a leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sought {
     pub partition: i32,
-    /// Only another leader than this one will do.
+    /// If set, only another leader than this one is accepted.
     pub other_than: Option<String>,
-    /// Where its log begins is wanted, too.
+    /// Whether the beginning of its log is needed, too.
     pub start: bool,
 }
 
@@ -39,25 +38,25 @@ pub(super) struct Way {
     pub consumer: usize,
     pub address: String,
     pub partitions: Vec<i32>,
-    /// Where logs begin, as far as that was asked.
+    /// Beginnings of logs, if requested.
     pub starts: BTreeMap<i32, i64>,
     pub stream: Stream,
 }
 
-/// What comes back.
+/// Messages back to the reader.
 #[derive(Debug)]
 pub(super) enum News {
     Found(Box<Way>),
-    /// That was all for now.
+    /// The order is finished.
     Done,
 }
 
-/// The reader's end; the thread is started by the first order.
+/// The reader's end; the first order starts the thread.
 #[derive(Debug)]
 pub(super) struct Scout {
     resting: Option<Search>,
     line: Option<(Sender<Vec<Quest>>, Receiver<News>)>,
-    /// An order is being carried out.
+    /// Whether an order is in progress.
     pub busy: bool,
 }
 
@@ -73,7 +72,7 @@ impl Scout {
             let (news, from) = channel();
             let (again, serve) = (search.clone(), move || search.serve(&orders, &news));
             if std::thread::Builder::new().name("scout".to_owned()).spawn(serve).is_err() {
-                // This machine has no thread left; perhaps it has one the next time.
+                // This machine has no thread left; it may have one the next time.
                 self.resting = Some(again);
                 return;
             }
@@ -82,7 +81,7 @@ impl Scout {
         self.busy = self.line.as_ref().is_some_and(|(to, _)| to.send(quests).is_ok());
     }
 
-    /// What has come back and was not told yet.
+    /// Results that were not returned yet.
     pub(super) fn news(&mut self) -> Option<News> {
         let (_, from) = self.line.as_ref().filter(|_| self.busy)?;
         let news = match from.try_recv() {
@@ -95,14 +94,14 @@ impl Scout {
     }
 }
 
-/// The thread's own.
+/// State of the thread.
 #[derive(Debug, Clone)]
 struct Search {
     /// Brokers that may know the leaders, the last one that answered first.
     addresses: Vec<String>,
     topic: String,
     access: Access,
-    /// Leaders that could not be reached: they come last, so that others need not wait for them.
+    /// Leaders that could not be reached. They come last, so that others need not wait for them.
     failed: BTreeSet<String>,
 }
 
@@ -117,7 +116,7 @@ impl Search {
         }
     }
 
-    /// `Err` when nobody hears any more.
+    /// `Err` means that the reader is gone.
     fn carry_out(&mut self, quests: &[Quest], news: &Sender<News>) -> Result<(), ()> {
         let Some(mut layout) = self.ask() else { return Ok(()) };
         layout.leaders.sort_by_key(|(address, _)| self.failed.contains(address));

@@ -1,4 +1,4 @@
-//! Consumers of a small cluster of stand-ins, whose leaders fall silent, go away and come back.
+//! Consumers of a small cluster of stand-ins, whose leaders stop answering, disappear and return.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -24,11 +24,11 @@ use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
 use super::*;
 
-/// How a node treats who comes.
+/// How a node treats connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Serves,
-    /// Takes connections and answers nothing.
+    /// Accepts connections and never answers.
     Hangs,
     /// Closes connections.
     Dead,
@@ -207,7 +207,7 @@ impl Cluster {
             .with_records(Some(records.into()))
     }
 
-    /// Where logs begin; nobody asks for anything else here.
+    /// Answers only requests for the beginning of logs.
     fn starts(&self, body: &[u8]) -> ListOffsetsResponse {
         let mut body = Bytes::copy_from_slice(body);
         RequestHeader::decode(&mut body, 1).unwrap();
@@ -272,7 +272,7 @@ fn kinds(consumed: &Consumed) -> Vec<EventKind> {
 
 #[test]
 fn a_lost_leader_stops_only_what_it_led() {
-    // The broker that is asked first for the new leaders hangs.
+    // The first broker asked for the new leaders hangs.
     let scene = Scene::open(Cluster::start(3, &[0, 1, 0]), 2, 2);
     scene.cluster.state().moods[2] = Mood::Hangs;
     scene.put_slowly(&[0, 1, 2], 5);
@@ -318,7 +318,7 @@ fn a_partition_that_moves_leaves_the_others_where_they_are() {
     let cluster = scene.cluster.clone();
     let consumed = scene.consumers.finish(Duration::from_secs(60));
     assert_eq!((consumed.end_to_end.missing, consumed.end_to_end.fetched_records), (0, 3 * 55));
-    assert_eq!(cluster.state().readers, [1, 1], "no link was opened anew");
+    assert_eq!(cluster.state().readers, [1, 1], "no link was opened again");
     let told: Vec<&str> = consumed.events.iter().map(|event| event.what.as_str()).collect();
     assert_eq!(told, [format!("consumer 1 reads partitions 1 at {}", cluster.address(1))]);
     assert_eq!(kinds(&consumed), [EventKind::LeaderMoved]);

@@ -1,22 +1,22 @@
-//! Whether a topic is gone, or is only not known to a broker that has just started, or has not heard of it yet. Pure.
+//! Whether a topic is deleted, or only unknown to a broker that has just started or has not heard of it yet. The code is pure.
 
-/// One look finds what a single moment shows; so many are needed ...
+/// A single check may hit a bad moment, so this many are needed,
 const LOOKS: u32 = 3;
-/// ... and the last of them so long after the first.
+/// and the last of them this long after the first.
 const GONE_NS: u64 = 1_000_000_000;
 
-/// What was seen since the topic was missed; whoever knows it takes the doubt away.
+/// Checks since the topic was missed. Any broker that knows the topic resets it.
 #[derive(Debug, Default)]
 pub(super) struct Doubt {
-    /// The first and the last look.
+    /// Time of the first and of the last check.
     seen_ns: Option<(u64, u64)>,
     looks: u32,
     believed: bool,
 }
 
 impl Doubt {
-    /// Nobody who answered knows the topic. Those who did not answer might, so with `silent` ones it takes until `patience_ns`.
-    /// Answers since when, once it is believed.
+    /// No broker that answered knows the topic. Brokers that did not answer might, so with `silent` ones it takes until `patience_ns`.
+    /// Returns the time of the deletion once it is certain.
     pub(super) fn nobody_knows(&mut self, now_ns: u64, silent: bool, patience_ns: u64) -> Option<u64> {
         let (first_ns, _) = self.seen_ns.unwrap_or((now_ns, now_ns));
         self.seen_ns = Some((first_ns, now_ns));
@@ -26,7 +26,7 @@ impl Doubt {
         self.believed.then_some(first_ns)
     }
 
-    /// Somebody knows it.
+    /// A broker knows the topic.
     pub(super) fn somebody_knows(&mut self) {
         *self = Self::default();
     }

@@ -1,8 +1,8 @@
-//! What happened to the target while the window was open, in order, and not without bound. Pure.
+//! Incidents of the target while the window was open, in order and limited in number. The code is pure.
 
 use hone_record::{Event, EventKind};
 
-/// A connection that flaps for an hour tells nothing new after this many times.
+/// After this many events, a connection that breaks again and again adds nothing new.
 const MOST: usize = 500;
 
 /// The events of a window.
@@ -23,10 +23,10 @@ impl Events {
         }
     }
 
-    /// All of them, and how many more there were.
+    /// All events, with the number of further ones.
     pub(crate) fn take(&mut self) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.kept);
-        // What took a while to be believed began earlier.
+        // An event that needs confirmation began earlier.
         events.sort_by(|left, right| left.at_s.total_cmp(&right.at_s));
         let left_out = std::mem::take(&mut self.left_out);
         if left_out > 0 {

@@ -1,4 +1,4 @@
-//! Following the cluster: when to send the reconnector, and what to do with what it brings.
+//! Follows the cluster: decides when to use the reconnector, and applies its results.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use crate::admin::TopicLayout;
 use crate::error::LoadError;
 use crate::reconnect::{News, Outfit, ReconnectRequest, ReconnectThread};
 
-/// Between two orders to the reconnector.
+/// Pause between two orders to the reconnector.
 const PAUSE_NS: u64 = 100_000_000;
 
-/// What is wrong with the way to the cluster.
+/// Problems with the connections to the cluster.
 #[derive(Debug)]
 pub(crate) struct Follow {
     thread: ReconnectThread,
-    /// Whether a trouble is followed through, or ends the stretch.
+    /// Whether the engine continues through a failure, or the failure ends the stretch.
     pub patient: bool,
-    /// Leaders must be asked for, or connections opened.
+    /// Whether leaders must be looked up, or connections opened.
     wanted: bool,
     new_producer: bool,
-    /// Nothing new is sent until everything that was sent is answered.
+    /// Nothing new is sent until all sent requests are answered.
     renewing: bool,
-    /// Lanes wait for their last answers before they change.
+    /// Whether lanes wait for their last answers before they change.
     changing: bool,
     next_order_ns: u64,
-    /// Since when no connection has brought an answer.
+    /// Time since which no connection has brought an answer.
     away_since_ns: Option<u64>,
     doubt: Doubt,
     layout: TopicLayout,
@@ -55,7 +55,7 @@ impl Follow {
         self.wanted || self.new_producer || self.changing || self.thread.busy
     }
 
-    /// Whether nothing may be sent for the moment.
+    /// Whether sending is paused.
     pub(crate) fn holds_sends(&self) -> bool {
         self.new_producer || self.renewing
     }
@@ -77,19 +77,19 @@ impl Follow {
         self.away_since_ns.get_or_insert(now_ns);
     }
 
-    /// An answer came.
+    /// Notes an answer.
     pub(crate) fn heard(&mut self) {
         self.away_since_ns = None;
     }
 
-    /// What a request is counted as that a broken-off window leaves behind.
+    /// Error name for the requests that an interrupted window leaves unfinished.
     pub(crate) fn name_of_the_end(&self) -> &'static str {
         if self.doubt.is_believed() { "topic deleted" } else { "connection lost" }
     }
 }
 
 impl Engine {
-    /// One look at the trouble; the inner `Err` is the end of the window.
+    /// Checks the failure once. The inner `Err` ends the window.
     pub(super) fn attend(&mut self, now_ns: u64) -> Result<Result<(), String>, LoadError> {
         if let Some(news) = self.follow.thread.news() {
             self.follow.next_order_ns = now_ns + PAUSE_NS;
@@ -105,8 +105,8 @@ impl Engine {
             && now_ns > since_ns + self.timeout_ns
         {
             return Ok(Err(format!(
-                "no broker of the cluster was there from {:.1} s into the window on, for longer than the time-out of {} \
-                 s; the last trouble: {}",
+                "no broker of the cluster was reachable from {:.1} s into the window, for longer than the \
+                 timeout of {} s; the last error: {}",
                 since_ns as f64 / 1e9,
                 self.timeout_ns as f64 / 1e9,
                 follow.last_trouble
@@ -119,13 +119,13 @@ impl Engine {
                 new_producer: self.follow.new_producer,
             };
             if !self.follow.thread.give(order) {
-                return Ok(Err("this machine has no thread left to reconnect with".to_owned()));
+                return Ok(Err("this machine has no thread left for reconnecting".to_owned()));
             }
         }
         Ok(Ok(()))
     }
 
-    /// `Err` is the end of the window.
+    /// `Err` ends the window.
     fn take_news(&mut self, news: News, now_ns: u64) -> Result<(), String> {
         match news {
             News::Away(why) => self.follow.last_trouble = why,
@@ -133,7 +133,7 @@ impl Engine {
                 self.follow.wanted = true;
                 if let Some(since_ns) = self.follow.doubt.nobody_knows(now_ns, silent, self.timeout_ns) {
                     let topic = &self.follow.layout.topic;
-                    let what = format!("topic `{topic}`: the cluster says {error}");
+                    let what = format!("topic `{topic}`: the cluster answered {error}");
                     self.events.add(since_ns, EventKind::TopicDeleted, what);
                     let at_s = since_ns as f64 / 1e9;
                     return Err(format!("topic `{topic}` was deleted {at_s:.1} s into the window"));
@@ -177,7 +177,7 @@ impl Engine {
         }
     }
 
-    /// Puts what the reconnector brought into use, lane by lane, as their last answers come.
+    /// Applies the reconnector's results, lane by lane, as the last answers arrive.
     fn settle(&mut self, now_ns: u64) -> Result<(), LoadError> {
         let mut settled = false;
         for index in 0..self.lanes.len() {
@@ -201,14 +201,14 @@ impl Engine {
                 self.put_back.forget_sequences();
                 self.sequences = Some(BTreeMap::new());
             }
-            // Broke meanwhile, or could not be had.
+            // The connection broke meanwhile, or could not be opened.
             self.follow.wanted |= self.lanes.iter().any(super::Lane::is_cut_off);
         }
         Ok(())
     }
 }
 
-/// Which partitions have another leader, in words, one line for each pair of brokers.
+/// Partitions with a new leader, in words, one line for each pair of brokers.
 fn moves(before: &TopicLayout, after: &TopicLayout) -> Vec<String> {
     let leaders = |layout: &TopicLayout| -> BTreeMap<i32, String> {
         let led = |(address, led): &(String, Vec<i32>)| {
@@ -230,8 +230,8 @@ fn moves(before: &TopicLayout, after: &TopicLayout) -> Vec<String> {
             let list = partitions.join(", ");
             match (from, to) {
                 (Some(from), Some(to)) => format!("partitions {list}: from {from} to {to}"),
-                (Some(from), None) => format!("partitions {list}: no leader any more, it was {from}"),
-                (_, to) => format!("partitions {list}: {} leads", to.map_or("nobody", String::as_str)),
+                (Some(from), None) => format!("partitions {list}: no leader now, before it was {from}"),
+                (_, to) => format!("partitions {list}: {} leads now", to.map_or("nobody", String::as_str)),
             }
         })
         .collect()
@@ -252,8 +252,8 @@ mod tests {
         let after = layout(&[("b:1", &[0, 1, 2])]);
         assert_eq!(
             moves(&before, &after),
-            ["partitions 0, 2: from a:1 to b:1", "partitions 3: no leader any more, it was b:1"]
+            ["partitions 0, 2: from a:1 to b:1", "partitions 3: no leader now, before it was b:1"]
         );
-        assert_eq!(moves(&after, &before)[0], "partitions 3: b:1 leads");
+        assert_eq!(moves(&after, &before)[0], "partitions 3: b:1 leads now");
     }
 }

@@ -7,19 +7,19 @@ use crate::connection::Connection;
 use crate::frames::Pool;
 use crate::reconnect::{Outfit, Post};
 
-/// A connection and what it is for.
+/// A connection and its purpose.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub address: String,
     pub connection: Option<Connection>,
     pub pool: Arc<Pool>,
-    /// The request of the pool that is next.
+    /// Index of the next request in the pool.
     pub next: usize,
-    /// Intended times of requests that are due here and have no slot yet, in order.
+    /// Scheduled times of requests that are due here and have no slot yet, in order.
     pub queue: VecDeque<u64>,
-    /// The last connection broke; told when it is back.
+    /// Whether the last connection broke; reported when it is restored.
     pub was_lost: bool,
-    /// Comes into use when everything that was sent is answered.
+    /// The successor, used when all sent requests are answered.
     successor: Option<Outfit>,
 }
 
@@ -36,14 +36,14 @@ impl Lane {
         }
     }
 
-    /// Whether another request may be put behind those not yet written.
+    /// Whether another request may be queued for writing.
     pub(crate) fn has_room(&self, in_flight: usize) -> bool {
         self.successor.is_none()
             && !self.pool.requests.is_empty()
             && self.connection.as_ref().is_some_and(|connection| connection.has_room(in_flight))
     }
 
-    /// A connection is wanted and missing.
+    /// Whether a connection is wanted and missing.
     pub(crate) fn is_cut_off(&self) -> bool {
         self.connection.is_none() && self.successor.is_none() && !self.pool.partitions.is_empty()
     }
@@ -52,7 +52,7 @@ impl Lane {
         self.successor.is_some()
     }
 
-    /// As the reconnector is to see it: as it will be once a successor has come into use.
+    /// The lane as the reconnector must see it: as it will be after a successor takes over.
     pub(crate) fn post(&self) -> Post {
         Post {
             address: self.address.clone(),
@@ -61,12 +61,12 @@ impl Lane {
         }
     }
 
-    /// Takes what the reconnector brought into use, at once where nothing is on its way, and later otherwise.
+    /// Applies the reconnector's result, at once if no request is in flight, and later otherwise.
     pub(crate) fn take(&mut self, outfit: Outfit) {
         self.successor = Some(outfit);
     }
 
-    /// Puts a successor into use if everything is answered; whether a new connection came with it.
+    /// Puts a successor into use if everything is answered; returns whether it brought a new connection.
     pub(crate) fn settle(&mut self) -> Option<bool> {
         if !self.connection.as_ref().is_none_or(Connection::is_idle) {
             return None;

@@ -1,11 +1,11 @@
-//! Requests that wait to be sent again, by partition, in the order in which they must go. Pure.
+//! Requests that wait for their repetition, by partition, in the order in which they must be sent. The code is pure.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::is_before;
 use crate::connection::Sent;
 
-/// How long a request waits before it is sent again: a cluster that is electing a leader is not asked without a pause.
+/// Wait before a request is sent again, so that a cluster in an election is not asked without a pause.
 const PAUSE_NS: u64 = 20_000_000;
 
 /// The requests.
@@ -19,7 +19,7 @@ impl PutBack {
         self.waiting.is_empty()
     }
 
-    /// Whether something waits for this partition.
+    /// Whether a request waits for this partition.
     pub(crate) fn holds(&self, partition: i32) -> bool {
         self.waiting.contains_key(&partition)
     }
@@ -32,7 +32,7 @@ impl PutBack {
         self.waiting.get(&partition).is_some_and(|queue| queue.iter().any(|(sent, _)| is(sent)))
     }
 
-    /// Puts a request where it belongs: by sequence, and by its intended time where it has none.
+    /// Inserts a request in order: by sequence, and by its scheduled time without one.
     pub(crate) fn add(&mut self, sent: Sent, now_ns: u64) {
         let queue = self.waiting.entry(sent.partition).or_default();
         let comes_before = |other: &Sent| match (other.sequence, sent.sequence) {
@@ -58,7 +58,7 @@ impl PutBack {
         }
     }
 
-    /// Takes requests out.
+    /// Removes requests.
     pub(crate) fn take_if(&mut self, is: impl Fn(&Sent) -> bool) -> Vec<Sent> {
         let mut taken = Vec::new();
         for queue in self.waiting.values_mut() {
@@ -74,7 +74,7 @@ impl PutBack {
         taken
     }
 
-    /// Everybody gets a new sequence when it is sent, in the same order.
+    /// Every request gets a new sequence when it is sent, in the same order.
     pub(crate) fn forget_sequences(&mut self) {
         for (sent, _) in self.waiting.values_mut().flatten() {
             sent.sequence = -1;

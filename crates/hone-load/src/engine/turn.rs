@@ -1,16 +1,16 @@
-//! Which lane a request goes to: fixed by its place in the schedule, and not by who happens to be free. A leader that stands still
-//! keeps the requests that were meant for it waiting; if others took them, most of its stall would be hidden. Pure.
+//! Assigns requests to lanes by their place in the schedule, and not by free capacity. A stalled leader keeps its own requests waiting. If
+//! other leaders took them, most of its stall would be hidden. The code is pure.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Steps of a lane with the weight one. Large against all weights (at most some thousands), so that rounding a step changes no share.
+/// Step of a lane with weight one. It is large against all weights (at most some thousands), so that rounding a step changes no share.
 const STEP: f64 = 1e10;
 
-/// Lanes in turn, each as often as its weight says (stride scheduling: Waldspurger and Weihl, 1995).
+/// Lanes in turn, each as often as its weight requires (stride scheduling: Waldspurger and Weihl, 1995).
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    /// The place on the common line at which each lane is next, the lane, and its step.
+    /// Next position of each lane on the common line, the lane, and its step.
     next: BinaryHeap<Reverse<(u64, usize, u64)>>,
 }
 
@@ -20,7 +20,7 @@ impl Turn {
         let with_weight = weights.into_iter().enumerate().filter(|(_, weight)| *weight > 0.0);
         let next = with_weight.map(|(lane, weight)| {
             let step = (STEP / weight) as u64;
-            // Half a step ahead, so that heavy lanes are not all first.
+            // Starts half a step ahead, so that heavy lanes are not all first.
             Reverse((step / 2, lane, step))
         });
         Self { next: next.collect() }
@@ -36,7 +36,7 @@ impl Turn {
         Some(lane)
     }
 
-    /// The line is at its end, after more than a thousand million requests of a lane: all begin anew.
+    /// The line is at its end, after more than a thousand million requests of a lane: all begin again.
     fn begin_anew(&mut self, lane: usize, step: u64) {
         let steps = self.next.drain().map(|Reverse((_, lane, step))| (lane, step));
         self.next = steps.chain([(lane, step)]).map(|(lane, step)| Reverse((step, lane, step))).collect();

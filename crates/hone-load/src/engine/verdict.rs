@@ -1,15 +1,15 @@
-//! What an error of a Produce answer means for its request: as Kafka's own client takes it. Pure.
+//! Meaning of an error in a Produce answer for its request, as Kafka's own client interprets it. The code is pure.
 
-/// What becomes of the request.
+/// Outcome of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is in the log already.
+    /// The batch is already in the log.
     Stored,
-    /// It may be sent again; `ask` says that the leaders must be asked for first.
+    /// The request may be sent again; `ask` means that the leaders must be looked up first.
     Again { ask: bool },
-    /// Its sequence is not the one that the broker waits for.
+    /// Its sequence is not the one that the broker expects.
     OutOfOrder,
-    /// It will never be taken.
+    /// The broker will never accept it.
     Final,
 }
 

@@ -1,5 +1,4 @@
-//! Requests of keyed records: the key names the partition, so the batches fill as the keys fall, and hot keys make hot
-//! partitions.
+//! Requests of keyed records. The key determines the partition, so the batches fill as the keys fall, and hot keys make hot partitions.
 
 use std::collections::VecDeque;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,10 +12,9 @@ use crate::error::LoadError;
 use crate::keys::KeySource;
 use crate::payload::Values;
 
-/// The turn through the requests is the sample of the keys' distribution that the broker sees, so it is longer than one
-/// without keys.
+/// The turn through the requests is the sample of the keys' distribution that the broker sees, so it is longer than without keys.
 const FRAMES: usize = 4_096;
-/// So many records for one request, and still none for some leader: the keys lead past it.
+/// If this many records for one request give none for some leader, the keys never reach that leader.
 const PATIENCE: usize = 64;
 
 /// Batches on their way into requests.
@@ -26,11 +24,11 @@ struct Filling {
     builders: Vec<BatchBuilder>,
     /// Full batches of each partition, the oldest first.
     waiting: Vec<VecDeque<Vec<u8>>>,
-    /// Partitions of each leader that have batches waiting: always fewer than a request of it has.
+    /// Partitions of each leader with waiting batches: always fewer than a request of it has.
     ready: Vec<Vec<usize>>,
-    /// So many requests are still wanted of each leader.
+    /// Number of requests still wanted of each leader.
     left: Vec<usize>,
-    /// The leader of each partition; `None` while it has none: records for it are left out.
+    /// The leader of each partition; `None` without a leader, and its records are left out.
     leader_of: Vec<Option<usize>>,
 }
 
@@ -65,8 +63,8 @@ pub(super) fn pools(
     Err(LoadError::Setting {
         name: "keys",
         problem: format!(
-            "they fill no request for some of the {} leaders of {} partitions; ask for more distinct keys, fewer partitions \
-             or fewer partitions in a request",
+            "fill no request for some of the {} leaders of {} partitions; use more distinct keys, fewer \
+             partitions or fewer partitions per request",
             pools.len(),
             filling.leader_of.len()
         ),
@@ -95,8 +93,9 @@ impl Filling {
         })
     }
 
-    /// Puts a record where its key leads; answers the leader if that made a batch full. Of a leader that has all its requests, and of a
-    /// partition that waits for others with as many batches as they could ever use, no more are kept: hot keys would fill the memory.
+    /// Adds a record to the partition of its key; returns the leader if a batch is now full. It drops records of leaders that have all
+    /// their requests, and of partitions that already have as many waiting batches as can ever be used. Otherwise hot keys would fill the
+    /// memory.
     fn push(
         &mut self,
         workload: &Workload,
@@ -123,7 +122,7 @@ impl Filling {
         Ok(Some(leader))
     }
 
-    /// The oldest full batches of as many partitions as a request has; a partition can stand in a request once.
+    /// The oldest full batches of as many partitions as a request has. A partition can stand in a request only once.
     fn take_request(&mut self, leader: usize, width: usize) -> Option<Vec<(i32, Vec<u8>)>> {
         let (ready, waiting) = (&mut self.ready[leader], &mut self.waiting);
         if ready.len() < width {
@@ -236,7 +235,7 @@ mod tests {
         for (per_batch, width) in [(1, 1), (1, 2), (5, 3)] {
             let workload = workload(Keys::Uniform { distinct: 1 }, per_batch, width);
             let error = super::super::pools(&workload, &layout(), None).unwrap_err();
-            assert!(error.to_string().contains("ask for more distinct keys"), "{error}");
+            assert!(error.to_string().contains("use more distinct keys"), "{error}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Opens connections: to the address, inside TLS where wanted, logged in where wanted. Blocking, with a limit.
+//! Opens connections: to the address, with TLS and login if wanted. Blocking, with a time limit.
 
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -16,10 +16,10 @@ use crate::error::LoadError;
 use crate::line::Line;
 use crate::stream::{Stream, TlsStream};
 
-/// Time to reach a broker on its own network, to shake hands and to log in, each.
+/// Time limit for each step: reaching a broker on its own network, the handshake and the login.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// [`Security`] whose files were read and found good.
+/// [`Security`] with its files read and checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     security: Security,
@@ -33,19 +33,19 @@ impl Access {
         Ok(Self { security: security.clone(), tls })
     }
 
-    /// Neither TLS nor a login.
+    /// Access without TLS and login.
     pub(crate) fn plain() -> Self {
         Self { security: Security::default(), tls: None }
     }
 
-    /// A connection that the broker has let in; each answer may take `limit`.
+    /// A connection after TLS and login; each answer may take `limit`.
     pub(crate) fn enter(&self, address: &str, limit: Duration) -> Result<Line, LoadError> {
         let socket = connect(address, limit.min(CONNECT_LIMIT))?;
         let stream = match (&self.tls, &self.security.tls) {
             (Some(config), Some(wanted)) => {
                 let name = tls::server_name(wanted, address)?;
                 let session = ClientConnection::new(Arc::clone(config), name)
-                    .map_err(|error| refused(address, &error.to_string(), "look at the TLS settings"))?;
+                    .map_err(|error| refused(address, &error.to_string(), "check the TLS settings"))?;
                 let mut stream = TlsStream::new(socket, session);
                 stream.shake_hands().map_err(|error| handshake(address, &error))?;
                 Stream::Tls(Box::new(stream))
@@ -60,7 +60,7 @@ impl Access {
         Ok(line)
     }
 
-    /// As [`Access::enter`]; from then on the connection never blocks, and the kernel stamps what arrives.
+    /// Does the same as [`Access::enter`]. Afterwards the connection never blocks, and the kernel stamps data on arrival.
     pub(crate) fn enter_stamped(&self, address: &str, limit: Duration) -> Result<Stream, LoadError> {
         let stream = self.enter(address, limit)?.into_stream();
         stream
@@ -72,7 +72,7 @@ impl Access {
     }
 }
 
-/// Connects in plain with no delay for small segments. The limit is also that of each read and write.
+/// Connects without TLS and without delay for small segments. The limit also applies to each read and write.
 pub(crate) fn connect(address: &str, limit: Duration) -> Result<TcpStream, LoadError> {
     let failed = |source| LoadError::Connect { address: address.to_owned(), source };
     let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
@@ -90,7 +90,7 @@ pub(crate) fn connect(address: &str, limit: Duration) -> Result<TcpStream, LoadE
     Err(failed(last))
 }
 
-/// The round trip to an address as the kernel sees it in the handshake of a fresh connection, in which the broker has no part.
+/// The round trip to an address as the kernel measures it in the handshake of a fresh connection, without the broker's work.
 #[cfg(feature = "librdkafka")]
 pub(crate) fn round_trip_us(address: &str) -> Option<f64> {
     let stream = connect(address, CONNECT_LIMIT).ok()?;
@@ -121,13 +121,13 @@ fn handshake(address: &str, error: &std::io::Error) -> LoadError {
     let (problem, advice) = match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => (
             "no answer to the handshake".to_owned(),
-            "what listens there may not speak TLS: name the broker's TLS port, or leave out --tls",
+            "what listens there may not speak TLS: use the broker's TLS port, or leave out --tls",
         ),
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => (
             "the connection was closed during the handshake".to_owned(),
-            "what listens there may not speak TLS: name the broker's TLS port, or leave out --tls",
+            "what listens there may not speak TLS: use the broker's TLS port, or leave out --tls",
         ),
-        _ => (error.to_string(), "look into the broker's log for its side of it"),
+        _ => (error.to_string(), "check the broker's log for its side of the handshake"),
     };
     refused(address, &problem, advice)
 }

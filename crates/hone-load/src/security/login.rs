@@ -15,7 +15,7 @@ use super::scram::{Exchange, Hash};
 use crate::error::LoadError;
 use crate::line::Line;
 
-/// The last versions that are not flexible.
+/// The last non-flexible versions.
 const HANDSHAKE_VERSION: i16 = 1;
 const AUTHENTICATE_VERSION: i16 = 1;
 const NONCE_BYTES: usize = 24;
@@ -30,8 +30,8 @@ pub(crate) fn log_in(line: &mut Line, sasl: &Sasl) -> Result<(), LoadError> {
         let (problem, advice) = match offered.as_slice() {
             [] => (error_name(answer.error_code).to_owned(), "leave out --sasl-mechanism".to_owned()),
             known => (
-                format!("it does not know {name} ({})", error_name(answer.error_code)),
-                format!("give it one of {} (--sasl-mechanism)", known.join(", ")),
+                format!("it does not support {name} ({})", error_name(answer.error_code)),
+                format!("use one of {} (--sasl-mechanism)", known.join(", ")),
             ),
         };
         return Err(refused(line, sasl, problem, advice));
@@ -54,7 +54,7 @@ fn scram(line: &mut Line, sasl: &Sasl, hash: Hash) -> Result<(), LoadError> {
     })?;
     let (first, exchange) = Exchange::begin(hash, &sasl.user, &BASE64.encode(nonce));
     let challenge = authenticate(line, sasl, first)?;
-    let odd = |line: &Line, problem| refused(line, sasl, problem, "look into the broker's log".to_owned());
+    let odd = |line: &Line, problem| refused(line, sasl, problem, "check the broker's log".to_owned());
     let (proof, expected) =
         exchange.prove(sasl.password.reveal(), &challenge).map_err(|problem| odd(line, problem))?;
     let last = authenticate(line, sasl, proof)?;
@@ -70,8 +70,8 @@ fn authenticate(line: &mut Line, sasl: &Sasl, message: Vec<u8>) -> Result<Bytes,
     }
     let words = answer.error_message.as_ref().map(|text| format!(": {}", &**text)).unwrap_or_default();
     let problem = format!("{}{words}", error_name(answer.error_code));
-    let advice = "check the user (--sasl-user), the password (--sasl-password-file) and that this user has one for this \
-                  mechanism";
+    let advice = "check the user (--sasl-user), the password (--sasl-password-file) and that this user has \
+        a password for this mechanism";
     Err(refused(line, sasl, problem, advice.to_owned()))
 }
 

@@ -1,19 +1,19 @@
-//! What is wanted of a connection: TLS and a login.
+//! Options of a connection: TLS and a login.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// How to talk to a cluster. The default is neither TLS nor a login.
+/// Options for connecting to a cluster. The default is neither TLS nor a login.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Security {
-    /// Talk inside TLS.
+    /// TLS, if wanted.
     pub tls: Option<Tls>,
-    /// Log in.
+    /// The login, if wanted.
     pub sasl: Option<Sasl>,
 }
 
 impl Security {
-    /// Neither TLS nor a login: nothing of it is a secret.
+    /// Without TLS and login, so no value is secret.
     pub fn is_open(&self) -> bool {
         self.tls.is_none() && self.sasl.is_none()
     }
@@ -30,48 +30,48 @@ impl Security {
     }
 }
 
-/// Whom to believe inside TLS, and who one is.
+/// Certificates for TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// PEM file with the authorities to believe; `None` for those of the system.
+    /// CA bundle (PEM); `None` for the system's CA store.
     pub authorities: Option<PathBuf>,
-    /// PEM file with a certificate of one's own, and behind it those that lead to an authority.
+    /// PEM file with the client certificate, followed by its chain.
     pub certificate: Option<PathBuf>,
-    /// PEM file with its key.
+    /// Private key of that certificate (PEM).
     pub key: Option<PathBuf>,
-    /// The name that the broker's certificate must be for; `None` for the one that is connected to.
+    /// The name in the broker's certificate; `None` for the name of the connection.
     pub server_name: Option<String>,
-    /// Believe every certificate. Whoever sits between could read along and answer.
+    /// Accepts any broker certificate. A man in the middle could then read and answer.
     pub believe_anyone: bool,
 }
 
 /// A login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sasl {
-    /// How.
+    /// The mechanism.
     pub mechanism: Mechanism,
-    /// As whom.
+    /// The user.
     pub user: String,
-    /// With what.
+    /// The password.
     pub password: Password,
 }
 
-/// How to log in.
+/// Login mechanisms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
-    /// The password goes over the wire.
+    /// The password is sent to the broker.
     Plain,
-    /// A proof goes over the wire.
+    /// A proof is sent to the broker instead of the password.
     ScramSha256,
     /// The same with a longer hash.
     ScramSha512,
 }
 
 impl Mechanism {
-    /// All of them.
+    /// All mechanisms.
     pub const ALL: [Self; 3] = [Self::Plain, Self::ScramSha256, Self::ScramSha512];
 
-    /// As Kafka calls it.
+    /// Kafka's name for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "PLAIN",
@@ -80,13 +80,13 @@ impl Mechanism {
         }
     }
 
-    /// The mechanism of a name, in any case.
+    /// The mechanism with this name, in any letter case.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mechanism| mechanism.name().eq_ignore_ascii_case(name))
     }
 }
 
-/// A password, which is not shown by accident.
+/// A password, which debug output hides.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 

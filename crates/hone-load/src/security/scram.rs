@@ -1,5 +1,5 @@
-//! The client's side of SCRAM (RFC 5802 and 7677): proves that it knows the password, and checks that the broker knows it,
-//! too. Pure but for the nonce, which the caller brings.
+//! The client's side of SCRAM (RFC 5802 and 7677): proves that it knows the password, and checks that the broker knows it, too. The code is
+//! pure except for the nonce, which the caller supplies.
 
 use std::num::NonZeroU32;
 
@@ -7,10 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::{digest, hmac, pbkdf2};
 
-/// Kafka asks for 4096 and clients refuse less; more than this would be a broker that wants to keep us busy.
+/// Kafka uses 4096, and clients reject less. A much larger number would only keep the client busy.
 const MOST_ITERATIONS: u32 = 10_000_000;
 
-/// What a mechanism hashes with.
+/// The hash of a mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hash {
     Sha256,
@@ -45,7 +45,7 @@ impl Hash {
     }
 }
 
-/// An exchange whose first message is on its way.
+/// An exchange after its first message.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     hash: Hash,
@@ -62,9 +62,10 @@ impl Exchange {
         (message, Self { hash, nonce: nonce.to_owned(), first_bare })
     }
 
-    /// Reads the broker's first message; the client's second one, and what the broker must answer to it.
+    /// Reads the broker's first message. Returns the client's second message, and the expected answer of the broker.
     pub(crate) fn prove(self, password: &str, challenge: &[u8]) -> Result<(Vec<u8>, Expected), String> {
-        let text = std::str::from_utf8(challenge).map_err(|_| "its SCRAM challenge is no text".to_owned())?;
+        let text =
+            std::str::from_utf8(challenge).map_err(|_| "its SCRAM challenge is not text".to_owned())?;
         let mut fields = text.split(',');
         let mut field = |name: &str| {
             fields
@@ -81,7 +82,7 @@ impl Exchange {
             .parse::<NonZeroU32>()
             .ok()
             .filter(|count| count.get() <= MOST_ITERATIONS)
-            .ok_or_else(|| format!("it wants `{iterations}` SCRAM iterations"))?;
+            .ok_or_else(|| format!("its number of SCRAM iterations, `{iterations}`, is out of range"))?;
         let salted = self.hash.salt_password(password, &salt, iterations);
         let without_proof = format!("c=biws,r={nonce}");
         let signed = format!("{},{text},{without_proof}", self.first_bare);
@@ -97,7 +98,7 @@ impl Exchange {
     }
 }
 
-/// The signature that only a broker which knows the password can make.
+/// The signature that only a broker with the password can make.
 #[derive(Debug)]
 pub(crate) struct Expected(Vec<u8>);
 
@@ -108,7 +109,7 @@ impl Expected {
         let signature = text.strip_prefix("v=").and_then(|text| text.split(',').next());
         match signature.and_then(|text| BASE64.decode(text).ok()) {
             Some(found) if found == self.0 => Ok(()),
-            _ => Err("it could not prove that it knows the password, too: it may be an impostor".to_owned()),
+            _ => Err("it could not prove that it knows the password; it may be an impostor".to_owned()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! TLS as a client: whom to believe, who one is, and what went wrong in words.
+//! TLS as a client: trusted CAs, the client certificate, and error messages.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) fn client_config(tls: &Tls) -> Result<Arc<ClientConfig>, LoadError> {
     let config = match (&tls.certificate, &tls.key) {
         (None, None) => builder.with_no_client_auth(),
         (Some(certificate), Some(key)) => {
-            let chain = certificates(certificate, "certificate of one's own")?;
+            let chain = certificates(certificate, "client certificate")?;
             let parsed = PrivateKeyDer::from_pem_file(key)
                 .map_err(|error| file("private key", key, &error.to_string()))?;
             builder.with_client_auth_cert(chain, parsed).map_err(|error| {
@@ -36,8 +36,7 @@ pub(crate) fn client_config(tls: &Tls) -> Result<Arc<ClientConfig>, LoadError> {
             })?
         }
         _ => {
-            let problem =
-                "needs a certificate of one's own and its key, or neither (--tls-cert and --tls-key)";
+            let problem = "needs a client certificate and its key, or neither (--tls-cert and --tls-key)";
             return Err(setting(problem.to_owned()));
         }
     };
@@ -57,15 +56,15 @@ fn authorities(path: Option<&Path>) -> Result<RootCertStore, LoadError> {
     match path {
         Some(path) => {
             for authority in certificates(path, "authorities")? {
-                roots.add(authority).map_err(|error| file("authorities", path, &error.to_string()))?;
+                roots.add(authority).map_err(|error| file("CA bundle", path, &error.to_string()))?;
             }
         }
         None => {
-            // What a system's store holds beside usable certificates is nobody's fault here.
+            // Unusable certificates in a system's store are not an error here.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
-                let problem =
-                    "knows no authority: this system has none; name those to believe (--tls-ca FILE)";
+                let problem = "has no CA certificates, since this system has no store; pass a CA bundle \
+                    (--tls-ca FILE)";
                 return Err(setting(problem.to_owned()));
             }
         }
@@ -80,18 +79,17 @@ fn certificates(path: &Path, what: &'static str) -> Result<Vec<CertificateDer<'s
         .collect::<Result<_, _>>()
         .map_err(unreadable)?;
     if found.is_empty() {
-        return Err(file(what, path, "there is no certificate in it; a PEM file is wanted"));
+        return Err(file(what, path, "the file has no certificate; use a PEM file"));
     }
     Ok(found)
 }
 
-/// The name that the broker's certificate must be for.
+/// The name for which the broker's certificate must be valid.
 pub(crate) fn server_name(tls: &Tls, address: &str) -> Result<ServerName<'static>, LoadError> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = tls.server_name.as_deref().unwrap_or(host.trim_start_matches('[').trim_end_matches(']'));
-    ServerName::try_from(host.to_owned()).map_err(|_| {
-        setting(format!("`{host}` is no name that a certificate could be for (--tls-server-name)"))
-    })
+    ServerName::try_from(host.to_owned())
+        .map_err(|_| setting(format!("`{host}` can't be the name of a certificate (--tls-server-name)")))
 }
 
 /// What a failed handshake means and what to do about it.
@@ -99,19 +97,19 @@ pub(crate) fn advice(error: &rustls::Error) -> &'static str {
     use rustls::{AlertDescription as Alert, CertificateError as Bad, Error};
     match error {
         Error::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature) => {
-            "name the authority that signed the broker's certificate (--tls-ca FILE)"
+            "pass the CA that signed the broker's certificate (--tls-ca FILE)"
         }
         Error::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. }) => {
-            "say which name its certificate is for (--tls-server-name NAME), or connect to that name"
+            "pass the name in its certificate (--tls-server-name NAME), or connect to that name"
         }
         Error::InvalidCertificate(
             Bad::Expired | Bad::ExpiredContext { .. } | Bad::NotValidYet | Bad::NotValidYetContext { .. },
         ) => "renew the broker's certificate, or set this machine's clock",
         Error::InvalidCertificate(_) => {
-            "give the broker a certificate that can be checked, or name its authority (--tls-ca FILE)"
+            "use a broker certificate that can be checked, or pass its CA (--tls-ca FILE)"
         }
         Error::AlertReceived(Alert::CertificateRequired | Alert::NoCertificate) => {
-            "the broker wants a certificate of its clients: give one (--tls-cert FILE --tls-key FILE)"
+            "the broker requires a client certificate: pass one (--tls-cert FILE --tls-key FILE)"
         }
         Error::AlertReceived(
             Alert::UnknownCA
@@ -123,17 +121,17 @@ pub(crate) fn advice(error: &rustls::Error) -> &'static str {
             | Alert::AccessDenied
             | Alert::DecryptError,
         ) => {
-            "the broker does not take this client's certificate: give one from an authority that it believes \
+            "the broker rejects this client's certificate: use one from a CA that the broker trusts \
              (--tls-cert FILE --tls-key FILE)"
         }
         Error::InvalidMessage(_) => {
-            "what listens there does not speak TLS: name the broker's TLS port, or leave out --tls"
+            "what listens there does not speak TLS: use the broker's TLS port, or leave out --tls"
         }
-        _ => "look into the broker's log for its side of it",
+        _ => "check the broker's log for its side of the handshake",
     }
 }
 
-/// Believes every certificate, and still wants to be talked to by whoever holds its key.
+/// Accepts every certificate, but still requires that the peer holds its key.
 #[derive(Debug)]
 struct Credulous(Arc<CryptoProvider>);
 

@@ -1,5 +1,5 @@
-//! Profiles of BOLT as sources of the model: its text (`.fdata`) names functions and offsets, its pre-aggregated form has addresses. Both
-//! count branches of one program, which must be named. Rooms do not know each other, so here the one's records become the other's.
+//! BOLT profiles as sources of the model. The text form (`.fdata`) has functions and offsets, the pre-aggregated form has addresses. Both
+//! count branches of one program, which the user must name. The two crates do not know each other, so this module converts the records.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,46 +14,47 @@ use hone_diagnose::model::{self, BYTES_OF_AN_INSTRUCTION, Branch, Branched, Dept
 
 use hone_experiment::ending::Usage;
 
-/// From here on a profile is of another program.
+/// From this share of strays on, a profile belongs to another program.
 const MOST_FOREIGN: f64 = 0.5;
-/// Less is not worth a note.
+/// A smaller share is not worth a note.
 const TOLD_SHARE: f64 = 0.005;
-/// A bad line is shown as far as this.
+/// Length of a bad line in an error.
 const SHOWN_BYTES: usize = 80;
 
-/// Profiles that are no map of code, by their first bytes: what they are, why not, and what to do.
+/// Profiles without addresses, by their first bytes: the kind, the reason, and the remedy.
 const REFUSED: [(&[u8], &str); 4] = [
     (b"\xfflprofi\x81", NO_ADDRESSES),
     (b"\x81rforpl\xff", NO_ADDRESSES),
     (
         b"PERFILE2",
-        "is perf's data, which is read twice, and so from a file alone\n  next: name the file in place of standard input",
+        "is perf data, which Hone reads twice, so it can't come from standard input\n  next: name the file \
+         instead",
     ),
     (
         b"---\n",
-        "is a profile of BOLT's as YAML, whose blocks have numbers and no addresses\n  next: take it as text (perf2bolt --profile-format=fdata, \
-         or what an instrumented program writes by itself)",
+        "is a BOLT profile in YAML, whose blocks have numbers but no addresses\n  next: take it as text \
+         (perf2bolt --profile-format=fdata, or the output of an instrumented program)",
     ),
 ];
 
-const NO_ADDRESSES: &str = "is a profile of clang's or rustc's: it has counters of functions by their names and no addresses, so it says what \
-                            ran and not where it lies\n  next: hone diagnose -- COMMAND traces the program itself; hone profile show tells what \
-                            is in this file";
+const NO_ADDRESSES: &str = "is a profile of clang or rustc: it counts functions by name and has no \
+                            addresses, so it does not show where the code is\n  next: trace the program with \
+                            hone diagnose -- COMMAND, or read this file with hone profile show";
 
-/// A profile as the model knows it.
+/// A profile in the form of the model.
 pub struct Read {
-    /// What ran.
+    /// The executed code.
     pub run: Run,
-    /// What must be known of it.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Whether the bytes begin as one of these profiles.
+/// Whether the bytes begin like one of these profiles.
 pub fn is_profile(bytes: &[u8]) -> bool {
     is_fdata(bytes) || aggregated::begins(beginning(bytes))
 }
 
-/// Whether a file begins as pre-aggregated branches, which can be read without being held.
+/// Whether a file begins like pre-aggregated branches, which Hone can read in a stream.
 pub(crate) fn is_aggregated(head: &[u8]) -> bool {
     !is_fdata(head) && aggregated::begins(head)
 }
@@ -61,7 +62,7 @@ pub(crate) fn is_aggregated(head: &[u8]) -> bool {
 /// Reads a profile that [`is_profile`]; `name` is that of its file.
 ///
 /// # Errors
-/// When no program is named, or the profile is broken, or of another program.
+/// Fails when no program is named, when the profile is broken, or when it belongs to another program.
 pub fn read(bytes: &[u8], name: &str, program: Option<&Path>, depth: Depth) -> Result<Read> {
     if !is_fdata(bytes) {
         return read_aggregated(bytes, name, program, depth);
@@ -87,7 +88,7 @@ pub(crate) fn read_aggregated(
     program.model(&counted, name, Vec::new(), depth)
 }
 
-/// What a profile was taken of.
+/// The program of a profile.
 struct Program<'a> {
     path: &'a Path,
     file: Vec<u8>,
@@ -98,15 +99,17 @@ impl<'a> Program<'a> {
     fn open(name: &str, path: Option<&'a Path>) -> Result<Self> {
         let Some(path) = path else {
             let told = format!(
-                "{name} counts branches of a program, and does not say where that lies\n  next: name the very file that it was taken of with --program"
+                "{name} counts branches of a program, but does not name its file\n  next: name exactly that \
+                 file with --program"
             );
             return Err(Usage(told).into());
         };
         let file = fs::read(path).with_context(|| format!("the program {} can't be read", path.display()))?;
-        let image = Image::parse(&file).with_context(|| format!("{} is no program", path.display()))?;
+        let image = Image::parse(&file).with_context(|| format!("{} is not a program", path.display()))?;
         if image.is_stripped() {
             bail!(
-                "{} has no symbols, so branches can't be told by function\n  next: name the file as it was linked, before it was stripped",
+                "{} has no symbols, so Hone can't assign branches to functions\n  next: name the file as it \
+                 was linked, before it was stripped",
                 path.display()
             );
         }
@@ -123,24 +126,24 @@ impl<'a> Program<'a> {
         }
         if foreign >= TOLD_SHARE {
             notes.push(format!(
-                "{:.1} % of its branches begin where {} has none: is it another build?",
+                "{:.1} % of its branches begin where {} has no branch: perhaps it is another build",
                 100.0 * foreign,
                 program.display()
             ));
         }
         notes.push(format!(
-            "a profile counts branches (all of them where BOLT instrumented the program, samples where perf took them) and no instructions: \
-             what runs between follows from them, and an instruction is taken for {BYTES_OF_AN_INSTRUCTION} B (about the mean on x86-64; exact \
-             on aarch64)"
+            "a profile counts branches (all of them where BOLT instrumented the program, samples where perf \
+             took them), not instructions. Hone derives the code in between, and assumes \
+             {BYTES_OF_AN_INSTRUCTION} B per instruction (about the mean on x86-64; exact on aarch64)"
         ));
         Ok(Read { run, notes })
     }
 }
 
-/// Why a file is refused that is a profile, and no map.
+/// Why Hone refuses a file that is a profile without addresses.
 ///
 /// # Errors
-/// With the reason, where it is one.
+/// Returns the reason if it is one.
 pub fn refuse(bytes: &[u8], name: &str) -> Result<()> {
     match REFUSED.iter().find(|(begins, _)| bytes.starts_with(begins)) {
         Some((_, why)) => bail!("{name} {why}"),
@@ -148,7 +151,7 @@ pub fn refuse(bytes: &[u8], name: &str) -> Result<()> {
     }
 }
 
-/// Enough to know the kind by.
+/// Enough bytes to detect the kind.
 fn beginning(bytes: &[u8]) -> &[u8] {
     const ENOUGH: usize = 4096;
     &bytes[..bytes.len().min(ENOUGH)]
@@ -163,12 +166,13 @@ fn is_fdata(bytes: &[u8]) -> bool {
 fn not_of(program: &Path, foreign: f64) -> String {
     let program = program.display();
     let why = if foreign > MOST_FOREIGN {
-        format!("{:.0} % of its branches begin where {program} has none", 100.0 * foreign)
+        format!("{:.0} % of its branches begin where {program} has no branch", 100.0 * foreign)
     } else {
         format!("none of its branches is in {program}")
     };
     format!(
-        "{why}, so it was taken of another one\n  next: name the very file that it was taken of with --program"
+        "{why}, so the profile belongs to another program\n  next: name exactly the profiled file with \
+         --program"
     )
 }
 
@@ -177,11 +181,12 @@ fn of_fdata(bytes: &[u8], name: &str, file: &[u8], program: &Path) -> Result<(Br
     let head = reader.head().clone();
     if head.samples.is_some() {
         bail!(
-            "{name} holds plain samples (no_lbr): they say where time goes, and not how often code ran\n  next: {}",
+            "{name} holds plain samples (no_lbr), which show where time goes, but not how often code ran\n \
+              next: {}",
             aggregated::BRANCHES
         );
     }
-    let names = image::by_name(file).with_context(|| format!("{} is no program", program.display()))?;
+    let names = image::by_name(file).with_context(|| format!("{} is not a program", program.display()))?;
     let (mut counted, mut lost, mut all) = (Branched::default(), 0_u64, 0_u64);
     for record in &mut reader {
         let record = record.map_err(|bad| anyhow::anyhow!(bad_line(name, &bad)))?;
@@ -198,13 +203,15 @@ fn of_fdata(bytes: &[u8], name: &str, file: &[u8], program: &Path) -> Result<(Br
     }
     if all == 0 {
         bail!(
-            "{name} counts no branch: the program was killed before it wrote its profile, or nothing was sampled\n  next: take it again"
+            "{name} counts no branch: the program was killed before it wrote its profile, or perf sampled \
+             nothing\n  next: take the profile again"
         );
     }
     let share = lost as f64 / all as f64;
     if share > MOST_FOREIGN {
         bail!(
-            "{name}: {:.0} % of its branches are of functions that {} has not\n  next: name the very file that it was taken of with --program",
+            "{name}: {:.0} % of its branches are in functions that {} does not have\n  next: name exactly \
+             the profiled file with --program",
             100.0 * share,
             program.display()
         );
@@ -212,14 +219,15 @@ fn of_fdata(bytes: &[u8], name: &str, file: &[u8], program: &Path) -> Result<(Br
     let mut notes = Vec::new();
     if share >= TOLD_SHARE {
         notes.push(format!(
-            "{:.1} % of the branches are of functions that {} has not: they are left out",
+            "{:.1} % of the branches are in functions that {} does not have: Hone leaves them out",
             100.0 * share,
             program.display()
         ));
     }
     if head.bolted {
         notes.push(
-            "it was taken of a program that BOLT had rewritten, and is told by the places before".to_owned(),
+            "the program of this profile had been rewritten by BOLT: Hone uses the places before that"
+                .to_owned(),
         );
     }
     Ok((counted, notes))
@@ -232,8 +240,8 @@ fn bad_line(name: &str, (line, what, text): &fdata::BadLine<'_>) -> String {
     format!("{name}, line {line}: {what}: \"{text}\"\n  next: take the profile again")
 }
 
-/// Where a place is linked; `None` is outside of the program. BOLT numbers functions of one name in the order of their addresses
-/// (`name/2`), and puts the file's name between where it knows that (`name/file.c/1`).
+/// The linked address of a place; `None` if outside the program. BOLT numbers functions of one name in the order of their addresses
+/// (`name/2`), and inserts the file's name if it knows it (`name/file.c/1`).
 fn address(place: &CodeLocation<'_>, names: &HashMap<String, Vec<(u64, u64)>>) -> Option<u64> {
     if !place.is_symbol() || place.name.ends_with(PLT) {
         return None;
@@ -249,11 +257,11 @@ fn address(place: &CodeLocation<'_>, names: &HashMap<String, Vec<(u64, u64)>>) -
         (None, None) => return None,
     };
     let (begin, size) = *places.get(number.checked_sub(1)?)?;
-    // Beyond its end it is none of this function, and the name another one's.
+    // An offset beyond the end means that the name belongs to another function.
     (size == 0 || place.offset <= size).then(|| begin.checked_add(place.offset))?
 }
 
-/// A blank or a backslash stands behind a backslash.
+/// A backslash escapes a blank or a backslash.
 fn unescaped(name: &[u8]) -> String {
     let mut plain = Vec::with_capacity(name.len());
     let mut bytes = name.iter().copied();
@@ -317,7 +325,7 @@ mod tests {
         let of = |text: &str| error(text, Some(&program));
         assert!(
             of("1 there_is_none 4 1 there_is_none 9 0 7\n")
-                .contains("100 % of its branches are of functions")
+                .contains("100 % of its branches are in functions")
         );
         assert!(of("no_lbr cycles\n1 main 4 7\n").contains("plain samples"));
         assert!(of("1 main 4 1 main 9 0 7\n1 main\n").contains("x.fdata, line 2"));
@@ -325,6 +333,10 @@ mod tests {
         assert!(of("B 7fffffff0000 7fffffff1000 5 0\n").contains("none of its branches is in"));
         let read = told("0 [unknown] 0 1 main 0 0 5\n", Some(&program)).unwrap();
         assert_eq!(read.run.function_of(&read.run.blocks[0]), Some("main"));
-        assert!(read.notes.iter().any(|note| note.contains("taken for 4 B")), "{:?}", read.notes);
+        assert!(
+            read.notes.iter().any(|note| note.contains("assumes 4 B per instruction")),
+            "{:?}",
+            read.notes
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! A gate for CI: figures of a layout, held against what was learned of them. They come of an exact trace, so a machine without counters
-//! and with noisy neighbours gives the same as any other. Pure.
+//! A gate for CI: it compares figures of a layout with learned ones. The figures come from an exact trace, so a machine without counters
+//! and with noisy neighbours gives the same ones. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,23 +11,23 @@ use serde::{Deserialize, Serialize};
 
 use hone_document::diagnosis::unit;
 
-/// How much a figure of a fixed input may grow where all repeats were the same: another version of a library moves it a little.
+/// The tolerance of a figure if all repeats with a fixed input were the same. Another version of a library moves it a little.
 const LEAST_TOLERANCE: f64 = 0.01;
-/// The same of a load: its rate is made to fit the machine, so that fewer requests weigh what ran once more. A broker on a machine that was
-/// busy did a quarter fewer of them, and 6 % more lines held 99 % of its execution, after repeats that had differed by less than 3 %.
+/// The same for a load. Its rate depends on the machine, and with fewer requests, code that ran once weighs more. On a busy machine, a
+/// broker did a quarter fewer requests, and 6 % more lines held 99 % of its execution, although the repeats had differed by less than 3 %.
 const LEAST_TOLERANCE_OF_A_LOAD: f64 = 0.1;
-/// Where they differed: so many times their spread, since a few repeats do not see all of it.
+/// The tolerance if the repeats differed: this many times their spread, because a few repeats do not show all of it.
 const TIMES_THE_SPREAD: f64 = 2.0;
-/// Misses and pages below this are too few for shares to say anything.
+/// Shares of fewer misses or pages say too little.
 const SLACK_PER_1000: f64 = 0.05;
 const SLACK_UNITS: f64 = 1.0;
-/// Structures whose misses are held: what a layout changes, and not what a longer run would change as well (an L2 is never full of code).
+/// Structures whose misses have a budget. A layout changes them, but a longer run does not (code never fills an L2).
 const HELD_STRUCTURES: [&str; 2] = ["L1i", "iTLB"];
 const TAKEN: &str = "branches taken in 1,000 instructions";
 const INSTRUCTIONS: &str = "instructions";
 const OF_AN_OPERATION: &str = "instructions of an operation";
 
-/// What is traced. Figures of one are never held against those of another.
+/// The traced program. Hone never compares figures of different programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// The file name of a command's program, or the name of an experiment.
@@ -35,55 +35,55 @@ pub struct Subject {
     /// The load of an experiment; a command has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// Where the figures come from.
+    /// The source of the figures.
     pub evidence: Evidence,
 }
 
-/// What may be.
+/// A budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// The program that it was learned of.
+    /// The program that the budget was learned from.
     pub program: String,
     /// The load that it was learned under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// Where its figures come from.
+    /// The source of its figures.
     pub evidence: Evidence,
-    /// What was traced, in words, for who reads it.
+    /// The trace, in words for the reader.
     #[serde(default)]
     pub of: String,
-    /// By name.
+    /// The figures by name.
     pub figures: BTreeMap<String, Allowed>,
 }
 
-/// What a figure may be.
+/// The limit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allowed {
-    /// As it was learned.
+    /// The learned value.
     pub value: f64,
-    /// It may be this share above.
+    /// The share that it may exceed the value by.
     pub tolerance: f64,
 }
 
-/// One figure now.
+/// One present figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Held {
     /// The figure.
     pub name: String,
-    /// What the budget allows.
+    /// The learned value.
     #[serde(flatten)]
     pub allowed: Allowed,
-    /// The most that it may be.
+    /// The limit.
     pub most: f64,
-    /// `None` where this run does not have it.
+    /// `None` if this run does not have it.
     pub now: Option<f64>,
-    /// How it compares.
+    /// The comparison.
     pub outcome: Outcome,
 }
 
-/// A run held against a budget.
+/// A run compared with a budget.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Gate {
     /// The budget's file.
@@ -91,34 +91,34 @@ pub struct Gate {
     /// What was diagnosed.
     #[serde(flatten)]
     pub subject: Subject,
-    /// What was traced now, in words.
+    /// The trace, in words.
     pub source: String,
-    /// Whether any figure is beyond its budget.
+    /// Whether any figure exceeds its budget.
     pub is_worse: bool,
-    /// Each figure beside its budget.
+    /// Each figure with its budget.
     pub figures: Vec<Held>,
-    /// What must be known of it.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// What to do, where something is worse.
+    /// What to do if a figure is worse.
     pub next: Vec<String>,
 }
 
-/// What follows.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Within what is allowed.
+    /// Within the limit.
     Within,
-    /// Below by more than the tolerance: worth learning anew.
+    /// Lower by more than the tolerance: worth a new budget.
     Better,
-    /// Beyond what is allowed.
+    /// Above the limit.
     Worse,
-    /// The figure is not there.
+    /// The figure is missing.
     Missing,
 }
 
 impl Outcome {
-    /// A figure that is gone can hide anything.
+    /// A missing figure can hide anything.
     pub fn fails(self) -> bool {
         matches!(self, Self::Worse | Self::Missing)
     }
@@ -143,8 +143,8 @@ fn known() -> impl Iterator<Item = String> {
     structures.chain(units).chain([TAKEN, INSTRUCTIONS, OF_AN_OPERATION].map(str::to_owned))
 }
 
-/// The figures of a layout by their names. `operations` are those of its load, where there is one. Instructions are among them since figures
-/// in 1,000 instructions fall, too, when more instructions run.
+/// The figures of a layout by name. `operations` are those of its load, if there is one. Instructions are among them, because figures in
+/// 1,000 instructions also fall when more instructions run.
 pub fn figures(layout: &CodeLayout, operations: Option<u64>) -> BTreeMap<String, f64> {
     let held = layout.misses.iter().filter(|missed| is_held(&missed.structure));
     let mut figures: BTreeMap<String, f64> =
@@ -163,7 +163,7 @@ pub fn figures(layout: &CodeLayout, operations: Option<u64>) -> BTreeMap<String,
     figures
 }
 
-/// A budget out of repeats of the same.
+/// A budget from repeats of the same run.
 pub fn learn(subject: Subject, of: String, repeats: &[BTreeMap<String, f64>]) -> Budget {
     let least = if subject.workload.is_some() { LEAST_TOLERANCE_OF_A_LOAD } else { LEAST_TOLERANCE };
     let names = repeats.first().into_iter().flat_map(BTreeMap::keys);
@@ -185,7 +185,7 @@ fn allowed(values: &[f64], least_tolerance: f64) -> Allowed {
     Allowed { value: round(middle), tolerance: round((TIMES_THE_SPREAD * spread).max(least_tolerance)) }
 }
 
-/// Six digits are more than any of it means, and no noise of floating point.
+/// Six digits are enough, and contain no floating-point noise.
 fn round(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
@@ -194,22 +194,22 @@ impl Budget {
     /// Reads a budget's text.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// Returns the fault, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let budget: Self = toml::from_str(text).map_err(|error| format!("is no budget: {error}"))?;
+        let budget: Self = toml::from_str(text).map_err(|error| format!("is not a valid budget: {error}"))?;
         if budget.figures.is_empty() {
-            return Err("holds no figures: nothing would ever fail".to_owned());
+            return Err("holds no figures, so it could never fail".to_owned());
         }
         for (name, allowed) in &budget.figures {
             if !known().any(|known| known == *name) {
                 let known: Vec<String> = known().map(|known| format!("\n    {known}")).collect();
-                return Err(format!("has a figure that is not known, `{name}`; there are{}", known.concat()));
+                return Err(format!("has the unknown figure `{name}`; the known ones are{}", known.concat()));
             }
-            // What is no number is neither above nor below any other, and would let everything pass.
+            // A value that is not a number compares with nothing, and would let everything pass.
             let is_a_size = |value: f64| value.is_finite() && value >= 0.0;
             if !is_a_size(allowed.value) || !is_a_size(allowed.tolerance) {
                 return Err(format!(
-                    "allows `{name}` a value of {} with a tolerance of {}; both must be numbers from 0 up",
+                    "allows `{name}` a value of {} with a tolerance of {}; both must be numbers of 0 or more",
                     allowed.value, allowed.tolerance
                 ));
             }
@@ -217,20 +217,20 @@ impl Budget {
         Ok(budget)
     }
 
-    /// Whether it can be held against what is traced.
+    /// Whether the budget applies to a traced program.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// Returns the reason, in words.
     pub fn fits(&self, subject: &Subject) -> Result<(), String> {
         if self.evidence != subject.evidence {
             return Err(format!(
-                "was learned of figures that are {}, and these are {}: the two can't be compared",
+                "was learned from figures that are {}, and these are {}: Hone can't compare them",
                 self.evidence.label(),
                 subject.evidence.label()
             ));
         }
         if self.program != subject.program {
-            return Err(format!("was learned of `{}`, and this is `{}`", self.program, subject.program));
+            return Err(format!("was learned from `{}`, but this is `{}`", self.program, subject.program));
         }
         if self.workload != subject.workload {
             let load = |workload: &Option<String>| match workload {
@@ -238,7 +238,7 @@ impl Budget {
                 None => "as a command".to_owned(),
             };
             return Err(format!(
-                "was learned {}, and this runs {}",
+                "was learned {}, but this runs {}",
                 load(&self.workload),
                 load(&subject.workload)
             ));
@@ -246,17 +246,18 @@ impl Budget {
         Ok(())
     }
 
-    /// Holds figures against it.
+    /// Compares figures with the budget.
     pub fn hold(&self, now: &BTreeMap<String, f64>) -> Vec<Held> {
         self.figures.iter().map(|(name, allowed)| allowed.hold(name, now.get(name).copied())).collect()
     }
 
-    /// Its file, with what it is for.
+    /// The budget's file, with a comment.
     pub fn text(&self) -> String {
         let quoted = |text: &str| toml::Value::from(text);
         let mut text = String::from(
-            "# Learned by hone diagnose --learn; hone diagnose --gate holds a run against it.\n# A figure may be `tolerance` (a share) \
-             above its value; one that is removed is not held. Keep this file with the sources.\n",
+            "# Written by hone diagnose --learn; hone diagnose --gate compares a run with it.\n# A figure \
+             may exceed its value by `tolerance` (a share). Hone ignores a figure that you remove. Commit \
+             this file with the sources.\n",
         );
         let _ = writeln!(text, "program = {}", quoted(&self.program));
         if let Some(workload) = &self.workload {
@@ -351,11 +352,11 @@ mod tests {
             assert!(text.contains(from), "{text}");
             Budget::parse(&text.replace(from, to)).unwrap_err()
         };
-        assert!(wrong("value = 10.0", "value = nan").contains("numbers from 0 up"));
-        assert!(wrong("tolerance = 0.01", "tolerance = -1.0").contains("numbers from 0 up"));
-        assert!(wrong("tolerance", "tolerence").contains("is no budget"));
-        assert!(wrong("L1i 32 KiB", "L1i 33 KiB").contains("not known, `L1i 33 KiB"));
-        assert!(wrong("evidence = \"simulated\"", "evidence = \"felt\"").contains("is no budget"));
+        assert!(wrong("value = 10.0", "value = nan").contains("numbers of 0 or more"));
+        assert!(wrong("tolerance = 0.01", "tolerance = -1.0").contains("numbers of 0 or more"));
+        assert!(wrong("tolerance", "tolerence").contains("is not a valid budget"));
+        assert!(wrong("L1i 32 KiB", "L1i 33 KiB").contains("unknown figure `L1i 33 KiB"));
+        assert!(wrong("evidence = \"simulated\"", "evidence = \"felt\"").contains("is not a valid budget"));
         assert!(
             Budget::parse("program = \"x\"\nevidence = \"simulated\"\n[figures]\n")
                 .unwrap_err()
@@ -368,12 +369,15 @@ mod tests {
         let budget = learned(&[of(&[(MISSES, 10.0)])]);
         assert_eq!(budget.fits(&subject()), Ok(()));
         let refused = |subject: Subject| budget.fits(&subject).unwrap_err();
-        assert!(refused(Subject { evidence: Evidence::Modelled, ..subject() }).contains("can't be compared"));
         assert!(
-            refused(Subject { program: "y".to_owned(), ..subject() }).contains("of `x`, and this is `y`")
+            refused(Subject { evidence: Evidence::Modelled, ..subject() }).contains("can't compare them")
+        );
+        assert!(
+            refused(Subject { program: "y".to_owned(), ..subject() })
+                .contains("learned from `x`, but this is `y`")
         );
         let load = refused(Subject { workload: Some("w".to_owned()), ..subject() });
-        assert!(load.contains("learned as a command, and this runs under workload `w`"), "{load}");
+        assert!(load.contains("learned as a command, but this runs under workload `w`"), "{load}");
     }
 
     #[test]

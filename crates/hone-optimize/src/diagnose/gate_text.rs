@@ -1,4 +1,4 @@
-//! A budget that was learned, and a run held against one, as text.
+//! A learned budget, and a run compared with one, as text.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use hone_format::{change, exact_percent, measured};
 use crate::diagnose::gate::{Budget, Gate, Held, Outcome};
 use hone_document::table::table;
 
-/// A figure that differs more than this between repeats of the same guards little.
+/// A figure with a larger difference between repeats detects little.
 const WIDE: f64 = 0.25;
 
-/// From here on a change is told as a factor.
+/// From this change on, the text gives a factor.
 const MANY_TIMES: f64 = 10.0;
 
-/// What was learned.
+/// The learned budget.
 pub fn learned(budget: &Budget, path: &Path) -> String {
     let mut rows = vec![["", "learned", "tolerance"].map(str::to_owned).to_vec()];
     for (name, allowed) in &budget.figures {
@@ -29,13 +29,14 @@ pub fn learned(budget: &Budget, path: &Path) -> String {
     );
     for (name, _) in budget.figures.iter().filter(|(_, allowed)| allowed.tolerance > WIDE) {
         out.push_str(&format!(
-            "note: {name}: it differs so much between repeats that it guards little; more --repeats, or a longer load, may tell more\n"
+            "note: {name}: the repeats differ so much that this figure detects little; more --repeats, or a \
+             longer load, may help\n"
         ));
     }
     out
 }
 
-/// A run held against its budget: what fails comes last, with what to do.
+/// A run compared with its budget: failures come last, with what to do.
 pub fn text(gate: &Gate) -> String {
     let mut out = format!("Evidence: {}\nFrom {}\n\n", gate.subject.evidence.label(), gate.source);
     let mut rows = vec![["", "learned", "at most", "now", "change", ""].map(str::to_owned).to_vec()];
@@ -52,10 +53,11 @@ fn verdict(gate: &Gate) -> String {
     let worse: Vec<&Held> = gate.figures.iter().filter(|held| held.outcome.fails()).collect();
     if !gate.is_worse {
         let better = gate.figures.iter().any(|held| held.outcome == Outcome::Better);
-        let learn = if better { "; some are better: learn anew (--learn) to keep that" } else { "" };
-        return format!("Within the budget {budget}, all {all} figures{learn}\n");
+        let learn =
+            if better { "; some are better: write a new budget (--learn) to keep the gain" } else { "" };
+        return format!("Within the budget {budget}: all {all} figures{learn}\n");
     }
-    let mut out = format!("Worse than the budget {budget} allows, {} of {all} figures\n", worse.len());
+    let mut out = format!("Above the budget {budget}: {} of {all} figures\n", worse.len());
     worse.iter().for_each(|held| out.push_str(&complaint(held)));
     gate.next.iter().for_each(|next| out.push_str(&format!("  next: {next}\n")));
     out
@@ -64,8 +66,8 @@ fn verdict(gate: &Gate) -> String {
 fn complaint(held: &Held) -> String {
     let most = measured(held.most);
     match held.now {
-        Some(now) => format!("  {}: {}, and may be {most} at most\n", held.name, measured(now)),
-        None => format!("  {}: this run does not have it, and the budget does ({most} at most)\n", held.name),
+        Some(now) => format!("  {}: {}, limit {most}\n", held.name, measured(now)),
+        None => format!("  {}: missing in this run, limit {most}\n", held.name),
     }
 }
 
@@ -90,7 +92,7 @@ fn row(held: &Held) -> Vec<String> {
 }
 
 fn change_of(ratio: f64) -> String {
-    // So many per cent are no more a number than a word.
+    // A percentage of this size is hard to read.
     if ratio >= MANY_TIMES {
         return format!("{} times", measured(ratio));
     }
@@ -125,14 +127,11 @@ mod tests {
             })
         };
         let worse = shown(53.4);
-        assert!(worse.contains("Worse than the budget layout.toml allows, 1 of 1 figures\n"), "{worse}");
-        assert!(
-            worse.contains("in 1,000 instructions: 53.4, and may be 10.1 at most\n  next: look\n"),
-            "{worse}"
-        );
+        assert!(worse.contains("Above the budget layout.toml: 1 of 1 figures\n"), "{worse}");
+        assert!(worse.contains("in 1,000 instructions: 53.4, limit 10.1\n  next: look\n"), "{worse}");
         let within = shown(10.0);
-        assert!(within.ends_with("note: n\nWithin the budget layout.toml, all 1 figures\n"), "{within}");
-        assert!(shown(5.0).contains("some are better: learn anew"));
+        assert!(within.ends_with("note: n\nWithin the budget layout.toml: all 1 figures\n"), "{within}");
+        assert!(shown(5.0).contains("some are better: write a new budget"));
         assert_eq!([0.9999999, 1.5, 9.9, 155.0].map(change_of), ["0.0 %", "+50.0 %", "+890 %", "155 times"]);
         assert!(learned(&budget, Path::new("b.toml")).ends_with("1 figures learned: b.toml\n"));
     }

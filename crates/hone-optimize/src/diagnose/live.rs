@@ -1,5 +1,5 @@
-//! A running process, for some seconds: counters where there are any, samples where perf may take them, and what the kernel keeps of its
-//! threads in any case.
+//! Measures a running process for some seconds: counters where there are any, samples where perf may take them, and in any case the
+//! kernel's figures about its threads.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,50 +21,53 @@ use super::sampled::{
 use hone_experiment::folder::RunFolder;
 use hone_experiment::progress::Progress;
 
-/// Samples a second of each busy thread. Uneven, so that it does not beat with what a program does every so often.
+/// Samples per second of each busy thread. The odd number avoids beats with periodic work.
 const FREQUENCY_HZ: &str = "999";
-/// perf opens a counter for each thread and core before it looks on.
+/// perf opens a counter for each thread and core before it samples.
 const PERF_STARTS: Duration = Duration::from_secs(30);
-/// It writes what it holds as it ends.
+/// perf writes its data at its end.
 const PERF_ENDS: Duration = Duration::from_secs(30);
-/// So often the threads are looked at, so that little is lost of a process that ends.
+/// Interval of the thread statistics. It is short, so that little is lost of a process that ends.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Of the window. Below this a process idles.
+/// Share of the window. Below it, a process is idle.
 const IDLE: f64 = 0.01;
-/// The emulator starts a program and can't join one.
+/// The emulator starts a program. It can't attach to one.
 const EMULATED: &str = "hone diagnose hone.toml, or hone diagnose -- COMMAND";
 
-/// A process that can be looked at.
+/// A process that can be measured.
 pub struct Process {
     pid: u32,
     program: PathBuf,
 }
 
 impl Process {
-    /// Looks whose it is.
+    /// Finds out the owner of a process.
     ///
     /// # Errors
-    /// When it is not there, is the kernel's, has ended, or is of another user; with the way out.
+    /// Fails when the process does not exist, is a kernel thread, has ended, or belongs to another user. The error says what to do.
     pub fn look(pid: u32) -> Result<Self> {
         match threads::who(Path::new("/"), pid) {
             Ok(Who::Program(program)) => Ok(Self { pid, program }),
             Ok(Who::Kernel) => bail!(
-                "process {pid} is a thread of the kernel's: no program of yours runs in it\n  next: name a program's process (pidof NAME)"
+                "process {pid} is a kernel thread and runs no program\n  next: name a program's process \
+                 (pidof NAME)"
             ),
             Ok(Who::Zombie) => bail!(
-                "process {pid} has ended, and its parent has not waited for it yet\n  next: start it again, and name its new number"
+                "process {pid} has ended, but its parent has not waited for it yet\n  next: start it again, \
+                 and name its new number"
             ),
             Ok(Who::Foreign) => bail!(
-                "process {pid} is of another user, and can't be looked at\n  next: run hone as that user, or as root"
+                "process {pid} belongs to another user, so Hone can't measure it\n  next: run hone as that \
+                 user, or as root"
             ),
             Err(HostError::Vanished { .. }) => bail!(
-                "there is no process {pid}\n  next: look for its number (pidof NAME, or ss -ltnp for a port)"
+                "there is no process {pid}\n  next: find its number (pidof NAME, or ss -ltnp for a port)"
             ),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// For the folder of the run.
+    /// A name for the folder of the run.
     pub fn name(&self) -> String {
         let name =
             self.program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -74,26 +77,26 @@ impl Process {
             .collect()
     }
 
-    /// Files as the process sees them, which may live in a container.
+    /// Files as the process sees them, because it may live in a container.
     fn image(&self, path: &str) -> Option<hone_diagnose::image::Image> {
         image(&format!("/proc/{}/root{path}", self.pid)).or_else(|| image(path))
     }
 }
 
-/// What was seen of a process.
+/// The figures of a process.
 struct Seen {
     used: Used,
-    /// It ended before its time.
+    /// The process ended early.
     has_ended: bool,
     samples: Option<Samples>,
     slots: topdown::Output,
     notes: Vec<String>,
 }
 
-/// Looks at a process for some time, and says what it did.
+/// Measures a process for some time, and reports what it did.
 ///
 /// # Errors
-/// When it ended before anything was seen, or Hone is interrupted; perf is ended then, too.
+/// Fails when the process ends before any figure, or when Hone is interrupted. Hone then ends perf, too.
 pub fn of_process(
     runner: &dyn Runner,
     folder: &RunFolder,
@@ -143,7 +146,7 @@ fn seen(
     Ok(Seen { used, has_ended, samples, slots, notes })
 }
 
-/// The place on the ladder of evidence, before anything is begun.
+/// The best available evidence, chosen before the measurement.
 fn position(has_perf: bool, state: PmuState) -> &'static str {
     match (has_perf, state) {
         (true, PmuState::Counters | PmuState::CountersAndBranches) => Evidence::Measured.label(),
@@ -155,23 +158,25 @@ fn position(has_perf: bool, state: PmuState) -> &'static str {
 fn why_not(state: PmuState) -> &'static str {
     match state {
         PmuState::Forbidden => {
-            "this user may not open hardware counters (kernel.perf_event_paranoid 2 or less, or CAP_PERFMON)"
+            "this user may not open hardware counters (that needs kernel.perf_event_paranoid 2 or less, or \
+             CAP_PERFMON)"
         }
-        _ => "this machine has no hardware counters, or does not show them",
+        _ => "this machine has no hardware counters, or does not expose them",
     }
 }
 
-/// What did not begin is a note.
+/// A tool that does not start is a note.
 fn kept(began: Result<Session, String>, notes: &mut Vec<String>) -> Option<Session> {
     began.map_err(|said| notes.push(said)).ok()
 }
 
-/// Looks at the threads until the time is over, or the process has ended.
+/// Reads the threads until the time is over, or the process has ended.
 fn looked_at(pid: u32, window: Duration, progress: &Progress) -> Result<(Used, bool)> {
     let root = Path::new("/");
     let gone = || {
         format!(
-            "process {pid} ended before anything was seen of it\n  next: start it again under its load, and name its new number"
+            "process {pid} ended before Hone measured anything\n  next: start it again under its load, and \
+             name its new number"
         )
     };
     let before = threads::sample(root, pid).with_context(gone)?;
@@ -184,7 +189,8 @@ fn looked_at(pid: u32, window: Duration, progress: &Progress) -> Result<(Used, b
         thread::sleep(left.min(LOOK_EVERY));
         if interrupt::requested() {
             bail!(
-                "interrupted while process {pid} was looked at; perf was ended, and nothing is kept\n  next: run it again, or a shorter --seconds"
+                "interrupted while measuring process {pid}; Hone stopped perf and kept nothing\n  next: run \
+                 it again, perhaps with a shorter --duration"
             );
         }
         progress.detail(&format!("{:.0} of {} s", start.elapsed().as_secs_f64(), window.as_secs()));
@@ -209,13 +215,13 @@ struct Perf<'a> {
 }
 
 impl<'a> Perf<'a> {
-    /// A perf that is not there is a note, and no end: the kernel tells a part of it without.
+    /// A missing perf is a note, not an error: the kernel provides a part of the figures without it.
     fn find(runner: &'a dyn Runner, folder: &RunFolder, pid: u32, notes: &mut Vec<String>) -> Option<Self> {
         let folder = std::path::absolute(folder.path()).ok()?;
         match Tool::new("perf", "HONE_PERF").debian("linux-perf").locate(&[]) {
             Ok(found) => Some(Self { runner, program: found.path().to_owned(), folder, pid }),
             Err(error) => {
-                notes.push(format!("nothing was sampled: {error}"));
+                notes.push(format!("no samples: {error}"));
                 None
             }
         }
@@ -230,18 +236,18 @@ impl<'a> Perf<'a> {
     }
 
     fn call(&self, step: &str, words: &[&str]) -> Call {
-        // Numbers with points, whatever the user speaks.
+        // Numbers with decimal points in every locale.
         Call::new(step, &self.program, &self.folder).env("LC_ALL", "C").args(words.iter().copied())
     }
 
-    /// Samples of the clock, which is there without any counter, in user mode and in the kernel. The inner error is why there are none.
+    /// Clock samples, which need no counter, in user mode and in the kernel. The inner error is why there are none.
     fn record(&self) -> Result<Result<Session, String>> {
         let words = ["record", "-N", "--buildid-all", "-e", "cpu-clock", "-F", FREQUENCY_HZ, "-o"];
         let call = self.call("perf-record", &words).arg(self.data()).arg("-p").arg(self.pid.to_string());
         self.begins(&call, Some(&self.data()))
     }
 
-    /// Slots by counters, thread by thread, in the groups of the vendor.
+    /// Slots by counters per thread, in the vendor's groups.
     fn count(&self, window: Duration) -> Result<Result<Session, String>> {
         let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let seconds = window.as_secs().to_string();
@@ -251,13 +257,13 @@ impl<'a> Perf<'a> {
         self.begins(&call, None)
     }
 
-    /// Starts it; `head` is a file whose first bytes say that it looks on.
+    /// Starts perf. The first bytes of the file `head` show that perf is sampling.
     fn begins(&self, call: &Call, head: Option<&Path>) -> Result<Result<Session, String>> {
         let mut session = self.runner.start(call)?;
         let looks_on = || match head.map(Path::metadata) {
             Some(Ok(facts)) if facts.len() > 0 => Readiness::Ready,
             None => Readiness::Ready,
-            Some(_) => Readiness::NotYet("its data has no head yet".to_owned()),
+            Some(_) => Readiness::NotYet("its data has no header yet".to_owned()),
         };
         match session.wait_until(PERF_STARTS, looks_on) {
             Ok(()) => Ok(Ok(session)),
@@ -267,12 +273,12 @@ impl<'a> Perf<'a> {
     }
 }
 
-/// AMD's groups have names of their own.
+/// AMD's groups have other names.
 fn groups(cpuinfo: &str) -> &'static str {
     if cpuinfo.contains("AuthenticAMD") { "PipelineL1,PipelineL2" } else { "TopdownL1,TopdownL2" }
 }
 
-/// perf's words, and what would let it.
+/// perf's message, and the permissions that it needs.
 fn refused(step: &str, error: &ToolError) -> String {
     let said = match error {
         ToolError::Died { scene, .. } => {
@@ -283,24 +289,25 @@ fn refused(step: &str, error: &ToolError) -> String {
     };
     let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     format!(
-        "{step} could not: {said}; kernel.perf_event_paranoid is {}, and 2 or less lets it look at user code, 1 or less at the kernel, too \
-         (sysctl -w kernel.perf_event_paranoid=1; in a container CAP_PERFMON, and a seccomp profile that lets perf_event_open through)",
-        if level.trim().is_empty() { "not known" } else { level.trim() }
+        "{step} failed: {said}; kernel.perf_event_paranoid is {}; perf needs 2 or less for user code, and 1 \
+         or less for the kernel (sysctl -w kernel.perf_event_paranoid=1; in a container CAP_PERFMON, and a \
+         seccomp profile that lets perf_event_open through)",
+        if level.trim().is_empty() { "unknown" } else { level.trim() }
     )
 }
 
-/// Ends perf, which then writes what it holds. It ends by itself when the process has ended.
+/// Ends perf, which then writes its data. perf ends by itself if the process has ended.
 fn ended(mut session: Session, what: &str, notes: &mut Vec<String>) -> Result<()> {
     if session.try_exit()?.is_none() && session.stop(PERF_ENDS)?.signal == StopSignal::Kill {
         notes.push(format!(
-            "{what} did not end within {} s when it was asked to: its data may be cut off",
+            "{what} did not end within {} s of its signal: its data may be truncated",
             PERF_ENDS.as_secs()
         ));
     }
     Ok(())
 }
 
-/// perf stat ends with its own clock.
+/// perf stat ends by its own clock.
 fn counted(mut session: Session, window: Duration, notes: &mut Vec<String>) -> Result<()> {
     if session.wait_end(window.min(PERF_ENDS), Duration::ZERO)?.is_none() {
         return ended(session, "perf stat", notes);
@@ -327,7 +334,7 @@ fn diagnosis(process: &Process, seen: &Seen, window: Duration) -> Diagnosis {
     let mut notes = Vec::new();
     if seen.has_ended {
         notes.push(format!(
-            "process {} ended after {:.1} of {} s: this is what it did until then",
+            "process {} ended after {:.1} of {} s: the figures cover only that time",
             process.pid,
             seen.used.window_s,
             window.as_secs()
@@ -335,10 +342,15 @@ fn diagnosis(process: &Process, seen: &Seen, window: Duration) -> Diagnosis {
     }
     let cpu_s: f64 = seen.used.threads.iter().map(|thread| thread.cpu_s).sum();
     if cpu_s < IDLE * seen.used.window_s {
-        notes.push(format!("it used {cpu_s:.3} s of CPU: it idles; load it meanwhile"));
+        notes.push(format!(
+            "the process used {cpu_s:.3} s of CPU, so it was idle; load it during the measurement"
+        ));
     }
     if seen.used.ended > 0 {
-        notes.push(format!("{} threads ended meanwhile: of them only samples are known", seen.used.ended));
+        notes.push(format!(
+            "{} threads ended during the measurement: Hone has only samples of them",
+            seen.used.ended
+        ));
     }
     notes.extend(seen.notes.iter().cloned());
     let mut watched = match &seen.samples {
@@ -378,7 +390,7 @@ fn diagnosis(process: &Process, seen: &Seen, window: Duration) -> Diagnosis {
     }
 }
 
-/// What the kernel keeps of each thread, with its samples. Threads that ended have samples alone.
+/// The kernel's figures of each thread, with its samples. Threads that ended have samples only.
 fn merged(used: &Used, samples: Option<&Samples>, program: &str) -> Vec<WatchedThread> {
     let of_kernel = |thread: &ThreadUse| WatchedThread {
         name: thread.name.clone(),
@@ -409,7 +421,7 @@ fn merged(used: &Used, samples: Option<&Samples>, program: &str) -> Vec<WatchedT
     threads
 }
 
-/// Slots of the busy threads, busiest first; those of sleeping ones can't be believed, and say nothing.
+/// Slots of the busy threads, busiest first. Slots of sleeping threads are unreliable and say nothing.
 fn parts(
     output: &topdown::Output,
     threads: &[WatchedThread],
@@ -418,7 +430,7 @@ fn parts(
 ) -> Vec<Diagnosed> {
     let mut parts: Vec<(usize, Diagnosed)> = Vec::new();
     for (scope, judged) in topdown::judge(output) {
-        // perf calls a thread by name and number.
+        // perf identifies a thread by name and number.
         let number = scope.as_deref().and_then(|scope| scope.rsplit('-').next()?.parse::<u32>().ok());
         let place = threads.iter().position(|thread| number.is_some() && thread.tid == number);
         match (judged, place) {
@@ -428,7 +440,7 @@ fn parts(
                 parts.push((place.unwrap_or(MOST_THREADS), part));
             }
             (Err(fault), Some(0)) => {
-                notes.push(format!("the slots of the busiest thread are refused: {fault}"))
+                notes.push(format!("Hone rejects the slots of the busiest thread: {fault}"))
             }
             (Err(_), _) => {}
         }

@@ -1,4 +1,4 @@
-//! A diagnosis out of what ran: the model's figures by thread, and what may be said of them.
+//! A diagnosis from executed code: the model's figures by thread, and the conclusions.
 
 pub mod branched;
 pub(crate) mod found;
@@ -35,30 +35,30 @@ pub use found::image;
 pub use live::{Process, of_process};
 pub use sampled::{notes_of_samples, of_data, read as read_samples};
 
-/// Threads that did less than this of the work are told in the whole alone.
+/// Threads with a smaller share of the work appear only in the total.
 const LEAST_SHARE: f64 = 0.05;
-/// As many of them are told.
+/// The most threads in a report.
 const MOST_THREADS: usize = 5;
-/// Less of the execution is not worth a note.
+/// A smaller share of the execution is not worth a note.
 const TOLD_SHARE: f64 = 0.005;
-/// Less CPU than this does not tell user from kernel (ticks are of 10 ms).
+/// Less CPU time does not separate user from kernel time (ticks are 10 ms).
 const USER_SHARE_NEEDS_S: f64 = 0.1;
 
-/// The model of what was traced.
+/// The model of a trace.
 pub fn run_of(traced: &Traced) -> Run {
     model::of_traces(&traced.left.traces, image)
 }
 
-/// No command of a user's is waited for longer.
+/// Time limit of a user's command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(24 * 3_600);
 
-/// Writes a diagnosis down.
+/// Writes a diagnosis.
 pub fn found(folder: &RunFolder, diagnosis: Diagnosis, traced: &Traced) -> Result<Found> {
     folder.write_record("diagnosis.json", diagnosis.clone())?;
     Ok(Found { diagnosis, is_whole: traced.broke.is_none(), operations: traced.operations })
 }
 
-/// A command that ends by itself, and what traces it.
+/// A command that ends by itself, and its tracer.
 pub struct Command<'a> {
     words: &'a [String],
     program: PathBuf,
@@ -66,10 +66,10 @@ pub struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// Looks at both.
+    /// Checks both.
     ///
     /// # Errors
-    /// When one of them is not there, or they do not fit.
+    /// Fails when one of them does not exist, or when they do not match.
     pub fn look(words: &'a [String]) -> Result<Self> {
         let program = find_program(words.first().context("the command is empty")?)?;
         let emulator = Emulator::find()?;
@@ -77,21 +77,21 @@ impl<'a> Command<'a> {
         Ok(Self { words, program, emulator })
     }
 
-    /// The file name of the program as it was called.
+    /// The file name of the program on the command line.
     pub fn name(&self) -> String {
         let called = Path::new(&self.words[0]).file_name().or(self.program.file_name());
         called.unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
-/// Runs a command to its end, as it is and under the emulator.
+/// Runs a command to its end, without and with the emulator.
 ///
 /// # Errors
-/// When the command fails, or leaves no trace.
+/// Fails when the command fails, or leaves no trace.
 pub fn of_command(runner: &dyn Runner, folder: &RunFolder, command: &Command<'_>) -> Result<Found> {
     let Command { words, program, emulator } = command;
     let arguments = &words[1..];
-    let here = std::env::current_dir().context("there is no current folder")?;
+    let here = std::env::current_dir().context("the current folder does not exist")?;
     let call = |step: &str, path: &Path| Call::new(step, path, &here).limit(COMMAND_LIMIT);
     let native = runner.run(&call("native", program).args(arguments))?.usage;
     let total_s = native.total().as_secs_f64();
@@ -115,13 +115,13 @@ pub fn of_command(runner: &dyn Runner, folder: &RunFolder, command: &Command<'_>
     found(folder, of_trace(&run_of(&traced), program, source, &traced), &traced)
 }
 
-/// Counts without an order: how much memory the code touches, and no verdict.
+/// Counts without an order: the memory that the code touches, and no verdict.
 pub fn of_counts(run: &Run, source: String, user_share: Option<f64>) -> Diagnosis {
     let layout = model::layout(run, &run.whole());
     let part = Diagnosed { layout: Some(layout), ..Diagnosed::empty(None) };
     let mut notes = vec![
-        "no verdict: where code lies says little of what is missed; only the order in which it runs does (hone diagnose under the \
-         emulator, or counters)"
+        "no verdict: the place of code says little about misses; only the order of execution does (hone \
+         diagnose under the emulator, or counters)"
             .to_owned(),
     ];
     notes.extend(notes_of(run));
@@ -136,7 +136,7 @@ pub fn of_counts(run: &Run, source: String, user_share: Option<f64>) -> Diagnosi
     }
 }
 
-/// What ran of a program as a profile for BOLT; `None` where nothing did.
+/// The executed code of a program as a BOLT profile; `None` if none of it ran.
 pub(crate) fn added_up(run: &Run, program: &Path) -> Option<Aggregated> {
     let own = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     let object = run.objects.iter().position(|object| Path::new(&object.path) == own)?;
@@ -144,14 +144,15 @@ pub(crate) fn added_up(run: &Run, program: &Path) -> Option<Aggregated> {
     (found.records > 0).then_some(found)
 }
 
-/// What ran in an earlier diagnosis, on another layout of the one of its files that the candidate was made of.
+/// The code of an earlier diagnosis, on another layout of the file that the candidate comes from.
 ///
 /// # Errors
-/// When there is no trace, or the candidate was not made of the program.
+/// Fails when there is no trace, or when the candidate does not come from the program.
 pub fn of_replay(path: &Path, candidate: &Path) -> Result<Foretelling> {
     let heat::Source::Ran(ran) = heat::read(path, None)? else {
         bail!(
-            "{} is a heatmap, and has no order in which code ran\n  next: name the run's folder of hone diagnose",
+            "{} is a heatmap, which has no order of execution\n  next: name the run's folder of hone \
+             diagnose",
             path.display()
         )
     };
@@ -163,27 +164,27 @@ pub fn of_replay(path: &Path, candidate: &Path) -> Result<Foretelling> {
             found => return found,
         }
     }
-    Err(why.unwrap_or_else(|| anyhow::anyhow!("no file that ran in {} is there any more", path.display())))
+    Err(why.unwrap_or_else(|| anyhow::anyhow!("no file that ran in {} exists any more", path.display())))
 }
 
-/// What a candidate's layout would do to what ran of a program.
+/// The predicted effect of a candidate's layout on the executed code of a program.
 ///
 /// # Errors
-/// When the candidate was not made of it, or no order was recorded.
+/// Fails when the candidate does not come from the program, or when the trace has no order.
 pub fn foretold(run: &Run, source: String, program: &Path, candidate: &Path) -> Result<Foretelling> {
     let own = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     let object = run.objects.iter().position(|object| Path::new(&object.path) == own);
-    let object =
-        object.with_context(|| format!("nothing of {} ran in what was traced", program.display()))?;
+    let object = object.with_context(|| format!("no code of {} ran in the trace", program.display()))?;
     let bytes = |path: &Path| fs::read(path).with_context(|| format!("{} can't be read", path.display()));
     let moved = Moved::between(&bytes(program)?, &bytes(candidate)?)
-        .with_context(|| format!("nothing can be said of {} before it runs", candidate.display()))?;
+        .with_context(|| format!("Hone can't predict {}", candidate.display()))?;
     moved.predict(run, object as u32, source).context(
-        "the trace has no windows of the order in which code ran\n  next: trace it for longer than some milliseconds of CPU",
+        "the trace has no windows with the order of execution\n  next: trace it for more than a few \
+         milliseconds of CPU",
     )
 }
 
-/// What a simulation says, the busiest threads first, all of it last.
+/// The results of a simulation: the busiest threads first, the total last.
 pub(crate) fn of_trace(run: &Run, program: &Path, source: String, traced: &Traced) -> Diagnosis {
     let whole = run.whole();
     let layout = model::layout(run, &whole);
@@ -197,17 +198,18 @@ pub(crate) fn of_trace(run: &Run, program: &Path, source: String, traced: &Trace
         }
     }
     let scope = if parts.is_empty() { None } else { Some("all threads".to_owned()) };
-    // What the whole is like follows from its threads; alone it is what is judged.
+    // The total follows from its threads. Without threads, the total itself is judged.
     let verdict = if parts.is_empty() { verdict::of_layout(&layout, user_share) } else { None };
     parts.push(Diagnosed { layout: Some(layout), verdict, ..Diagnosed::empty(scope) });
     let broke =
-        traced.broke.iter().map(|why| format!("of what it did until some seconds before its end; {why}"));
+        traced.broke.iter().map(|why| format!("the trace ends some seconds before the program's end; {why}"));
     let mut notes: Vec<String> = broke.chain(traced.notes.iter().cloned()).collect();
     notes.extend(notes_of(run));
     let made = whole_share(&parts, |object| object.path.is_none());
     if made >= TOLD_SHARE {
         notes.push(format!(
-            "{:.0} % of it is code that no file holds (a just-in-time compiler's): it is counted, and can't be named or laid out anew",
+            "{:.0} % of the execution is code of a just-in-time compiler, which no file holds: Hone counts \
+             it, but can't name it or change its layout",
             100.0 * made
         ));
     }
@@ -227,7 +229,7 @@ fn diagnosed(scope: Option<String>, layout: CodeLayout, user_share: Option<f64>)
     Diagnosed { layout: Some(layout), verdict, ..Diagnosed::empty(scope) }
 }
 
-/// Of all threads, which are told last.
+/// The total of all threads, which comes last.
 fn whole_share(parts: &[Diagnosed], of: impl Fn(&ObjectShare) -> bool) -> f64 {
     let whole = parts.last().and_then(|part| part.layout.as_ref());
     whole.map_or(0.0, |layout| {
@@ -235,14 +237,14 @@ fn whole_share(parts: &[Diagnosed], of: impl Fn(&ObjectShare) -> bool) -> f64 {
     })
 }
 
-/// Threads that have no name of their own have that of the emulator.
+/// Threads without their own name have the emulator's.
 fn scope(part: &Part, share: f64) -> Option<String> {
     let name = if part.name.starts_with("qemu-") || part.name.is_empty() { "main" } else { &part.name };
     let threads = if part.threads == 1 { String::new() } else { format!("{} threads, ", part.threads) };
     Some(format!("{name} ({threads}{:.0} %)", 100.0 * share))
 }
 
-/// How much of the execution is in the program itself, and not in a library.
+/// The share of the execution in the program itself, without libraries.
 fn share_of(layout: &CodeLayout, program: &Path) -> f64 {
     let own = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     let is_own = |path: &&str| Path::new(path) == own;

@@ -1,4 +1,4 @@
-//! What the traces of a diagnosis are for: to say why, to learn a budget, or to be held against one.
+//! The purpose of a diagnosis's traces: to find the reason, to learn a budget, or to compare with one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,35 +18,35 @@ use hone_experiment::progress::Progress;
 use hone_experiment::run_context::{experiment_text, shown_runner};
 use hone_experiment::{bench, spec};
 
-/// What the traces are for.
+/// The purpose of the traces.
 pub enum Purpose<'a> {
-    /// To say why the CPU stalls.
+    /// Find out why the CPU stalls.
     Diagnose,
-    /// To write a budget out of several of them.
+    /// Learn a budget from several traces.
     Learn {
         /// The budget's file.
         path: &'a Path,
-        /// So many.
+        /// The number of traces.
         repeats: u32,
     },
-    /// To be held against a budget.
+    /// Compare with a budget.
     Gate {
         /// The budget's file.
         path: &'a Path,
     },
 }
 
-/// What came of it.
+/// The result.
 pub enum Answer {
     /// Why the CPU stalls.
     Diagnosis(Found),
-    /// What a budget says of the trace.
+    /// The comparison of the trace with a budget.
     Gate(Gate),
-    /// The budget that was written.
+    /// The written budget.
     Learned(Budget),
 }
 
-/// Traces the target of an experiment under a workload of it, or another build of the target.
+/// Traces the target of an experiment, or another build of it, under one of its workloads.
 pub fn of_experiment(
     purpose: &Purpose<'_>,
     file: &Path,
@@ -99,7 +99,7 @@ pub fn of_command(
 }
 
 impl Purpose<'_> {
-    /// Looked at before anything runs: a budget that can't be read, or written, is known at once.
+    /// Checked before anything runs: a budget that can't be read or written is an early error.
     fn budget(&self, subject: &Subject) -> Result<Option<Budget>> {
         let path = match self {
             Self::Diagnose => return Ok(None),
@@ -114,7 +114,7 @@ impl Purpose<'_> {
                 return Ok(None);
             }
         };
-        let next = "\n  next: hone diagnose --learn FILE writes one";
+        let next = "\n  next: write one with hone diagnose --learn FILE";
         let text = fs::read_to_string(path)
             .with_context(|| format!("the budget {} can't be read{next}", path.display()))?;
         let wrong = |what: String| Usage(format!("{} {what}{next}", path.display()));
@@ -123,7 +123,7 @@ impl Purpose<'_> {
         Ok(Some(budget))
     }
 
-    /// Traces as often as is wanted. `folder` is where the traces stay.
+    /// Traces the requested number of times. `folder` keeps the traces.
     fn serve(
         &self,
         (subject, budget): (Subject, Option<Budget>),
@@ -136,7 +136,7 @@ impl Purpose<'_> {
         }
         let found = once()?;
         match (self, budget) {
-            // What broke off says nothing of what the rest would have been.
+            // An incomplete trace says nothing about the rest.
             (Self::Gate { path }, Some(budget)) if found.is_whole => {
                 held(path, &budget, &subject, folder.path(), &found).map(Answer::Gate)
             }
@@ -150,12 +150,14 @@ fn held(path: &Path, budget: &Budget, subject: &Subject, folder: &Path, found: &
     let is_worse = figures.iter().any(|held| held.outcome.fails());
     let (budget, folder) = (path.display().to_string(), folder.display());
     let next = [
-        format!("where the code lies now: hone heatmap {folder}"),
+        format!("see where the code is now: hone heatmap {folder}"),
         format!(
-            "what moved: trace the state that {budget} was learned of in the same way, and hone heatmap BEFORE {folder} -o moved.html"
+            "see what moved: trace the state that {budget} was learned from in the same way, then hone \
+             heatmap BEFORE {folder} -o moved.html"
         ),
         format!(
-            "where it is meant: the same command with --learn {budget} in place of --gate, and commit the file"
+            "if the change is intended: use the same command with --learn {budget} instead of --gate, and \
+             commit the file"
         ),
     ];
     Ok(Gate {
@@ -182,7 +184,7 @@ fn learn(
         let found = once()?;
         anyhow::ensure!(
             found.is_whole,
-            "nothing was learned: repeat {repeat} did not come to its end\n  {}",
+            "no budget written: repeat {repeat} did not finish\n  {}",
             found.diagnosis.notes.join("\n  ")
         );
         all.push(figures(&found)?);
@@ -193,7 +195,7 @@ fn learn(
     Ok(budget)
 }
 
-/// Of all threads.
+/// The total of all threads.
 fn figures(found: &Found) -> Result<BTreeMap<String, f64>> {
     let layout = found.diagnosis.parts.iter().rev().find_map(|part| part.layout.as_ref());
     Ok(gate::figures(layout.context("nothing ran")?, found.operations))

@@ -1,4 +1,4 @@
-//! A diagnosis of what another program printed or wrote: slots, counters, samples, counts of code.
+//! A diagnosis from another program's output or file: slots, counters, samples, counts of code.
 
 use std::fs;
 use std::io::{Read as _, stdin};
@@ -13,7 +13,7 @@ use hone_record::{Category, Diagnosed, Diagnosis, Evidence, Shift};
 use super::branched;
 use hone_experiment::ending::Usage;
 
-/// More than this is no output of `perf stat`, and no file of callgrind's.
+/// A larger file is not output of `perf stat`, and not a callgrind file.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// Reads one file; `-` is standard input.
@@ -25,7 +25,7 @@ pub fn of_file(path: &Path, program: Option<&Path>, user_share: Option<f64>) -> 
     diagnosis_of(&bytes(path)?, name, program, user_share)
 }
 
-/// Slots before a change and after it. Where one file can't be read, the other one is told all the same, with the error.
+/// Slots before and after a change. If one file can't be read, the diagnosis covers the other one and includes the error.
 pub fn of_two_files(
     paths: [&PathBuf; 2],
     program: Option<&Path>,
@@ -46,7 +46,7 @@ pub fn of_two_files(
     }
 }
 
-/// Whether anything of it can be believed: what can't is no diagnosis.
+/// Whether any of it is valid. Invalid slots are no diagnosis.
 pub fn is_believed(diagnosis: &Diagnosis) -> bool {
     diagnosis.evidence == Evidence::Sampled || diagnosis.parts.iter().any(|part| part.refused.is_none())
 }
@@ -55,7 +55,7 @@ fn name_of(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// One diagnosis of two, whose parts follow each other.
+/// One diagnosis from two, whose parts follow each other.
 fn before_and_after(before: Diagnosis, after: Diagnosis) -> Result<Diagnosis> {
     if [&before, &after].into_iter().any(|one| one.evidence != Evidence::Measured) {
         return Err(Usage(format!(
@@ -133,9 +133,7 @@ fn diagnosis_of(
         return Ok(diagnosis);
     }
     if program.is_some() {
-        let told = format!(
-            "{name} is no profile of BOLT's, and nothing else that is read is of a --program that must be named"
-        );
+        let told = format!("{name} is not a BOLT profile, and --program only applies to BOLT profiles");
         return Err(Usage(told).into());
     }
     let text = String::from_utf8_lossy(bytes);
@@ -149,7 +147,7 @@ fn diagnosis_of(
     })
 }
 
-/// Whether a file is perf's data, of any size. What can't be opened is told by whoever reads it.
+/// Whether a file is perf data, of any size. The reader reports a file that can't be opened.
 fn begins_as_samples(path: &Path) -> bool {
     let mut head = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(8).read_to_end(&mut head));
@@ -205,7 +203,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>> {
     read.with_context(|| format!("{} can't be read", path.display()))?;
     anyhow::ensure!(
         bytes.len() as u64 <= MOST_BYTES,
-        "{} is larger than 256 MiB, which no output of perf stat is, and does not begin as perf's data does",
+        "{} is larger than 256 MiB, the limit for perf stat output, and does not begin like perf data",
         path.display()
     );
     Ok(bytes)

@@ -1,4 +1,4 @@
-//! What samples say: where the time goes, by thread and function. Nothing of why, so there is no verdict about the frontend.
+//! The results of samples: the time by thread and function. Samples do not show the reason, so there is no verdict about the frontend.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,25 +14,25 @@ use hone_record::{
 
 use super::found::{image, notes_of};
 
-/// Threads that are told alone.
+/// The most threads in a report.
 pub(super) const MOST_THREADS: usize = 8;
-/// Functions that are told.
+/// The most functions in a report.
 const MOST_FUNCTIONS: usize = 10;
-/// From here on the kernel is the first thing to look at: no build touches it.
+/// From this share on, the kernel is the first thing to look at: no build changes it.
 const KERNEL_FIRST: f64 = 0.5;
-/// Below this many samples in each line that has any, there are more lines than were seen.
+/// With fewer samples per line, the program has more lines than the samples show.
 const SAMPLES_OF_A_LINE: u64 = 35;
-/// From so many samples on numbers of pages hardly change.
+/// From this number of samples on, the number of pages hardly changes.
 const SAMPLES_FOR_PAGES: u64 = 4_000;
 
-/// Reads what `perf record` wrote.
+/// Reads the output of `perf record`.
 pub fn read(path: &Path) -> Result<Samples> {
     let cannot = || format!("{} can't be read as perf's data", path.display());
     let file = File::open(path).with_context(cannot)?;
     perf::read(file).with_context(cannot)
 }
 
-/// How far the footprint of samples can be trusted.
+/// How reliable the footprint of samples is.
 pub(crate) fn bias(run: &Run) -> String {
     let whole = run.whole();
     let samples = whole.instructions(run);
@@ -40,14 +40,14 @@ pub(crate) fn bias(run: &Run) -> String {
     let trust = match samples {
         few if few < SAMPLES_FOR_PAGES => "below 4,000 samples, numbers of lines and pages are a lower bound",
         some if some < SAMPLES_OF_A_LINE * lines => {
-            "below 35 in each, numbers of lines are a lower bound; those of pages can be trusted"
+            "below 35 per line, the number of lines is a lower bound; the number of pages is reliable"
         }
-        _ => "numbers of lines and pages can be trusted",
+        _ => "the numbers of lines and pages are reliable",
     };
     format!("{} samples of user code in {} lines of 64 B: {trust}", count(samples), count(lines))
 }
 
-/// Of perf's data alone.
+/// A diagnosis from perf data alone.
 pub fn of_data(samples: &Samples, name: &str) -> Diagnosis {
     let program = program_of(samples);
     let mut threads = threads_of(samples, program.as_deref());
@@ -73,18 +73,19 @@ pub fn of_data(samples: &Samples, name: &str) -> Diagnosis {
     }
 }
 
-/// What is to be known of samples before anything is made of them.
+/// Notes about samples, for every diagnosis.
 pub fn notes_of_samples(samples: &Samples, run: &Run) -> Vec<String> {
     let mut notes = Vec::new();
     if !samples.is_time {
         notes.push(format!(
-            "samples of {} are no shares of the time: record -e cpu-clock for those",
+            "samples of {} are not shares of time: record with -e cpu-clock for those",
             samples.event
         ));
     }
     if !samples.sees_kernel {
         notes.push(
-            "only user mode was sampled: the kernel's share is not known (kernel.perf_event_paranoid 1 or less, or CAP_PERFMON, shows it)"
+            "only user mode was sampled: the kernel's share is unknown (that needs \
+             kernel.perf_event_paranoid 1 or less, or CAP_PERFMON)"
                 .to_owned(),
         );
     }
@@ -94,17 +95,17 @@ pub fn notes_of_samples(samples: &Samples, run: &Run) -> Vec<String> {
     notes
 }
 
-/// A file that was built anew since has other functions at the same places, and nothing tells.
+/// A rebuilt file has other functions at the same places, and perf's data does not show it.
 fn unknown_builds(paths: &[&str]) -> Option<String> {
     let (first, more) = paths.split_first()?;
     let more = if more.is_empty() { String::new() } else { format!(" and of {} more files", more.len()) };
     Some(format!(
-        "nothing says which build of {first}{more} was sampled: the names are right if it is the one that lies there now (perf record \
-         without -B keeps build ids, a link with -Wl,--build-id makes them)"
+        "the data does not identify the build of {first}{more}: the names are right if that build is still \
+         there (perf record without -B keeps build IDs, a link with -Wl,--build-id makes them)"
     ))
 }
 
-/// What does not depend on `/proc`.
+/// The figures that do not depend on `/proc`.
 pub(super) fn described(samples: &Samples, run: &Run, program: Option<&str>) -> Watched {
     let whole = run.whole();
     let pages = model::heat(run, &whole, PAGE_BITS);
@@ -145,7 +146,7 @@ pub(super) fn code_split(samples: &Samples, split: Split) -> CodeSplit {
     }
 }
 
-/// The program's own share of the CPU, where that is what was sampled.
+/// The program's own share of the CPU, if the samples measure it.
 pub(super) fn user_share(samples: &Samples, whole: &CodeSplit) -> Option<f64> {
     whole.share(whole.program).filter(|_| samples.is_time && samples.sees_kernel)
 }
@@ -176,7 +177,7 @@ fn functions(samples: &Samples, run: &Run, program: Option<&str>) -> Vec<Watched
     told.collect()
 }
 
-/// The busiest threads first, and all behind the first few as one.
+/// The busiest threads first, and all further ones as one.
 pub(super) fn bound(threads: &mut Vec<WatchedThread>) {
     let weight = |thread: &WatchedThread| {
         let samples = thread.samples.map_or(0, |split| split.all());
@@ -190,7 +191,7 @@ pub(super) fn bound(threads: &mut Vec<WatchedThread>) {
             .then(right_weight.1.cmp(&left_weight.1))
             .then(left.tid.cmp(&right.tid))
     });
-    // A line for one thread says more than one for the rest.
+    // One thread deserves its own line.
     if threads.len() > MOST_THREADS + 1 {
         let rest = threads.split_off(MOST_THREADS);
         threads.push(rest.into_iter().fold(WatchedThread::default(), and));
@@ -230,12 +231,12 @@ fn and(sum: WatchedThread, other: WatchedThread) -> WatchedThread {
     }
 }
 
-/// The lever that comes next, and how to get at it.
+/// The next step, and how to do it.
 pub(super) fn next(kernel_share: Option<f64>, emulated: &str) -> String {
     match kernel_share {
         Some(share) if share >= KERNEL_FIRST => Remedy::Kernel.advice().to_owned(),
         _ => format!(
-            "a run under the emulator, which says what is missed and whether a layout helps: {emulated}"
+            "run it under the emulator, which shows what misses and whether a layout helps: {emulated}"
         ),
     }
 }
@@ -268,8 +269,10 @@ mod tests {
     #[test]
     fn names_of_an_unknown_build_are_told() {
         assert_eq!(unknown_builds(&[]), None);
-        assert!(unknown_builds(&["/a"]).unwrap().contains("which build of /a was sampled"));
-        assert!(unknown_builds(&["/a", "/b"]).unwrap().contains("of /a and of 1 more files was sampled"));
+        assert!(unknown_builds(&["/a"]).unwrap().contains("identify the build of /a:"));
+        assert!(
+            unknown_builds(&["/a", "/b"]).unwrap().contains("identify the build of /a and of 1 more files:")
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which commits a gate is about, and the folder of its run.
+//! The commits of a gate, and the folder of its run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,31 +20,31 @@ use hone_experiment::usage;
 
 const ASKED: &str = "gate.json";
 
-/// The head that is no commit.
+/// The name of the head that is the working tree.
 const WORKTREE: &str = "worktree";
 
-/// What a gate is asked for.
+/// The request for a gate.
 #[derive(Debug)]
 pub struct GateRequest {
     /// The experiment file.
     pub file: PathBuf,
-    /// The state before, where it is named.
+    /// The base, if named.
     pub base: Option<String>,
-    /// The state that is asked about.
+    /// The head.
     pub head: String,
-    /// Take the base itself, and not the commit where the head parted from it.
+    /// Use the base itself, not the merge base with the head.
     pub exact: bool,
-    /// Whose experiment file counts.
+    /// The side whose experiment file applies.
     pub file_of: FileOf,
-    /// Measure also where both commits build the same program.
+    /// Measure even if both commits build the same program.
     pub even_if_same: bool,
-    /// Fail when the pairs would not have shown a growth by the limit.
+    /// Fail if the pairs could not have detected a growth by the limit.
     pub require_power: bool,
-    /// Where sources are checked out, where that is named.
+    /// The folder for checkouts, if named.
     pub cache: Option<PathBuf>,
 }
 
-/// A gate that was begun, or goes on.
+/// A new gate run, or a resumed one.
 pub struct GateRun {
     asked: GateSettings,
     experiment: Experiment,
@@ -52,13 +52,13 @@ pub struct GateRun {
     home: PathBuf,
 }
 
-/// What a run was begun with, if the folder is of one.
+/// The settings at the start of a run, if the folder belongs to one.
 pub(super) fn begun_in(run: &Path) -> Option<GateSettings> {
     RunFolder::open(run).ok()?.read_note(ASKED).ok()?
 }
 
 impl GateRun {
-    /// Opens a run that goes on as it was asked for then.
+    /// Opens a resumed run with its original settings.
     pub fn resume(run: &Path) -> Result<Self> {
         let folder = RunFolder::open(run)?;
         let asked: GateSettings = begun_with(&folder, ASKED, "gate")?;
@@ -78,18 +78,18 @@ impl GateRun {
         let home = home.canonicalize().unwrap_or(home);
         let begun = begun(request, asked, &folder, &home);
         if begun.is_err() {
-            // Nothing was done that could be gone on with.
+            // No step was done, so there is nothing to continue.
             let _ = fs::remove_dir_all(folder.path());
         }
         Ok(Self { asked: begun?, experiment, folder, home })
     }
 
-    /// Where the record will lie.
+    /// The path of the record.
     pub fn record(&self) -> PathBuf {
         self.folder.join("commit-gate.json")
     }
 
-    /// Does what is not done yet.
+    /// Does the unfinished steps.
     pub fn finish(&self, progress: &Progress) -> Result<CommitGate> {
         let Self { asked, experiment, folder, home } = self;
         progress.line(&format!("Run folder: {}", folder.path().display()));
@@ -100,7 +100,7 @@ impl GateRun {
         let runner = shown_runner(folder, progress)?;
         let session = Session { asked, experiment, folder, home, runner: &runner, progress };
         session.run().map_err(|error| {
-            // What was asked for makes no more sense the second time.
+            // The request itself is invalid, so a second attempt would fail too.
             if usage::is_usage(&error) && !interrupt::requested() {
                 return error;
             }
@@ -109,10 +109,10 @@ impl GateRun {
     }
 }
 
-/// The commits and the experiment, and whether it can be had.
+/// The commits and the experiment, after a check of its feasibility.
 ///
 /// # Errors
-/// With what makes no sense.
+/// Fails when the request makes no sense.
 pub fn settled(request: &GateRequest) -> Result<(GateSettings, Experiment)> {
     let asked = resolved(request)?;
     let experiment = experiment_of(&asked)?;
@@ -127,13 +127,13 @@ fn experiment_of(asked: &GateSettings) -> Result<Experiment> {
     Ok(Experiment { name: format!("{}-gate", experiment.name), ..experiment })
 }
 
-/// Which commits, and by which file.
+/// The commits, and the experiment file that applies.
 fn resolved(request: &GateRequest) -> Result<GateSettings> {
-    // Questions to git write logs.
-    let scratch = tempfile::tempdir().context("there is no room in the system's temporary folder")?;
+    // Git commands write logs.
+    let scratch = tempfile::tempdir().context("can't create a temporary folder (check TMPDIR)")?;
     let runner = System::new(scratch.path())?;
     let file = std::path::absolute(&request.file)?;
-    let folder = file.parent().context("the experiment file lies in no folder")?;
+    let folder = file.parent().context("the experiment file has no parent folder")?;
     let folder = folder
         .canonicalize()
         .map_err(|error| Usage(format!("the folder of {} can't be read: {error}", request.file.display())))?;
@@ -146,7 +146,7 @@ fn resolved(request: &GateRequest) -> Result<GateSettings> {
         .ok()
         .map(|below| below.join(file.file_name().unwrap_or_default()))
         .and_then(|path| path.to_str().map(str::to_owned))
-        .with_context(|| format!("{} has no path in {} that is a text", file.display(), top.display()))?;
+        .with_context(|| format!("the path of {} in {} is not valid UTF-8", file.display(), top.display()))?;
     let tree = fs::read_to_string(&file).ok();
     let base_text = repository.file_of(&base.commit, &path)?;
     let is_tree = request.head == WORKTREE;
@@ -175,7 +175,7 @@ fn resolved(request: &GateRequest) -> Result<GateSettings> {
     })
 }
 
-/// Base and head; that of a working tree has no commit of its own yet, and stands on HEAD.
+/// Base and head. A working tree has no commit of its own yet, and builds on HEAD.
 fn sides(request: &GateRequest, repository: &Repository<'_>) -> Result<[Named; 2]> {
     let named = request.base.clone().or_else(|| git::base_of_ci(|name| std::env::var(name).ok()));
     let named = named.ok_or_else(git::no_base)?;
@@ -186,17 +186,18 @@ fn sides(request: &GateRequest, repository: &Repository<'_>) -> Result<[Named; 2
         (base, named)
     } else {
         let parted = repository.merge_base(&base, &head)?;
-        let words = if parted == base { named } else { format!("where the head parted from {named}") };
+        let words = if parted == base { named } else { format!("the merge base with {named}") };
         (parted, words)
     };
     if base == head && !is_tree && !request.even_if_same {
         bail!(Usage(format!(
-            "base and head are the same commit, {head}: nothing is asked; on the branch itself name the commit before, --base HEAD~1"
+            "base and head are the same commit, {head}\n  next: on the base branch itself, name the previous \
+             commit: --base HEAD~1"
         )));
     }
     let [subject_of_base, subject_of_head] = [&base, &head].map(|commit| repository.subject(commit));
     let (asked, subject) = if is_tree {
-        ("the working tree".to_owned(), "what is not committed".to_owned())
+        ("the working tree".to_owned(), "uncommitted changes".to_owned())
     } else {
         (request.head.clone(), subject_of_head?)
     };
@@ -204,18 +205,19 @@ fn sides(request: &GateRequest, repository: &Repository<'_>) -> Result<[Named; 2
     Ok([base, Named { asked, commit: head, subject }])
 }
 
-/// What of the working tree is no part of the head, as a note.
+/// The part of the working tree that the head does not include, as a note.
 fn not_committed(request: &GateRequest, repository: &Repository<'_>) -> Result<Option<String>> {
     let changed = if request.head == "HEAD" { repository.changed_files()? } else { 0 };
     let (files, are) = if changed == 1 { ("file differs", "is") } else { ("files differ", "are") };
     Ok((changed > 0).then(|| {
         format!(
-            "In the working tree {changed} {files} from HEAD, and {are} no part of the head; --head {WORKTREE} takes the tree as it is."
+            "In the working tree {changed} {files} from HEAD, and {are} not part of the head; --head \
+             {WORKTREE} takes the tree as it is."
         )
     }))
 }
 
-/// Where checkouts and builds lie.
+/// The folder for checkouts and builds.
 fn cache_folder(named: Option<&Path>) -> Result<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let of_user = || {
@@ -223,12 +225,16 @@ fn cache_folder(named: Option<&Path>) -> Result<PathBuf> {
         Some(cache.join("hone/gate"))
     };
     let found = named.map(Path::to_owned).or_else(of_user);
-    let found =
-        found.ok_or_else(|| Usage("there is no HOME for a cache: name a folder with --cache".to_owned()))?;
+    let found = found.ok_or_else(|| {
+        Usage(
+            "HOME is not set, so there is no default folder for the cache\n  next: name a folder with --cache"
+                .to_owned(),
+        )
+    })?;
     Ok(std::path::absolute(found)?)
 }
 
-/// Writes down what is asked, with a commit of the working tree where that is the head.
+/// Writes down the request, with a commit of the working tree if that is the head.
 fn begun(
     request: &GateRequest,
     mut asked: GateSettings,
@@ -242,9 +248,10 @@ fn begun(
         match repository.snapshot(&folder.join(SNAPSHOT), &[home.to_owned(), cache])? {
             Some(commit) => asked.head.commit = commit,
             None if asked.base.commit == asked.head.commit && !asked.even_if_same => bail!(Usage(
-                "nothing in the working tree differs from the base: nothing is asked; --even-if-same measures an A/A run".to_owned()
+                "the working tree does not differ from the base\n  next: use --even-if-same for an A/A run"
+                    .to_owned()
             )),
-            None => "as HEAD".clone_into(&mut asked.head.subject),
+            None => "same as HEAD".clone_into(&mut asked.head.subject),
         }
     }
     folder.write_note(ASKED, &asked)?;

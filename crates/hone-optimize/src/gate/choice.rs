@@ -1,48 +1,48 @@
-//! Which commit's experiment file counts, for both commits. Pure.
+//! Chooses the commit whose experiment file applies to both commits. The module is pure.
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// Whose file counts where both have one.
+/// The commit whose file applies if both commits have one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileOf {
-    /// That of the state before: who is judged does not write the rule.
+    /// The base's file. A change that the gate checks must not set its own rule.
     Base,
-    /// That of the change.
+    /// The head's file.
     Head,
 }
 
-/// The texts of the file.
+/// The versions of the experiment file.
 #[derive(Debug, Clone, Copy)]
 pub struct Texts<'a> {
-    /// Its path, for people.
+    /// Path of the file, for messages.
     pub path: &'a str,
     /// The file in the base's commit.
     pub base: Option<&'a str>,
     /// The file in the head's commit.
     pub head: Option<&'a str>,
-    /// As it lies in the working tree.
+    /// The file in the working tree.
     pub tree: Option<&'a str>,
 }
 
-/// What counts.
+/// The chosen file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen<'a> {
     /// The file's text.
     pub text: &'a str,
-    /// Whose it is, in words.
+    /// The commit of the file, in words.
     pub of: &'static str,
-    /// Whether the commands of the file are those of the head's checkout.
+    /// Whether the commands of the file come from the head's checkout.
     pub is_heads: bool,
-    /// What must be known of the choice.
+    /// A note about the choice for the user.
     pub note: Option<String>,
 }
 
-/// Chooses. `judges` tells which workloads a text judges by.
+/// Chooses the file. `judges` returns the judging workloads of a text.
 ///
 /// # Errors
-/// When the two commits are not built or not loaded alike, and nobody has said that the head's file shall count.
+/// When the two commits differ in build or load, and the user did not choose the head's file.
 pub fn choose<'a>(
     texts: Texts<'a>,
     wanted: FileOf,
@@ -53,18 +53,21 @@ pub fn choose<'a>(
     let (base, head) = match (texts.base, texts.head) {
         (Some(base), Some(head)) => (base, head),
         (None, Some(text)) => {
-            let note = note("is new: the head's counts for both");
+            let note = note("is new: the head's file applies to both");
             return Ok(Chosen { text, of: "the head's", is_heads: true, note });
         }
         (Some(text), None) => {
-            let note = note("is not in the head any more: the base's counts for both");
+            let note = note("is not in the head: the base's file applies to both");
             return Ok(Chosen { text, of: "the base's", is_heads: false, note });
         }
         (None, None) => {
             let Some(text) = texts.tree else {
-                bail!("there is no {path}, neither in the commits nor in the working tree");
+                bail!(
+                    "{path} is neither in the commits nor in the working tree\n  \
+                     next: write one with `hone init`"
+                );
             };
-            let note = note("is in neither commit: it counts as it lies in the working tree");
+            let note = note("is in neither commit: the working tree's file applies to both");
             return Ok(Chosen { text, of: "the working tree's", is_heads: true, note });
         }
     };
@@ -78,41 +81,42 @@ pub fn choose<'a>(
         (Ok(found), FileOf::Head) if found.is_empty() => Ok(of_head),
         (Ok(found), FileOf::Base) if found.is_empty() => Ok(same),
         (Ok(found), FileOf::Base) if found.iter().all(|one| is_rule(one)) => {
-            let note = note(&format!("differs in {}: the base's rule counts", found.join(", ")));
+            let note = note(&format!("differs in {}: the base's rule applies", found.join(", ")));
             Ok(Chosen { note, ..of_base })
         }
         (Ok(found), FileOf::Head) => {
-            let note = note(&format!("differs in {}: the head's counts for both", found.join(", ")));
+            let note = note(&format!("differs in {}: the head's file applies to both", found.join(", ")));
             Ok(Chosen { note, ..of_head })
         }
         (Ok(found), FileOf::Base) => bail!(
-            "{path} differs between the two commits in {}: what is built and loaded in two ways can't be told from a change of the \
-             service\n  next: change {path} in a commit of its own, or say --file-of head, which builds and loads both commits by the \
-             head's",
+            "{path} differs between the two commits in {}: Hone can't separate that difference from a \
+             change of the service\n  next: change {path} in a separate commit, or use \
+             --experiment-from head, which applies the head's file to both commits",
             found.join(", ")
         ),
         (Err(why), FileOf::Head) => Ok(Chosen {
-            note: note(&format!("can't be compared ({why}): the head's counts for both")),
+            note: note(&format!("can't be compared ({why}): the head's file applies to both")),
             ..of_head
         }),
         (Err(why), FileOf::Base) => bail!(
-            "{path} differs between the two commits, and can't be compared: {why}\n  next: --file-of head builds and loads both by the \
-             head's"
+            "{path} differs between the two commits, and Hone can't compare the versions: {why}\n  \
+             next: use --experiment-from head, which applies the head's file to both commits"
         ),
     }
 }
 
-/// The tables that make the rule, and nothing of what is built and loaded.
+/// The tables of the rule. They affect neither build nor load.
 const RULE: [&str; 2] = ["[compare]", "[gate]"];
 
 fn is_rule(table: &str) -> bool {
     RULE.contains(&table)
 }
 
-/// The tables that matter to a gate and are not the same.
+/// The tables that affect a gate and differ.
 fn differences(base: &str, head: &str, judges: impl Fn(&str) -> Vec<String>) -> Result<Vec<String>, String> {
     let read = |text: &str, whose: &str| {
-        text.parse::<toml::Table>().map_err(|error| format!("{whose} is no TOML: {}", error.message()))
+        text.parse::<toml::Table>()
+            .map_err(|error| format!("{whose} file is not valid TOML: {}", error.message()))
     };
     let (first, second) = (read(base, "the base's")?, read(head, "the head's")?);
     let mut found = Vec::new();
@@ -135,7 +139,7 @@ fn differences(base: &str, head: &str, judges: impl Fn(&str) -> Vec<String>) -> 
     for table in ["compare", "gate"] {
         hold(format!("[{table}]"), table, None);
     }
-    // Which workloads judge may stand in another table.
+    // The names of the judging workloads can be in another table, so the loop above can miss a difference.
     if judges(base) != judges(head) && !found.iter().any(|name| name == "[gate]") {
         found.push("[gate]".to_owned());
     }
@@ -173,7 +177,7 @@ mod tests {
             let head = changed(from, to);
             let refused = chosen(Some(BASE), Some(&head), FileOf::Base).unwrap_err();
             assert!(
-                refused.contains(&format!("in {named}:")) && refused.contains("--file-of head"),
+                refused.contains(&format!("in {named}:")) && refused.contains("--experiment-from head"),
                 "{refused}"
             );
             let (of, note) = chosen(Some(BASE), Some(&head), FileOf::Head).unwrap();
@@ -185,8 +189,8 @@ mod tests {
     fn who_is_judged_does_not_write_the_rule() {
         let head = changed("[gate]\n", "[gate]\nworse_by = \"90%\"\n");
         let (of, note) = chosen(Some(BASE), Some(&head), FileOf::Base).unwrap();
-        assert!(of == "the base's" && note.ends_with("differs in [gate]: the base's rule counts"), "{note}");
-        // A load that does not judge, and a comment, are nothing to a gate.
+        assert!(of == "the base's" && note.ends_with("differs in [gate]: the base's rule applies"), "{note}");
+        // A training load and a comment do not affect a gate.
         for head in [changed("operations = 7", "operations = 8"), format!("# more\n{BASE}")] {
             assert_eq!(
                 chosen(Some(BASE), Some(&head), FileOf::Base).unwrap(),
@@ -202,7 +206,7 @@ mod tests {
         assert_eq!(of(Some(BASE), None), "the base's");
         assert_eq!(of(None, None), "the working tree's");
         let broken = chosen(Some("]"), Some(BASE), FileOf::Base).unwrap_err();
-        assert!(broken.contains("the base's is no TOML"), "{broken}");
+        assert!(broken.contains("the base's file is not valid TOML"), "{broken}");
         assert_eq!(chosen(Some("]"), Some(BASE), FileOf::Head).unwrap().0, "the head's");
     }
 }

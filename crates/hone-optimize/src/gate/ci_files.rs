@@ -1,4 +1,4 @@
-//! The files that a CI system reads of a gate, written; also of one that could not tell.
+//! Writes the files of a gate that a CI system reads, also for a gate that failed to run.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use super::begin::begun_in;
 use super::papers::{self, Came};
 use hone_experiment::spec;
 
-/// Which files are asked for.
+/// The requested files.
 #[derive(Debug)]
 pub struct CiFiles {
     /// JUnit XML.
@@ -21,7 +21,7 @@ pub struct CiFiles {
     pub comment: Option<PathBuf>,
 }
 
-/// What a run is about, as far as it is known where it failed: the experiment's name, and its file by the path in the repository.
+/// The subject of a run, as far as it is known after a failure: the experiment's name, and its file by the path in the repository.
 pub fn about(resumed: Option<&Path>, file: &Path) -> (String, String) {
     match resumed {
         Some(run) => match begun_in(run) {
@@ -32,7 +32,7 @@ pub fn about(resumed: Option<&Path>, file: &Path) -> (String, String) {
     }
 }
 
-/// Without git, which may be what failed.
+/// Works without git, because git may be what failed.
 fn in_repository(file: &Path) -> Option<String> {
     let file = std::path::absolute(file).ok()?;
     let folder = file.parent()?.canonicalize().ok()?;
@@ -40,17 +40,17 @@ fn in_repository(file: &Path) -> Option<String> {
     Some(folder.strip_prefix(top).ok()?.join(file.file_name()?).to_str()?.to_owned())
 }
 
-/// The experiment's name, as far as the file says one that a run could have: nothing has checked it where a run failed, and it goes into papers.
+/// The experiment's name, if it is valid. After a failure nothing else has checked it, and it goes into the CI files.
 fn name_in(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
     let name = spec::name_in(&text).filter(|name| spec::check_name(name).is_ok());
     name.unwrap_or_else(|| "gate".to_owned())
 }
 
-/// Writes those files that are named, and all that can be written of them; a comment goes also to where GitHub shows the summary of a step.
+/// Writes the named files, and as many of them as possible. The comment also goes to the file where GitHub shows the summary of a step.
 ///
 /// # Errors
-/// With the first that can't be.
+/// Returns the first failure.
 pub fn write_ci_files(files: &CiFiles, came: Came<'_>) -> Result<()> {
     let mut done = Ok(());
     let mut keep = |written: Result<()>| {
@@ -88,7 +88,7 @@ fn comment_of(came: Came<'_>) -> String {
         Came::Found(found) => hone_report::documents::gate_comment(found).markdown(),
         Came::Failed { name, error, .. } => {
             let (name, error) = (hone_report::in_a_cell(name), error.replace("```", "'''"));
-            format!("**hone gate, {name}**: could not tell.\n\n```\n{error}\n```\n")
+            format!("**hone gate, {name}**: inconclusive.\n\n```\n{error}\n```\n")
         }
     }
 }
@@ -119,7 +119,7 @@ mod tests {
         let told = comment_of(Came::Failed { name, file: "hone.toml", error: "no ```\n# way" });
         let lines: Vec<&str> = told.lines().collect();
         assert!(lines[0].starts_with("**hone gate, x "), "{told}");
-        assert!(lines[0].ends_with("**: could not tell."), "{told}");
+        assert!(lines[0].ends_with("**: inconclusive."), "{told}");
         assert!(!told.contains("@org") && !told.contains("![p]") && !told.contains("\n# Approved"), "{told}");
         assert_eq!(lines[1..], ["", "```", "no '''", "# way", "```"], "{told}");
     }

@@ -1,5 +1,5 @@
-//! The repository of the sources, which is read and never written to: every checkout is a repository of its own that borrows the objects
-//! of that one. A worktree of git's would be an entry in the user's repository, and stay there when Hone is killed.
+//! The repository of the sources. Hone reads it and never writes to it: every checkout is its own repository that borrows the objects of
+//! that one. A git worktree would be an entry in the user's repository, and would stay there if Hone was killed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use hone_tool::{Call, Finished, Runner, Tool, ToolError};
 
 use hone_experiment::ending::Usage;
 
-/// Variables by which git means another repository than that of the folder. Hooks of git have them.
+/// Variables that make git use another repository than that of the folder. Git hooks have them.
 const MEANS_ANOTHER: [&str; 7] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -20,7 +20,7 @@ const MEANS_ANOTHER: [&str; 7] = [
     "GIT_NAMESPACE",
 ];
 
-/// How far a shallow clone is deepened by the advice: most branches are shorter.
+/// The depth that the advice for a shallow clone names: most branches are shorter.
 const DEEPEN: u32 = 200;
 
 /// A repository with a working tree.
@@ -30,19 +30,19 @@ pub struct Repository<'a> {
     /// The working tree.
     pub top: PathBuf,
     objects: PathBuf,
-    /// The file that says where its history ends.
+    /// The file that marks the end of its history.
     shallow: PathBuf,
-    /// What its owner ignores beyond `.gitignore`.
+    /// The user's ignore rules besides `.gitignore`.
     exclude: PathBuf,
     /// `sha1` or `sha256`.
     format: String,
 }
 
 impl<'a> Repository<'a> {
-    /// The one that a folder lies in.
+    /// The repository that contains a folder.
     ///
     /// # Errors
-    /// When there is no git, or the folder is of no repository.
+    /// Fails without git, or when the folder is in no repository.
     pub fn around(runner: &'a dyn Runner, folder: &Path) -> Result<Self> {
         let git = Tool::new("git", "HONE_GIT").debian("git").locate(&[])?.path().to_owned();
         let asked = [
@@ -60,8 +60,8 @@ impl<'a> Repository<'a> {
         let call = plain(&git, "git-find", folder).args(asked);
         let found = runner.run(&call).map_err(|error| match error {
             ToolError::Failed { scene, .. } => anyhow::Error::from(Usage(format!(
-                "{} lies in no git repository that can be used, and a gate compares two commits of one: {}\n  next: run it inside the \
-                 repository of the service",
+                "{} is not in a usable git repository, and a gate compares two commits of one: {}\n  next: \
+                 run hone gate inside the repository of the service",
                 folder.display(),
                 scene.stderr.join("; ")
             ))),
@@ -69,7 +69,7 @@ impl<'a> Repository<'a> {
         })?;
         let text = found.stdout_text()?;
         let [top, objects, shallow, exclude, format] = text.lines().collect::<Vec<_>>()[..] else {
-            bail!("git rev-parse in {} answered `{}`, not with five lines", folder.display(), text.trim());
+            bail!("git rev-parse in {} printed `{}`, not five lines", folder.display(), text.trim());
         };
         let [top, objects, shallow, exclude] = [top, objects, shallow, exclude].map(PathBuf::from);
         Ok(Self { runner, git, top, objects, shallow, exclude, format: format.to_owned() })
@@ -79,15 +79,15 @@ impl<'a> Repository<'a> {
         plain(&self.git, step, &self.top)
     }
 
-    /// Runs git in the user's repository, for a question: exit code 1 is an answer.
+    /// Runs git in the user's repository, for a question: exit code 1 is a valid answer.
     fn ask(&self, step: &str, args: &[&str]) -> Result<Finished> {
         Ok(self.runner.run(&self.call(step).args(args.iter().copied()).accept_status(1))?)
     }
 
-    /// The hash of a commit that is here.
+    /// The hash of a commit that is present.
     fn find(&self, name: &str) -> Result<Option<String>> {
         let wanted = format!("{name}^{{commit}}");
-        // It would be an option.
+        // Git would take the name for an option.
         if name.starts_with('-') {
             return Ok(None);
         }
@@ -99,19 +99,19 @@ impl<'a> Repository<'a> {
     /// The hash of a commit.
     ///
     /// # Errors
-    /// When it is not here, with the command that fetches it.
+    /// Fails when the commit is missing. The error names the command that fetches it.
     pub fn commit(&self, name: &str) -> Result<String> {
         match self.find(name)? {
             Some(hash) => Ok(hash),
-            None => bail!("there is no commit `{name}` here{}", self.way_out(name)),
+            None => bail!("this clone has no commit `{name}`{}", self.way_out(name)),
         }
     }
 
-    /// What a clone without it needs.
+    /// The remedy for a clone without the commit.
     fn way_out(&self, name: &str) -> String {
         let depth = format!("--depth={DEEPEN} ");
         let (what, depth) = match self.is_shallow() {
-            true => (": this clone is shallow, and ends before it", depth.as_str()),
+            true => (": it is shallow, and ends before that commit", depth.as_str()),
             false => ("", ""),
         };
         let fetched = match name.split_once('/') {
@@ -125,15 +125,15 @@ impl<'a> Repository<'a> {
         )
     }
 
-    /// Whether its history was cut off.
+    /// Whether the clone is shallow.
     pub(crate) fn is_shallow(&self) -> bool {
         self.shallow.is_file()
     }
 
-    /// Where two commits parted.
+    /// The merge base of two commits.
     ///
     /// # Errors
-    /// When they have no common history here.
+    /// Fails when they have no common history in this clone.
     pub fn merge_base(&self, base: &str, head: &str) -> Result<String> {
         let found = self.ask("git-merge-base", &["merge-base", base, head])?;
         let hash = found.stdout_text()?.trim().to_owned();
@@ -142,14 +142,14 @@ impl<'a> Repository<'a> {
         }
         let next = if self.is_shallow() {
             format!(
-                "this clone is shallow, and ends before the place where they parted\n  next: git fetch --deepen={DEEPEN} origin (or \
-                 --unshallow), or --exact to compare with that commit as it is\n  in CI: fetch the whole history (fetch-depth: 0 of \
-                 actions/checkout, GIT_DEPTH: 0 of GitLab)"
+                "this clone is shallow, and ends before their merge base\n  next: git fetch \
+                 --deepen={DEEPEN} origin (or --unshallow), or --exact to compare with that commit itself\n  \
+                 in CI: fetch the whole history (fetch-depth: 0 of actions/checkout, GIT_DEPTH: 0 of GitLab)"
             )
         } else {
-            "they have no commit in common\n  next: --exact compares with that commit as it is".to_owned()
+            "they have no common ancestor\n  next: use --exact to compare with that commit itself".to_owned()
         };
-        bail!("it is not known where {base} and {head} parted: {next}")
+        bail!("can't find the merge base of {base} and {head}: {next}")
     }
 
     /// The first line of a commit's message.
@@ -158,7 +158,7 @@ impl<'a> Repository<'a> {
         Ok(found.stdout_text()?.trim().to_owned())
     }
 
-    /// A file of a commit; `None` where it has none of this name.
+    /// A file of a commit; `None` if the commit has no such file.
     pub fn file_of(&self, commit: &str, path: &str) -> Result<Option<String>> {
         let listed = self.ask("git-has", &["ls-tree", "--name-only", commit, "--", path])?;
         if listed.stdout_text()?.trim().is_empty() {
@@ -176,11 +176,11 @@ impl<'a> Repository<'a> {
         Ok(self.ask("git-status", &asked)?.stdout_text()?.lines().count())
     }
 
-    /// Makes a commit of the working tree as it is, with what is not tracked and not ignored, in a repository of its own; the folders `but`
-    /// are no part of it. `None` where it is HEAD as it stands.
+    /// Makes a commit of the working tree as it is, including untracked files that are not ignored, in its own repository. It excludes the
+    /// folders `but`. `None` if the tree is the same as HEAD.
     ///
     /// # Errors
-    /// When something can't be read.
+    /// Fails when a file can't be read.
     pub fn snapshot(&self, place: &Path, but: &[PathBuf]) -> Result<Option<String>> {
         self.borrow(place, true, &[])?;
         let mut ignored = fs::read_to_string(&self.exclude).unwrap_or_default();
@@ -199,7 +199,7 @@ impl<'a> Repository<'a> {
                 "-c",
                 "core.hooksPath=/dev/null",
             ]);
-            // The same tree on the same commit is the same commit: what was built of it is found again.
+            // The same tree on the same commit gives the same commit, so Hone finds its builds again.
             let call = ["AUTHOR", "COMMITTER"].into_iter().fold(call, |call, who| {
                 call.env(format!("GIT_{who}_NAME"), "hone")
                     .env(format!("GIT_{who}_EMAIL"), "hone")
@@ -218,11 +218,10 @@ impl<'a> Repository<'a> {
         Ok(Some(commit))
     }
 
-    /// A clean checkout of a commit in a folder of its own, in place of what lies there. `more` are repositories that hold commits beside
-    /// the user's.
+    /// A clean checkout of a commit in its own folder, replacing what was there. `more` are repositories with further commits.
     ///
     /// # Errors
-    /// When git can't check it out.
+    /// Fails when git can't check it out.
     pub(crate) fn check_out(&self, folder: &Path, commit: &str, more: &[PathBuf]) -> Result<()> {
         remove(folder)?;
         self.borrow(folder, false, more)?;
@@ -233,7 +232,7 @@ impl<'a> Repository<'a> {
         self.submodules(folder, &self.top)
     }
 
-    /// Submodules, and theirs, come from the user's own clones of them below `clones`, so that nothing is fetched.
+    /// Submodules, also nested ones, come from the user's own clones below `clones`, so that git fetches nothing.
     fn submodules(&self, folder: &Path, clones: &Path) -> Result<()> {
         if !folder.join(".gitmodules").is_file() {
             return Ok(());
@@ -255,8 +254,8 @@ impl<'a> Repository<'a> {
                 .args(["submodule", "update", "--init", "--quiet", "--", path]);
             self.runner.run(&call).with_context(|| {
                 format!(
-                    "the submodule {path} is taken from {}\n  next: git submodule update --init there, and fetch the commits that both \
-                     sides need",
+                    "Hone takes the submodule {path} from {}\n  next: run git submodule update --init there, \
+                     and fetch the commits that both sides need",
                     own.display()
                 )
             })?;
@@ -265,12 +264,12 @@ impl<'a> Repository<'a> {
         Ok(())
     }
 
-    /// An empty repository that knows all commits and tags of the user's.
+    /// An empty repository that knows all of the user's commits and tags.
     fn borrow(&self, folder: &Path, bare: bool, more: &[PathBuf]) -> Result<()> {
-        let parent = folder.parent().context("a checkout lies in a folder")?;
+        let parent = folder.parent().context("a checkout has a parent folder")?;
         fs::create_dir_all(parent).with_context(|| format!("{} can't be made", parent.display()))?;
         let format = format!("--object-format={}", self.format);
-        // Templates may bring hooks.
+        // Templates may contain hooks.
         let call = plain(&self.git, "git-init", parent).args(["init", "--quiet", "--template=", &format]);
         let call = if bare { call.arg("--bare") } else { call };
         self.runner.run(&call.arg(folder))?;
@@ -287,18 +286,18 @@ impl<'a> Repository<'a> {
         if let Ok(shallow) = fs::read(&self.shallow) {
             write("shallow", &shallow)?;
         }
-        // Builds ask for the version by tags.
+        // Builds derive the version from tags.
         let tags = ["for-each-ref", "--format=%(objectname) %(refname)", "refs/tags"];
         let tags = self.ask("git-tags", &tags)?.stdout()?;
         write("packed-refs", &tags)
     }
 }
 
-/// The way on where a commit is here, and what it holds is not.
+/// The remedy if a commit is present but its contents are not.
 fn not_fetched(what: &str) -> String {
     format!(
-        "{what} is taken from what is here, and nothing is fetched\n  next, where this is a partial clone: git fetch --refetch --no-filter \
-         origin"
+        "Hone takes {what} from this clone and fetches nothing\n  next, in a partial clone: git fetch \
+         --refetch --no-filter origin"
     )
 }
 
@@ -306,7 +305,7 @@ fn not_fetched(what: &str) -> String {
 fn submodule(line: &str) -> Option<(&str, &str)> {
     let (key, path) = line.split_once(' ')?;
     let name = key.strip_prefix("submodule.")?.strip_suffix(".path")?;
-    // A path out of the tree is nothing that is followed.
+    // Hone does not follow a path that leaves the tree.
     let is_below = Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)));
     is_below.then_some((name, path))
 }
@@ -315,15 +314,15 @@ fn plain(git: &Path, step: &str, folder: &Path) -> Call {
     tame(Call::new(step, git, folder)).env("LC_ALL", "C")
 }
 
-/// Asks nobody, locks nothing, fetches nothing, and means the repository of its folder.
+/// Makes git ask no questions, take no locks, fetch nothing, and use the repository of its folder.
 fn tame(call: Call) -> Call {
     let call = call.env("GIT_TERMINAL_PROMPT", "0").env("GIT_OPTIONAL_LOCKS", "0");
-    // A partial clone fetches what it is asked for. Before 2.45 git knows of no way to forbid that but to forbid every transport.
+    // A partial clone fetches missing objects on demand. Before 2.45, git can only prevent that by forbidding every transport.
     let call = call.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none");
     MEANS_ANOTHER.into_iter().fold(call, Call::env_remove)
 }
 
-/// Removes a folder; one that is not there is as good.
+/// Removes a folder; a missing one is fine.
 pub fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -333,22 +332,22 @@ pub fn remove(folder: &Path) -> Result<()> {
     }
 }
 
-/// The commit that a pull request is to be merged into, where a CI system says it.
+/// The target commit of a pull request, if a CI system names it.
 pub fn base_of_ci(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let said = |name: &str| variable(name).filter(|value| !value.is_empty());
     let branch = |name: &str| Some(format!("origin/{}", said(name)?));
-    // Said where the head is the request merged into this very commit: what the branch has gained since is in both.
+    // Set if the head is the request merged into this very commit: both sides then contain the new commits of the branch.
     said("CI_MERGE_REQUEST_TARGET_BRANCH_SHA")
         .or_else(|| said("CI_MERGE_REQUEST_DIFF_BASE_SHA"))
         .or_else(|| branch("CI_MERGE_REQUEST_TARGET_BRANCH_NAME"))
         .or_else(|| branch("GITHUB_BASE_REF"))
 }
 
-/// A base is named by the user or the CI.
+/// The user or the CI must name a base.
 pub fn no_base() -> Usage {
     Usage(
-        "no base: name the commit or branch to compare with, as in --base origin/main (in a pull request of GitHub or a merge request \
-         of GitLab it is known)"
+        "no base to compare with\n  next: name a commit or branch, for example --base origin/main (a GitHub \
+         pull request or a GitLab merge request names it itself)"
             .to_owned(),
     )
 }

@@ -1,5 +1,5 @@
-//! What follows from comparisons of a head with its base, by limits that were there before. Pure: the comparator's own estimates and
-//! verdicts, and no statistic beside them.
+//! The result of comparing a head with its base, by limits that were fixed before. Pure: it uses the comparator's own estimates and
+//! verdicts, and no further statistics.
 
 use hone_format::exact_percent;
 use hone_record::{Comparison, GateFinding, GateState, Judgement, Metric, Verdict};
@@ -8,17 +8,18 @@ use hone_experiment::broke;
 use hone_experiment::spec::GateWishes;
 use hone_report::gate::loss_word;
 
-/// Pairs in which the head alone had trouble, where no pair counts at all: as many as end a run.
+/// Pairs in which only the head failed, where every pair is excluded. The same number ends a run.
 const BROKEN_PAIRS: u32 = 3;
 
-/// All findings of a comparison: the primary metric first, then the guard metrics that the file names, then whatever else is worse. `line` is where the file asks for this load.
+/// All findings of a comparison: the primary metric first, then the guard metrics that the file names, then every other metric that is
+/// worse. `line` is the line of the file that asks for this load.
 pub fn findings(comparison: &Comparison, wishes: &GateWishes, line: Option<u32>) -> Vec<GateFinding> {
     let rule = &comparison.design.rule;
     let named = rule.guards.iter().copied().filter(|_| !rule.default_guards);
     let mut metrics: Vec<Metric> = std::iter::once(rule.primary).chain(named).collect();
     let worse = comparison.regressions().into_iter().map(|judgement| judgement.estimate.metric);
     metrics.extend(worse.filter(|metric| !rule.guards.contains(metric) || rule.default_guards));
-    // What nobody gave a limit has the primary's.
+    // A metric without its own limit has the primary metric's.
     let usual = wishes.worse_by.get(&rule.primary).copied().unwrap_or_default();
     let mut found: Vec<GateFinding> = metrics
         .into_iter()
@@ -45,9 +46,9 @@ pub fn findings(comparison: &Comparison, wishes: &GateWishes, line: Option<u32>)
     if let Some(Troubles { state, of_head, why }) = of_troubles(comparison) {
         let is_meant = |finding: &&mut GateFinding| match (state, finding.state) {
             (GateState::Worse, _) => finding.primary,
-            // What could not be looked at stays so.
+            // A metric without data stays without data.
             (_, GateState::NotSeen) => false,
-            // What is left of the pairs flatters one of the two: a head that is worse in spite of it is worse.
+            // The remaining pairs flatter one side. A head that is worse in spite of that is worse.
             (_, GateState::Worse) => !of_head,
             (_, GateState::Held | GateState::Tolerated) => of_head,
             (_, GateState::NotShown) => true,
@@ -71,7 +72,7 @@ fn of_judgement(finding: GateFinding, comparison: &Comparison, judgement: &Judge
         Verdict::Worse if metric.is_worse_by(limit, estimate.ratio) => GateState::Worse,
         Verdict::Worse => GateState::Tolerated,
         Verdict::Better | Verdict::Equivalent => GateState::Held,
-        // One was planned, and none of its pairs counts: whatever the head does, no verdict would have been possible.
+        // A control was planned, and all of its pairs are excluded. No verdict would have been possible, whatever the head does.
         Verdict::NotShown if is_blind && judgement.control.is_none() => GateState::NotSeen,
         Verdict::NotShown if !metric.is_worse_by(limit, most) && !is_blind => GateState::Held,
         Verdict::NotShown => GateState::NotShown,
@@ -87,10 +88,10 @@ fn of_judgement(finding: GateFinding, comparison: &Comparison, judgement: &Judge
     }
 }
 
-/// What troubles of one side alone make of findings.
+/// The effect of one-sided failures on findings.
 struct Troubles {
     state: GateState,
-    /// Whether they are the head's.
+    /// Whether only the head failed.
     of_head: bool,
     why: String,
 }
@@ -98,33 +99,30 @@ struct Troubles {
 fn of_troubles(comparison: &Comparison) -> Option<Troubles> {
     let worse = |why: String| Some(Troubles { state: GateState::Worse, of_head: true, why });
     if let Some(trouble) = broke::down_alone(comparison) {
-        return worse(format!("the head broke down where the base stood: {trouble}"));
+        return worse(format!("the head failed under a load that the base sustained: {trouble}"));
     }
     if let Some(never) = broke::never_counted(comparison) {
         let build = never.build + 1;
-        return worse(format!(
-            "build {build} of the head failed whenever it was measured: {}",
-            never.trouble
-        ));
+        return worse(format!("build {build} of the head failed in every measurement: {}", never.trouble));
     }
     if let [0, of_head] = comparison.lone_troubles()
         && of_head >= BROKEN_PAIRS
         && comparison.primary().is_none()
     {
         return worse(format!(
-            "the head did not stand this load in {of_head} pairs, and the base did in all"
+            "the head could not sustain this load in {of_head} pairs; the base could in all pairs"
         ));
     }
     if let Some(more) = comparison.more_failures() {
         return worse(more);
     }
-    // Whatever the metrics say: with a limit, what is not shown may pass, too.
+    // This applies whatever the metrics say: with a limit, an inconclusive metric can pass.
     let leaning = comparison.leaning_troubles()?;
     let state = if leaning.is_b && leaning.is_clear { GateState::Worse } else { GateState::NotShown };
     Some(Troubles { state, of_head: leaning.is_b, why: leaning.why })
 }
 
-/// Of a load that the head did not stand at all.
+/// The finding of a load that the head can't sustain at all.
 pub(crate) fn broke_down(
     workload: &str,
     metric: Metric,
@@ -142,13 +140,13 @@ pub(crate) fn broke_down(
         detectable_ratio: None,
         verdict: None,
         state: GateState::Worse,
-        why: format!("the head does not stand this load, and the base does: {why}"),
+        why: format!("the head can't sustain this load, but the base can: {why}"),
         by_troubles: true,
         line,
     }
 }
 
-/// The rule in words, as it is before the first window.
+/// The rule in words, fixed before the first window.
 pub fn rule(primary: Metric, wishes: &GateWishes, workloads: usize, require_power: bool) -> String {
     let of = |metric: &Metric| wishes.worse_by.get(metric).copied().unwrap_or_default();
     let guards: Vec<String> = wishes
@@ -160,25 +158,26 @@ pub fn rule(primary: Metric, wishes: &GateWishes, workloads: usize, require_powe
     let guards = if guards.is_empty() {
         String::new()
     } else {
-        format!("So do guard metrics, each with its own limit: {}. ", guards.join(", "))
+        format!("Each guard metric has its own limit: {}. ", guards.join(", "))
     };
     let guards =
-        format!("{guards}Any other metric that is shown worse fails it, too, by the primary's limit.");
+        format!("{guards}Any other metric that is worse fails it too, by the limit of the primary metric.");
     let loss = loss_word(primary);
     let shared = if workloads > 1 {
-        format!(" The error of the interval is shared among the {workloads} workloads.")
+        format!(" The {workloads} workloads share the error rate of the confidence interval.")
     } else {
         String::new()
     };
     let power = if require_power {
-        format!(", or when the pairs would not have shown a {loss} of {}", exact_percent(of(&primary)))
+        format!(", or if the pairs could not have detected a {loss} of {}", exact_percent(of(&primary)))
     } else {
         String::new()
     };
     format!(
-        "The gate fails when the comparator calls the head worse by {}, and the estimate is a {loss} of {} or more. {guards}{shared} A head \
-         that breaks down under a load that the base stands fails, too. The number of pairs is fixed before the first one: nobody looks at \
-         results in between. It could not tell where there is no estimate of {}, or none of the A/A control that was planned{power}.",
+        "The gate fails if the verdict on {} is worse, and the estimate is a {loss} of {} or more. \
+         {guards}{shared} It also fails if the head can't sustain a load that the base sustains. The number \
+         of pairs is fixed before the first one, so no interim result affects it. The gate is inconclusive \
+         without an estimate of {}, or without a valid pair of a planned A/A control{power}.",
         primary.label(),
         exact_percent(of(&primary)),
         primary.label()
@@ -227,7 +226,7 @@ mod tests {
     #[test]
     fn too_little_power_fails_where_it_is_asked_for() {
         let weak = judged([1.04, 0.98, 1.10], Verdict::NotShown, 0.03);
-        assert!(!weak.has_power(), "it would have shown 5 %, and 3 % are asked for");
+        assert!(!weak.has_power(), "it could detect 5 %, and 3 % are required");
         assert!(judged([1.04, 0.98, 1.10], Verdict::NotShown, 0.05).has_power());
         let outcome_of =
             |finding: &GateFinding, power| GateOutcome::from_findings(std::slice::from_ref(finding), power);
@@ -262,7 +261,7 @@ mod tests {
         let unseen = findings(&blind, &wishes(0.03), None);
         assert_eq!(GateOutcome::from_findings(&[unseen, vec![worse]].concat(), false), GateOutcome::Worse);
         assert_eq!(GateOutcome::from_findings(&[], false), GateOutcome::NotSeen);
-        // A guard rail without an estimate is told, and fails nothing.
+        // A guard metric without an estimate is reported and fails nothing.
         let mut wishes = wishes(0.03);
         wishes.worse_by.insert(Metric::LatencyP99, 0.1);
         let found = findings(&comparison(None), &wishes, None);
@@ -289,7 +288,7 @@ mod tests {
         assert_eq!(of([0.905, 0.89, 0.92], Verdict::Worse, 1.02).state, Tolerated, "it fell by 9.5 %");
         assert_eq!(of([0.895, 0.88, 0.91], Verdict::Worse, 1.02).state, Worse, "it fell by 10.5 %");
         assert_eq!(of([0.96, 0.905, 1.02], Verdict::NotShown, 1.02).state, Held, "at most 9.5 %");
-        // A ninth more beside a tenth less: the pairs would have shown what the limit is.
+        // A fall of 10 % is as large as a rise of 11.1 %: the pairs could detect an effect of the limit's size.
         let weak = of([0.96, 0.85, 1.08], Verdict::NotShown, 1.11);
         assert!(weak.has_power(), "{weak:?}");
         assert!(!of([0.96, 0.85, 1.08], Verdict::NotShown, 1.12).has_power());
@@ -367,7 +366,7 @@ mod tests {
         wishes.worse_by.insert(Metric::LatencyP99, 0.1);
         let words = rule(Metric::CpuPerRecord, &wishes, 2, true);
         for part in
-            ["a growth of 3 % or more", "p99 (10 %)", "shared among the 2 workloads", "could not tell"]
+            ["a growth of 3 % or more", "p99 (10 %)", "The 2 workloads share", "is inconclusive without"]
         {
             assert!(words.contains(part), "{part}: {words}");
         }

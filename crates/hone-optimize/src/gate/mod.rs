@@ -1,5 +1,5 @@
-//! A commit held against the one that it builds on: both checked out and built in the same place, one after the other, and loaded in
-//! pairs. The user's repository is read only.
+//! Compares a commit with the one that it builds on. Hone checks out and builds both in the same place, one after the other, and loads them
+//! in pairs. It only reads the user's repository.
 
 pub mod begin;
 pub mod choice;
@@ -28,7 +28,7 @@ use hone_experiment::ledger;
 use hone_experiment::progress::Progress;
 use hone_experiment::spec::{Experiment, line_of};
 
-/// A commit that somebody asked for.
+/// A commit that the user named.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
     /// In words.
@@ -39,7 +39,7 @@ pub struct Named {
     pub subject: String,
 }
 
-/// All that was asked for, as it is kept for the next attempt.
+/// The settings of a gate, kept for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GateSettings {
     /// The experiment's name.
@@ -50,50 +50,50 @@ pub struct GateSettings {
     pub path: String,
     /// The experiment file's text.
     pub text: String,
-    /// Whose file it is, in words.
+    /// The side of the file, in words.
     pub file_of: String,
-    /// Whether the file's own commands are those of the head's checkout.
+    /// Whether the file's own commands come from the head's checkout.
     pub is_heads: bool,
-    /// The commit that is the measure.
+    /// The base commit.
     pub base: Named,
-    /// The commit that is judged.
+    /// The commit that the gate judges.
     pub head: Named,
-    /// Whether equal programs are measured all the same.
+    /// Whether to measure equal programs.
     pub even_if_same: bool,
-    /// Whether pairs that could not have shown the limit fail the gate.
+    /// Whether the gate fails if the pairs could not have detected a change by the limit.
     pub require_power: bool,
-    /// Where sources are checked out, and builds kept.
+    /// The folder for checkouts and kept builds.
     pub cache: PathBuf,
-    /// What must be known of it.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
 /// A run.
 pub struct Session<'a> {
-    /// What was asked for.
+    /// The settings.
     pub asked: &'a GateSettings,
     /// The experiment that judges.
     pub experiment: &'a Experiment,
     /// The run's folder.
     pub folder: &'a RunFolder,
-    /// Where runs and their ledger lie.
+    /// The folder of runs and their ledger.
     pub home: &'a Path,
     /// Starts programs.
     pub runner: &'a dyn Runner,
-    /// Where it tells what it does.
+    /// Receives the progress.
     pub progress: &'a Progress,
 }
 
-/// What the working tree's commit lies in.
+/// The repository with the working tree's commit.
 pub const SNAPSHOT: &str = "snapshot.git";
 
-/// The place of a repository's gate in the cache: always the same, so that paths in programs are the same in all runs.
+/// The place of a repository's gate in the cache. It is always the same, so that paths in programs are the same in all runs.
 pub(crate) fn area(cache: &Path, name: &str, top: &Path) -> PathBuf {
     let hash = sha256_hex(top.as_os_str().as_encoded_bytes());
     cache.join(format!("{name}-{}", hash.get(..8).unwrap_or(&hash)))
 }
 
-/// Goes with every end but a kill; what a kill leaves, the next attempt removes.
+/// Removed at every end but a kill. The next attempt removes what a kill leaves.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
@@ -103,10 +103,10 @@ impl Drop for Temporary {
 }
 
 impl Session<'_> {
-    /// Builds, loads and judges what is not done yet.
+    /// Does the unfinished builds, loads and judgements.
     ///
     /// # Errors
-    /// When a commit can't be built, when the base does not stand its load, or when the user interrupts. What was done stays.
+    /// Fails when a commit can't be built, when the base can't sustain its load, or when the user interrupts. The finished steps stay.
     pub fn run(&self) -> Result<CommitGate> {
         let asked = self.asked;
         let rule = hold::rule(
@@ -115,7 +115,7 @@ impl Session<'_> {
             self.experiment.judging.len(),
             asked.require_power,
         );
-        // Before the first window, so that nobody can wonder which came first.
+        // Written before the first window, which proves that the rule came first.
         decide::fixed(self.folder, &rule)?;
         self.folder.write_text("experiment.toml", &asked.text)?;
         let area = area(&asked.cache, &self.experiment.name, &asked.top);
@@ -138,7 +138,8 @@ impl Session<'_> {
             remove(&source.0)?;
             if let Some(variable) = base.other_flag(&head) {
                 bail!(
-                    "the two commits were not built alike: {variable} in the environment was another one when the run was begun\n  next: begin a new run"
+                    "the two commits were not built alike: {variable} in the environment has changed since \
+                     the run began\n  next: begin a new run"
                 );
             }
             if commits::is_same_program([&base, &head])? && !asked.even_if_same {
@@ -179,17 +180,17 @@ impl Session<'_> {
         Ok(found)
     }
 
-    /// One run of a repository's gate at a time has its checkout.
+    /// Only one run of a repository's gate uses its checkout at a time.
     fn alone(&self, area: &Path) -> Result<File> {
         let path = area.join("lock");
         fs::create_dir_all(area).with_context(|| {
-            format!("the cache {} can't be written; name another with --cache", area.display())
+            format!("the cache {} can't be written (name another one with --cache)", area.display())
         })?;
         let lock = File::create(&path).with_context(|| format!("{} can't be made", path.display()))?;
         match lock.try_lock() {
             Ok(()) => Ok(lock),
             Err(_) => bail!(
-                "another gate of `{}` builds in {}; wait for its end, or give this one another --cache",
+                "another gate of `{}` is building in {}\n  next: wait for its end, or use another --cache",
                 self.experiment.name,
                 area.display()
             ),
@@ -208,7 +209,7 @@ impl Session<'_> {
         }
     }
 
-    /// What the file says of the build.
+    /// The file's settings of the build.
     fn target(&self) -> String {
         let file: Option<toml::Table> = self.asked.text.parse().ok();
         file.and_then(|file| Some(file.get("target")?.to_string())).unwrap_or_default()
@@ -222,7 +223,7 @@ impl Session<'_> {
             .with_context(|| format!("{} ({}) can't be checked out", short(&named.commit), named.asked))
     }
 
-    /// What a reader should know of the builds.
+    /// Notes about the builds.
     fn notes(&self, base: &Side, head: &Side, is_same: bool) -> Vec<String> {
         let mut notes = Vec::new();
         let versions = |side: &Side| {
@@ -230,19 +231,19 @@ impl Session<'_> {
         };
         if versions(base) != versions(head) {
             notes.push(
-                "The two commits were built by different tools: what these bring is part of the difference."
-                    .to_owned(),
+                "Different tools built the two commits: their effect is part of the difference.".to_owned(),
             );
         }
         if is_same && self.asked.even_if_same {
             notes.push(
-                "Both commits build the same program, byte for byte as it is loaded: whatever the pairs show is noise."
+                "Both commits build the same program, byte for byte as loaded: any difference between the \
+                 pairs is noise."
                     .to_owned(),
             );
         } else if self.experiment.builds < 2 && !is_same {
             notes.push(
-                "Each commit was built once: a small difference may be the luck of where its functions lie. `builds = 5` in [gate] makes \
-                 that luck a part of the interval."
+                "Each commit was built once: a small difference can be an effect of the code layout. `builds \
+                 = 5` in [gate] includes that effect in the confidence interval."
                     .to_owned(),
             );
         }
@@ -256,7 +257,7 @@ impl Session<'_> {
             line.and_then(|line| u32::try_from(line).ok())
         };
         let mut found = Vec::new();
-        // A head that broke down under one load is loaded no more.
+        // Hone applies no further load to a head that failed under one.
         let mut broken = broken;
         for workload in &self.experiment.judging {
             let name = workload.name.as_str();
@@ -302,10 +303,10 @@ fn commit_build(named: &Named, side: &Side) -> CommitBuild {
     }
 }
 
-/// What can be known before anything is built.
+/// Checks before anything is built.
 ///
 /// # Errors
-/// With what makes no sense.
+/// Fails when the request makes no sense.
 pub fn check(experiment: &Experiment) -> Result<()> {
     for workload in &experiment.judging {
         hone_experiment::bench::check(workload)?;

@@ -1,4 +1,4 @@
-//! A gate's result in the forms that CI systems read: JUnit's XML, and SARIF 2.1.0. Pure.
+//! A gate's result in the formats of CI systems: JUnit XML and SARIF 2.1.0. Pure.
 
 use hone_record::{CommitGate, GateFinding, GateOutcome, GateState};
 use quick_xml::Writer;
@@ -7,26 +7,26 @@ use serde_json::{Value, json};
 
 use hone_report::gate as show;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, Copy)]
 pub enum Came<'a> {
     /// The gate's record.
     Found(&'a CommitGate),
-    /// It could not tell: nothing was built, or nothing stood the load.
+    /// The run failed: nothing was built, or no program sustained the load.
     Failed {
-        /// The experiment's name, as far as it is known.
+        /// The experiment's name, if known.
         name: &'a str,
         /// The experiment file, by its path in the repository.
         file: &'a str,
-        /// Why there is none.
+        /// The reason.
         error: &'a str,
     },
 }
 
-/// A case for each finding: worse is a failure, what could not be looked at is skipped, a run that could not tell is an error.
+/// One case per finding: worse is a failure, a metric without data is skipped, a failed run is an error.
 ///
 /// # Errors
-/// Never for texts; the writer's interface has one.
+/// Never fails for texts; the writer's interface requires it.
 pub fn junit(came: Came<'_>) -> std::io::Result<String> {
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     let name = match came {
@@ -70,7 +70,7 @@ struct Case {
     name: String,
     time_s: f64,
     kind: Kind,
-    /// Behind a case that is not passed; output of one that is.
+    /// After a case that did not pass: its message; after one that passed: its output.
     message: String,
     text: String,
 }
@@ -137,7 +137,7 @@ fn case(found: &CommitGate, finding: &GateFinding) -> Case {
     Case {
         class: clean(&format!("{}.{}", found.name, finding.workload)),
         name: finding.metric.name().to_owned(),
-        // All metrics come of the same pairs.
+        // All metrics come from the same pairs.
         time_s: if finding.primary { pairs.iter().map(|pair| pair.took_s).sum() } else { 0.0 },
         kind,
         message: told.clone(),
@@ -145,7 +145,7 @@ fn case(found: &CommitGate, finding: &GateFinding) -> Case {
     }
 }
 
-/// What XML 1.0 has no letter for is left out: compilers colour what they say.
+/// Removes characters that XML 1.0 does not allow: compilers print colour codes.
 fn clean(text: &str) -> String {
     let is_known = |letter: &char| {
         matches!(letter, '\t' | '\n' | '\r') || (*letter >= ' ' && !matches!(letter, '\u{fffe}' | '\u{ffff}'))
@@ -153,12 +153,12 @@ fn clean(text: &str) -> String {
     text.chars().filter(is_known).collect()
 }
 
-/// The schema of what is written.
+/// The schema of the file.
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-/// A result for each metric that fails the gate, at the line of the experiment file that asks for its load. Nobody knows which line of the
-/// sources is to blame, so none is named.
+/// One result per failing metric, at the line of the experiment file that asks for its load. No line of the sources can be blamed, so the
+/// result names none.
 pub fn sarif(came: Came<'_>) -> Value {
     let (name, results, notifications) = match came {
         Came::Found(found) => {
@@ -208,10 +208,10 @@ fn rule(finding: &GateFinding) -> Value {
     let label = finding.metric.label();
     json!({
         "id": rule_id(finding),
-        "shortDescription": {"text": format!("{label} of a commit, beside that of its base")},
+        "shortDescription": {"text": format!("{label} of a commit, compared with its base")},
         "fullDescription": {"text": format!(
-            "Fails when {label} is shown to be worse than at the base, by {} or more. Base and head are built alike and loaded in pairs on \
-             one machine.",
+            "Fails if {label} is worse than at the base, by {} or more. Hone builds base and head alike and \
+             loads them in pairs on one machine.",
             hone_format::exact_percent(finding.worse_by)
         )},
         "defaultConfiguration": {"level": "error"},
@@ -233,7 +233,7 @@ fn result(found: &CommitGate, finding: &GateFinding) -> Value {
     })
 }
 
-/// A URI that is relative to the root of the sources.
+/// A URI relative to the root of the sources.
 fn artifact(file: &str) -> Value {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(byte);
     let uri: String = file

@@ -1,4 +1,4 @@
-//! What `hone gate` would do, as text.
+//! The plan of a `hone gate` run, as text.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use hone_record::Mode;
 
 use super::GateSettings;
 
-/// What a run would do.
+/// The plan of a run.
 pub fn plan(asked: &GateSettings, experiment: &Experiment, rule: &str) -> String {
     let mut out = format!("Gate {}, by {} ({})\n", asked.name, asked.path, asked.file_of);
     for (name, named) in [("base", &asked.base), ("head", &asked.head)] {
@@ -30,7 +30,8 @@ pub fn plan(asked: &GateSettings, experiment: &Experiment, rule: &str) -> String
             let at_once = if compare.mode == Mode::Duet { 1.0 } else { 2.0 };
             let pairs = compare.pairs + compare.control_pairs;
             format!(
-                "{} pairs of base and head and {} of base and base: {:.0} s of windows, and as many starts and warm-ups",
+                "{} pairs of base and head and {} of base and base: {:.0} s of windows, plus their starts \
+                 and warm-ups",
                 compare.pairs,
                 compare.control_pairs,
                 f64::from(pairs) * at_once * workload.duration_s

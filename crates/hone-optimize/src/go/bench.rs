@@ -1,4 +1,4 @@
-//! Go's own benchmarks, off against on, and what may be said of them.
+//! Go's own benchmarks, without and with the profile, and their verdicts.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ use crate::steps::{Steps, Told};
 use hone_experiment::phase::Phase;
 use hone_experiment::spec::Compare;
 
-/// The one metric that every benchmark has and a build can change; the others are told.
+/// The one metric that every benchmark has and a build can change. The report shows the others unjudged.
 const TIME: &str = "ns/op";
 
-/// The rule works on ratios of a metric of which less is better, and so is a time.
+/// The rule works on ratios of a metric where less is better. Time is such a metric.
 const STANDS_FOR_TIME: Metric = Metric::CpuPerRecord;
 
 impl Job<'_> {
-    /// Runs them and judges; the inner error says why there are none, which costs no variant anything.
+    /// Runs and judges the benchmarks. The inner error says why there are none. That does not affect the variants.
     pub(super) fn go_benchmarks(
         &self,
         steps: &mut Steps<'_>,
@@ -69,7 +69,7 @@ fn note(found: &GoBenchmarks) -> String {
     )
 }
 
-/// The account of a series: times judged, the rest told. Pure.
+/// The result of a series: times judged, the rest shown. Pure.
 fn judged(plan: &BenchPlan, result: BenchResult, compare: &Compare) -> GoBenchmarks {
     let timed: Vec<&Pairs> = result.pairs.iter().filter(|pairs| pairs.metric == TIME).collect();
     let number = timed.len().max(1);
@@ -101,16 +101,17 @@ fn rule(compare: &Compare, number: usize) -> String {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     };
     format!(
-        "{TIME} with the profile by without it, round by round; a copy of the program without it is the control. All together: the \
-         geometric mean, with an interval of {} %. Each alone: {} %, since there are {number}. Equivalent lies within {} %. Other \
-         metrics are told, not judged.",
+        "{TIME} with the profile divided by that without, round by round; the control is a copy of the \
+         program without it. All together: the geometric mean, with a confidence interval of {} %. Each \
+         alone: {} %, because there are {number}. Equivalent is within {} %. Other metrics are shown, not \
+         judged.",
         percent(compare.alpha),
         percent(compare.alpha / number as f64),
         compare.equivalence * 100.0
     )
 }
 
-/// The benchmarks of each round as one: the geometric means of their times.
+/// All benchmarks of each round as one: the geometric means of their times.
 fn mean_of(timed: &[&Pairs]) -> Pairs {
     let mean = |side: fn(&Pairs) -> &Vec<f64>| -> Vec<f64> {
         let rounds = timed.iter().map(|pairs| side(pairs).len()).min().unwrap_or(0);
@@ -129,7 +130,7 @@ fn mean_of(timed: &[&Pairs]) -> Pairs {
     }
 }
 
-/// As many pairs and controls as there are rounds; the words of an error are a reason, too.
+/// Needs as many pairs and controls as there are rounds. An error's words are a reason, too.
 fn of_rounds(compare: &Compare, rounds: u32, alpha: f64) -> Result<Design, String> {
     let plan = Plan {
         alpha,
@@ -247,7 +248,11 @@ mod tests {
         let geomean = all.geomean.as_ref().unwrap();
         let expected = (0.87_f64 * 1.2 * 0.87).powf(0.25);
         assert!((geomean.ratio.unwrap()[0] - expected).abs() < 0.01, "{geomean:?}");
-        assert!(all.rule.contains("95 %") && all.rule.contains("98.75 %, since there are 4"), "{}", all.rule);
+        assert!(
+            all.rule.contains("95 %") && all.rule.contains("98.75 %, because there are 4"),
+            "{}",
+            all.rule
+        );
         assert!(
             note(&all).starts_with("4 benchmarks in 8 rounds: 1 better, 1 worse, 1 equivalent"),
             "{}",

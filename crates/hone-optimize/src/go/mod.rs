@@ -1,5 +1,5 @@
-//! What a Go program has beside its variants: profiles of the running service, what stands out in them, its own benchmarks, and the
-//! place from which a plain `go build` takes the profile.
+//! Extras of a Go program besides its variants: profiles of the running service, findings in them, its own benchmarks, and the file that a
+//! plain `go build` uses as its profile.
 
 mod bench;
 mod place;
@@ -22,18 +22,18 @@ use hone_experiment::variants::{Mix, PGO, Profile};
 pub use place::place_fitting;
 pub(super) use stack::most_while;
 
-/// A name and port are enough for an address.
+/// An address needs only a name and a port.
 pub(super) fn pprof_url(address: &str) -> String {
     if address.contains("://") { address.to_owned() } else { format!("http://{address}") }
 }
 
-/// The profile of all trainings, where there is one.
+/// The profile of all trainings, if there is one.
 fn of_all(profiles: &Profiles) -> Option<&Taken> {
     profiles.get(&Profile::First(Mix::All))?.as_ref().ok()
 }
 
 impl Job<'_> {
-    /// Where a started Go program gives its profiles; `None` of other targets.
+    /// The profile address of a started Go program; `None` for other targets.
     pub(super) fn pprof_of(&self, subject: &Subject) -> Option<String> {
         self.is_go().then(|| pprof_url(&subject.fill(&self.target().pprof)))
     }
@@ -42,15 +42,15 @@ impl Job<'_> {
         matches!(self.experiment.target.form, Form::Go(_))
     }
 
-    /// The builder with all that only a Go module has. Made in the steps that need it: who has them behind him needs no Go.
+    /// The builder with the extras of a Go module. Only the steps that need it create it, so a job after them needs no Go.
     fn go_shop(&self) -> Result<GoPgo<'_>> {
         match &self.experiment.target.form {
             Form::Go(go) => GoPgo::prepare(self.runner, self.go_target(go)?, &self.work()),
-            _ => bail!("the target is no Go program"),
+            _ => bail!("the target is not a Go program"),
         }
     }
 
-    /// What the profile that lies in the sources is worth today.
+    /// How well the profile in the sources still fits.
     pub(super) fn look_at_lying(&self, steps: &mut Steps<'_>, baseline: &Built) -> Result<Option<String>> {
         if !self.is_go() {
             return Ok(None);
@@ -58,7 +58,7 @@ impl Job<'_> {
         steps.run(Phase::Baseline, "default-profile", || self.lying_profile(&self.go_shop()?, baseline))
     }
 
-    /// Where the time and the memory go.
+    /// The functions that use time and memory.
     pub(super) fn look_at_go(
         &self,
         steps: &mut Steps<'_>,
@@ -77,7 +77,7 @@ impl Job<'_> {
         Ok(Some(account))
     }
 
-    /// What comes behind the verdicts: benchmarks, and the profile in its place.
+    /// The extras after the verdicts: benchmarks, and the placed profile.
     pub(super) fn finish_go(
         &self,
         steps: &mut Steps<'_>,

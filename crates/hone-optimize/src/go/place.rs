@@ -1,4 +1,4 @@
-//! The profile where a plain `go build` takes it, and the one that lies there already.
+//! The profile for a plain `go build`, and the one that is already there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use crate::outcome::{Taken, in_a_line};
 use crate::steps::Told;
 use hone_experiment::spec::target::Form;
 
-/// From this share of its weight on a profile is called stale: the compiler's best calls are among what is lost then.
+/// A profile that has lost this share of its weight is stale: the losses then include the compiler's best calls.
 const STALE_FROM: f64 = hone_binary::profile_store::DEFAULT_BUDGET;
 
 impl Job<'_> {
-    /// What the `default.pgo` of the sources is worth today, in words; nothing where there is none. It is never used: every variant
-    /// is built with `-pgo=off` or with the profile of this run.
+    /// How well the `default.pgo` of the sources still fits, in words; nothing if there is none. Hone never uses it: every variant is built
+    /// with `-pgo=off` or with the profile of this run.
     pub(super) fn lying_profile(&self, shop: &GoPgo<'_>, baseline: &Built) -> Result<Told<Option<String>>> {
         let told = |note: String, result| Ok(Told { note, command: None, result });
         let path = shop.default_profile();
@@ -37,12 +37,12 @@ impl Job<'_> {
         }
         let words = match shop.coverage(&path, &baseline.executable) {
             Ok(found) if found.weight == 0 => {
-                format!("{} holds no call of the program's own code", path.display())
+                format!("{} contains no call in the program's own code", path.display())
             }
             Ok(found) => {
                 let share = found.lost as f64 / found.weight as f64;
                 let lost = format!(
-                    "{} of the weight of its calls is lost to the present source",
+                    "the present source does not match {} of the weight of its calls",
                     format_args!("{}", hone_format::percent(share))
                 );
                 let names: Vec<&str> =
@@ -56,24 +56,24 @@ impl Job<'_> {
         told(words.clone(), Some(words))
     }
 
-    /// Lays the profile where a plain `go build` takes it, and proves by such a build that it does. Only a profile whose build was
-    /// kept: what is not shown to help is not put into a repository unasked.
+    /// Places the profile where a plain `go build` uses it, and verifies that by such a build. Only a profile whose build was kept goes
+    /// into a repository without a request.
     pub(super) fn placed(&self, taken: Option<&Taken>, pgo: Option<&VariantFacts>) -> Result<Told<String>> {
         let told = |words: String, command| Ok(Told { note: words.clone(), command, result: words });
         let Some(taken) = taken else {
-            return told(format!("no {DEFAULT_PGO} is placed: there is no profile"), None);
+            return told(format!("no {DEFAULT_PGO} placed: there is no profile"), None);
         };
         let profile = &taken.merged.path;
         if pgo.is_none_or(|pgo| pgo.decision != "keep") {
-            let words = format!("no {DEFAULT_PGO} is placed: its build is not kept");
-            return told(format!("{words}; to place it all the same: {}", self.by_hand(profile)), None);
+            let words = format!("no {DEFAULT_PGO} placed: its build is not kept");
+            return told(format!("{words}; to place it anyway: {}", self.by_hand(profile)), None);
         }
         let placed = match self.go_shop().and_then(|shop| place(&shop, profile)) {
             Ok(placed) => placed,
             Err(error) if interrupt::requested() => return Err(error),
-            // All is measured: what was found must not hang on this.
+            // All is measured, so a failure here must not cost the results.
             Err(error) => {
-                let words = format!("no {DEFAULT_PGO} is placed: {}", in_a_line(&error));
+                let words = format!("no {DEFAULT_PGO} placed: {}", in_a_line(&error));
                 return told(format!("{words}; to place it later: {}", self.by_hand(profile)), None);
             }
         };
@@ -83,29 +83,29 @@ impl Job<'_> {
 }
 
 impl Job<'_> {
-    /// The command that places a profile, to be pasted.
+    /// The command that places a profile, ready to paste.
     fn by_hand(&self, profile: &Path) -> String {
         let profile = profile.display().to_string();
         let mut words = vec!["hone", "profile", "place", &profile];
         let source;
         if let Form::Go(go) = &self.experiment.target.form {
             source = self.beside(&go.module).display().to_string();
-            words.extend(["--source", &source, "--go", &go.package]);
+            words.extend(["--module", &source, "--package", &go.package]);
         }
         shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "))
     }
 }
 
-/// A profile in its place.
+/// A placed profile.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct InPlace {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
-    /// What lay there before.
+    /// The earlier file there.
     pub before: Before,
 }
 
-/// What lay there before.
+/// The earlier file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Before {
@@ -119,17 +119,17 @@ impl InPlace {
         let before = match self.before {
             Before::Nothing => "",
             Before::TheSame => ", as before",
-            Before::Another => ", in the place of another one",
+            Before::Another => ", replacing another profile",
         };
         format!(
-            "{} is there{before}; a plain `go build` takes it, which its build settings prove. It belongs into the repository, \
-             with the lock beside it",
+            "placed {}{before}; its build settings prove that a plain `go build` uses it. Commit it together \
+             with its lock",
             self.path.display()
         )
     }
 }
 
-/// Lays a profile and its lock where Go takes it, and builds as anybody would: the program must name it.
+/// Places a profile and its lock where Go uses it, and runs a plain build: the program must name the profile.
 fn place(shop: &GoPgo<'_>, profile: &Path) -> Result<InPlace> {
     shop.lay_back(profile)?;
     let path = shop.default_profile();
@@ -150,7 +150,7 @@ fn place(shop: &GoPgo<'_>, profile: &Path) -> Result<InPlace> {
     Ok(InPlace { path, before })
 }
 
-/// The lock of a profile goes with it, unless one lies there that is of this very profile.
+/// The profile's lock goes with it, unless the lock there already belongs to this profile.
 fn bring_lock(profile: &Path, path: &Path) -> Result<()> {
     if matches!(Lock::read(path), Ok(Some(_))) {
         return Ok(());
@@ -159,13 +159,13 @@ fn bring_lock(profile: &Path, path: &Path) -> Result<()> {
     if from.is_file() {
         fs::copy(&from, &to).with_context(|| format!("{} can't be written", to.display()))?;
     } else if to.is_file() {
-        // It would be of another profile.
+        // That lock would belong to another profile.
         fs::remove_file(&to).with_context(|| format!("{} can't be removed", to.display()))?;
     }
     Ok(())
 }
 
-/// Lays a profile there unless the present source has lost too much of it.
+/// Places a profile unless the present source has lost too much of it.
 pub fn place_fitting(
     runner: &dyn Runner,
     target: GoTarget,
@@ -181,11 +181,12 @@ pub fn place_fitting(
     let is_same = |there: &[u8]| std::fs::read(&profile).is_ok_and(|new| new == there);
     if !replace && std::fs::read(&usual).is_ok_and(|there| !is_same(&there)) {
         bail!(
-            "{} is another profile\n  next: hold both against the program (hone profile check, hone profile diff), then say --replace",
+            "{} is another profile\n  next: compare both with the program (hone profile check, hone profile \
+             diff), then use --force",
             usual.display()
         );
     }
-    // Go takes any profile, and says nothing of one that fits nothing.
+    // Go accepts any profile, and does not report one that matches nothing.
     let plain = shop.build_baseline()?;
     let coverage = shop.coverage(&profile, &plain.executable)?;
     let lost = coverage.lost_percent / 100.0;
@@ -193,8 +194,9 @@ pub fn place_fitting(
         let names: Vec<&str> =
             coverage.lost_functions.iter().take(3).map(|(name, _)| name.as_str()).collect();
         bail!(
-            "{} is not placed: {:.1} % of the weight of its calls is of functions that the present source does not have ({}), and {} \
-             may be\n  next: take the profile again of a build of this source, or give a larger --budget",
+            "{} was not placed: {:.1} % of the weight of its calls is in functions that the present source \
+             does not have ({}); the limit is {}\n  next: take a new profile from a build of this source, or \
+             raise --max-loss",
             profile.display(),
             if coverage.weight == 0 { 100.0 } else { coverage.lost_percent },
             names.join(", "),

@@ -1,4 +1,4 @@
-//! Go's profiles, taken of the plain program while it serves each training workload.
+//! Go's profiles of the plain program while it serves each training workload.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,17 +20,17 @@ use crate::train::{Raw, failed};
 use hone_experiment::bench::{Bench, Subject, of_use};
 use hone_experiment::spec::Training;
 
-/// A window of Go's profiler, for loads that do not say how long they take.
+/// A window of Go's profiler, for loads without a known duration.
 const WINDOW_S: f64 = 10.0;
 
-/// Windows of one training workload lie here, in its folder.
+/// The windows of one training workload, in its folder.
 const WINDOWS: &str = "cpu";
 
-/// What was allocated under it lies beside them.
+/// The allocations under the load are next to them.
 const ALLOCATIONS: &str = "allocs.pprof";
 
 impl Job<'_> {
-    /// Takes CPU profiles of a Go program under each workload, and what it allocated.
+    /// Takes CPU profiles of a Go program under each workload, and its allocations.
     pub(crate) fn profile_go(&self, plain: &Built, round: &str) -> Result<Told<Raw>> {
         let (mut folders, mut words) = (Vec::new(), Vec::new());
         for training in &self.experiment.training {
@@ -47,7 +47,7 @@ impl Job<'_> {
         })
     }
 
-    /// Profiles of what was allocated, with the weights of the trainings; those that the service did not give are not there.
+    /// Allocation profiles, with the weights of the trainings, without those that the service did not give.
     pub(super) fn allocation_profiles(&self, round: &str) -> Vec<(PathBuf, f64)> {
         let of = |training: &Training| {
             let folder = self.folder.join("profile-raw").join(round).join(&training.workload.name);
@@ -56,8 +56,8 @@ impl Job<'_> {
         self.experiment.training.iter().map(of).filter(|(file, _)| file.is_file()).collect()
     }
 
-    /// Fetches CPU profiles, one window behind the other, while the load goes on: again and again when it is shorter than a window.
-    /// Each of its turns must be of use: a service that nobody loads has a profile, too.
+    /// Fetches CPU profiles, one window after the other, under load. Repeats a load that is shorter than a window. Each repetition must
+    /// succeed, because an idle service has a profile, too.
     fn profile_under(&self, plain: &Built, training: &Training, folder: &Path) -> Result<String> {
         let workload = &training.workload;
         let seconds = self.window_s(workload);
@@ -65,13 +65,13 @@ impl Job<'_> {
         let bench = self.bench();
         if matches!(workload.engine, Engine::Exits { .. }) {
             bail!(
-                "workload `{}` starts the program by itself, which then serves no profile; train a Go program with a load on a \
-                 server that serves net/http/pprof",
+                "workload `{}` starts the program itself, and such a program serves no profile\n  next: \
+                 train a Go program with a load on a server that serves net/http/pprof",
                 workload.name
             );
         }
         let mut subject = bench.subject(&arm, workload)?;
-        // Warm, and known to answer, before anything is taken of it.
+        // The server must be warm, and must have answered, before Hone takes a profile.
         of_use(bench.window(&mut subject, workload)?)?;
         let url = pprof_url(&subject.fill(&self.target().pprof));
         let (mut samples, mut stacks, mut loads) = (0, 0, 0);
@@ -84,8 +84,8 @@ impl Job<'_> {
         }
         let allocated =
             match capture(&url, ProfileRequest::Allocations { seconds: None }, &folder.join(ALLOCATIONS)) {
-                Ok(found) => format!(", what it allocated in {} stacks", found.stacks),
-                Err(error) => format!(", of what it allocated there is no profile ({})", in_a_line(&error)),
+                Ok(found) => format!(", allocations in {} stacks", found.stacks),
+                Err(error) => format!(", no profile of allocations ({})", in_a_line(&error)),
             };
         bench.end(subject)?;
         let few = too_few(samples)
@@ -109,32 +109,34 @@ impl Job<'_> {
     }
 }
 
-/// Below this a function with a hundredth of the CPU has fewer than ten samples, so its share is known to a third at best.
+/// With fewer samples, a function with a hundredth of the CPU has fewer than ten, so its share is uncertain by a third at best.
 const ENOUGH_SAMPLES: i64 = 1_000;
 
 /// A warning about a profile of few samples, as an addition to a sentence.
 ///
 /// # Errors
-/// Where they say nothing: of fewer than [`FEWEST_SAMPLES`] a function with a tenth of the CPU has fewer than ten.
+/// Fails with fewer than [`FEWEST_SAMPLES`]: a function with a tenth of the CPU then has fewer than ten.
 fn too_few(samples: i64) -> Result<String> {
-    const MORE: &str = "make pprof_window_s longer, take more pprof_windows, or load the service more";
+    const MORE: &str = "raise pprof_window_s, pprof_windows or the load on the service";
     if samples < FEWEST_SAMPLES.cast_signed() {
         bail!(
-            "{samples} samples are fewer than {FEWEST_SAMPLES}, and say nothing of what is hot\n  next: {MORE}"
+            "{samples} samples are too few to find the hot code: {FEWEST_SAMPLES} are necessary\n  next: \
+             {MORE}"
         );
     }
     if samples < ENOUGH_SAMPLES {
         return Ok(format!(
-            "; warning: fewer than {ENOUGH_SAMPLES} samples, so shares below some per cent of the CPU are guesses: {MORE}"
+            "; warning: fewer than {ENOUGH_SAMPLES} samples, so shares below some per cent of the CPU are \
+             unreliable: {MORE}"
         ));
     }
     Ok(String::new())
 }
 
-/// A profile, and how often the load ran under it.
+/// A profile, and the number of loads under it.
 ///
 /// # Errors
-/// With the load's failure before anything else: what it leaves is the profile of an idle service.
+/// Returns the load's failure first: a failed load leaves the profile of an idle service.
 fn one_window(
     bench: &Bench<'_>,
     subject: &mut Subject,
@@ -152,16 +154,15 @@ fn one_window(
         let captured = fetched.join().map_err(|_| anyhow::anyhow!("the fetch of {url} panicked"));
         (captured, loads)
     });
-    let loads = loads.with_context(|| {
-        format!("while its profile was taken, which is that of an idle service then ({url})")
-    })?;
+    let loads = loads
+        .with_context(|| format!("while Hone took the profile, which then shows an idle service ({url})"))?;
     if interrupt::requested() {
         bail!("interrupted");
     }
     Ok((captured??, loads))
 }
 
-/// Loads again and again. How often.
+/// Repeats the load. Returns the number of repetitions.
 fn loaded_until<T>(is_over: impl Fn() -> bool, mut load: impl FnMut() -> Result<T>) -> Result<u32> {
     let mut loads = 0;
     while !is_over() && !interrupt::requested() {
@@ -180,7 +181,10 @@ mod tests {
     #[test]
     fn few_samples_are_refused_or_warned_of() {
         let refused = too_few(29).unwrap_err().to_string();
-        assert!(refused.starts_with("29 samples are fewer than 100") && refused.contains("pprof_window_s"));
+        assert!(
+            refused.starts_with("29 samples are too few to find the hot code: 100 are necessary")
+                && refused.contains("pprof_window_s")
+        );
         assert!(too_few(185).unwrap().contains("warning: fewer than 1000 samples"));
         assert_eq!(too_few(1_000).unwrap(), "");
     }

@@ -1,4 +1,4 @@
-//! Who spends what, and what stands out.
+//! The functions that use time and memory, and the findings.
 
 use anyhow::Result;
 use hone_binary::Builder;
@@ -13,7 +13,7 @@ use hone_experiment::spec::ProfileWish;
 /// Functions of each table in the record.
 const ROWS: usize = 25;
 
-/// The types of value that are told, in this order. `samples` says what `cpu` says, and `inuse_*` is of one moment.
+/// The types of value in a report, in this order. `samples` repeats `cpu`, and `inuse_*` shows one moment only.
 const KINDS: [&str; 3] = ["cpu", "alloc_space", "alloc_objects"];
 
 impl Job<'_> {
@@ -34,7 +34,7 @@ impl Job<'_> {
                     profiles.push(merged.path);
                     None
                 }
-                Err(error) => Some(format!("the allocations can't be told: {}", in_a_line(&error))),
+                Err(error) => Some(format!("can't read the allocations: {}", in_a_line(&error))),
             },
         };
         let (mut tables, mut findings) = (Vec::new(), Vec::new());
@@ -46,7 +46,7 @@ impl Job<'_> {
             findings.extend(shown.findings.iter().map(ToString::to_string));
         }
         tables.sort_by_key(|table: &HotSpots| KINDS.iter().position(|kind| *kind == table.kind));
-        let mut note = format!("{} tables, findings that stand out: {}", tables.len(), findings.len());
+        let mut note = format!("{} tables, notable findings: {}", tables.len(), findings.len());
         if let Some(without) = without {
             note.push_str(&format!("; {without}"));
         }
@@ -54,12 +54,10 @@ impl Job<'_> {
     }
 }
 
-/// Why nothing is told of them.
+/// Why the report has no allocations.
 fn no_allocations(wish: &ProfileWish) -> &'static str {
     match wish {
-        ProfileWish::File(_) => {
-            "nothing of allocations: the profile was given, and the service was not asked"
-        }
+        ProfileWish::File(_) => "no allocations: you supplied the profile, so Hone did not ask the service",
         _ => "the service gave no profile of its allocations",
     }
 }
@@ -88,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_service_is_not_blamed_for_what_it_was_not_asked() {
-        assert!(no_allocations(&ProfileWish::File("x.pprof".into())).contains("was not asked"));
+        assert!(no_allocations(&ProfileWish::File("x.pprof".into())).contains("did not ask the service"));
         assert!(no_allocations(&ProfileWish::Pprof).contains("the service gave no"));
     }
 }

@@ -1,5 +1,4 @@
-//! What goroutine stacks take while a load runs: inlining makes frames larger, and a service has one stack for each of its
-//! goroutines.
+//! The memory of goroutine stacks under load: inlining makes frames larger, and a service has one stack per goroutine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,20 +7,20 @@ use hone_binary::go::StackGauge;
 
 use crate::beside::beside;
 
-/// Between two looks. Each stops the program for some microseconds, so none is taken while a comparison is measured.
+/// Time between two requests. Each stops the program for some microseconds, so Hone makes none during a comparison.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Does the work, and tells the most that stacks took meanwhile; nothing where the service does not tell it.
+/// Runs the work, and returns the peak of the stacks meanwhile; nothing if the service does not report it.
 pub(crate) fn most_while<T>(pprof: Option<&str>, work: impl FnOnce() -> T) -> (T, Option<u64>) {
     let Some(url) = pprof else { return (work(), None) };
     let (done, most) = beside(|over| watched(url, over), work);
     (done, most.unwrap_or_default())
 }
 
-/// One that has told nothing for so long is not asked again.
+/// Hone stops asking a service that has not answered for this long.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
 
-/// One that never tells it is not asked for ever; one that is busy once is asked again.
+/// A service that never answers is not asked forever. One that is busy once is asked again.
 fn watched(url: &str, over: &AtomicBool) -> Option<u64> {
     let gauge = StackGauge::open(url).ok()?;
     let mut most = None;

@@ -65,7 +65,7 @@ fn what_is_best_is_better_than_the_baseline_and_worse_under_no_workload() {
     // Better than a parent that may be worse than the baseline.
     check([OPEN, EQUAL, BETTER, EQUAL], None, ("drop drop", None));
     check([OPEN, EQUAL, BETTER, EQUAL], Some([OPEN, EQUAL]), ("drop drop", None));
-    // Measured against the baseline it is better, and only that tells.
+    // The comparison with the baseline says better, and only that decides.
     check([OPEN, EQUAL, BETTER, EQUAL], Some([BETTER, EQUAL]), ("drop keep", Some("pgo+bolt")));
     check([BETTER, EQUAL, BETTER, EQUAL], None, ("keep keep", Some("pgo+bolt")));
     check([BETTER, EQUAL, OPEN, EQUAL], None, ("keep drop", Some("pgo")));
@@ -127,7 +127,7 @@ fn a_variant_with_a_build_that_never_counts_is_dropped_by_its_name() {
         window_b: if is_dropped { String::new() } else { "b.json".to_owned() },
         values_a: [].into(),
         values_b: [].into(),
-        dropped: is_dropped.then(|| "it does not count".to_owned()),
+        dropped: is_dropped.then(|| "excluded".to_owned()),
         block,
         troubles: trouble.map(|word| (!word.is_empty()).then(|| word.to_owned()).into_iter().collect()),
         ..hone_record::PairOutcome::default()
@@ -151,7 +151,7 @@ fn a_variant_with_a_build_that_never_counts_is_dropped_by_its_name() {
         vec![pair(0, none, false), pair(1, no_start, true), pair(1, none, true)],
     ] {
         let (decision, why) = why(pairs);
-        let told = "pgo~2 failed whenever it was measured under one: pgo~2 did not start";
+        let told = "pgo~2 failed in every measurement under one: pgo~2 did not start";
         assert_eq!((decision.as_str(), why.as_str()), (DROP, told));
     }
     let kept = |pairs| assert_eq!(why(pairs).0, KEEP);
@@ -167,16 +167,16 @@ fn a_variant_with_a_build_that_never_counts_is_dropped_by_its_name() {
 fn a_raised_rate_that_the_parent_does_not_stand_ends_nothing() {
     let gave_up = |of_b| Err(GaveUp::for_test(of_b).into());
     let why = unless_raised(true, "pgo", gave_up(false)).unwrap().unwrap_err();
-    assert!(why.starts_with("not compared, since pgo does not stand this rate here: 3 "), "{why}");
+    assert!(why.starts_with("not compared, because pgo can't sustain this rate here: 3 "), "{why}");
     assert!(unless_raised(false, "pgo", gave_up(false)).is_err(), "a load of the file");
     assert!(unless_raised(true, "pgo", gave_up(true)).is_err(), "it is left out alone");
     assert!(unless_raised(true, "pgo", Err(anyhow::anyhow!("the disk is full"))).is_err());
-    // It is kept for what was seen of it, and what was not is told.
+    // The variant is kept by its results, and a note names the missing ones.
     let mut variants = [VariantFacts::made("pgo", Some("baseline"))];
     let edges = [edge("baseline", "pgo", "one", BETTER)];
     let best = decide(&mut variants, &edges, &[], &["one", "one-x1.2"]);
     assert_eq!(best.as_deref(), Some("pgo"));
-    assert_eq!(variants[0].why, "better than baseline under one; nothing is seen under one-x1.2");
+    assert_eq!(variants[0].why, "better than baseline under one; no result under one-x1.2");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn the_exit_code_hears_of_what_is_worse_when_nothing_is_kept_or_it_was_asked_for
     let (base, pgo, bolt) = ("baseline", "pgo", "pgo+bolt");
     check(&[(base, pgo, WORSE)], None, false, true);
     check(&[(base, pgo, OPEN)], None, true, false);
-    // One of the usual set that is not taken costs nobody anything; one that was named does.
+    // A rejected variant of the usual set has no effect on the exit code; one that the user named has.
     check(&[(base, pgo, BETTER), (pgo, bolt, WORSE)], Some(pgo), false, false);
     check(&[(base, pgo, BETTER), (pgo, bolt, WORSE)], Some(pgo), true, true);
     // A step on the way.

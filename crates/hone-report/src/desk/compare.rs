@@ -1,4 +1,4 @@
-//! Two records beside each other.
+//! The page that compares two records.
 
 use hone_record::{Comparison, Metric, SavedComparison, SavedEstimate, SavedFinding, SideBySide};
 
@@ -10,8 +10,8 @@ use crate::section::{absent, paragraph, section};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
-/// Windows of two sides that were measured at other times. `primary` is told first, `metrics` may be chosen in its place; `sides` are the names of
-/// the sides in addresses, and the addresses of their own pages.
+/// Compares windows of two sides that were measured at different times. The page opens with `primary`; `metrics` lists the
+/// alternatives. `sides` holds the names of the sides in addresses, and the addresses of their own pages.
 pub fn saved(
     found: &SavedComparison,
     primary: Metric,
@@ -30,7 +30,7 @@ pub fn saved(
         .attr("action", "/compare")
         .child(hidden("a", a))
         .child(hidden("b", b))
-        .child(select("primary", "What is told first", Some(primary.name()), metrics))
+        .child(select("primary", "Decided by", Some(primary.name()), metrics))
         .child(el("button").attr("type", "submit").text("Show"));
     let swapped = format!("/compare?a={}&b={}", super::list::encoded(b), super::list::encoded(a));
     let swap = el("p").child(link(&swapped, "Swap A and B"));
@@ -42,30 +42,31 @@ pub fn saved(
         estimates(found, primary),
         listed(
             "differences",
-            "In what the sides differ",
+            "Differences between the sides",
             &found.differences,
-            "In nothing that the records know.",
+            "The records show no difference.",
         ),
-        listed("left-out", "Windows that do not count", &left_out(found), "All windows count."),
-        listed("limits", "What windows measured at other times can’t show", &found.cannot_show, ""),
+        listed("left-out", "Excluded windows", &left_out(found), "No window is excluded."),
+        listed("limits", "Limits of windows measured at different times", &found.cannot_show, ""),
     ];
     document("A and B", Tab::Records, around, content)
 }
 
 fn sentence(found: &SavedComparison, primary: Metric) -> String {
     if let Some(why) = &found.no_finding {
-        return format!("Nothing is said of the ratios: {why}.");
+        return format!("There is no ratio: {why}.");
     }
     if found.estimates.is_empty() {
-        return "There is no metric that both sides have.".to_owned();
+        return "The two sides have no metric in common.".to_owned();
     }
-    // Another one has another error, and was not what was asked for.
+    // Another metric has another error level, and was not requested.
     let Some(first) = found.estimates.iter().find(|estimate| estimate.metric == primary) else {
-        return format!("By {}, nothing can be said: not both sides have it.", primary.label());
+        return format!("{}: no comparison, because one side lacks this metric.", primary.label());
     };
-    let finding = first.finding.map_or("no difference can be told", SavedFinding::label);
+    let finding = first.finding.map_or("no difference was found", SavedFinding::label);
     format!(
-        "By {}, B is {} of A: {finding}. Not better and not worse: for that, both have to be measured side by side.",
+        "{}: B is {} of A: {finding}. The page can't say better or worse. For that, measure both side by \
+         side.",
         first.metric.label(),
         quantity::ratio(first.ratio)
     )
@@ -76,7 +77,7 @@ fn sides_table(found: &SavedComparison, pages: [&str; 2]) -> Element {
     let columns = vec![
         Column::words("side"),
         Column::words("records"),
-        Column::numbers(Markup::text("windows that count")),
+        Column::numbers(Markup::text("included windows")),
         Column::words("from"),
         Column::words("to"),
     ];
@@ -96,13 +97,15 @@ fn sides_table(found: &SavedComparison, pages: [&str; 2]) -> Element {
 fn estimates(found: &SavedComparison, primary: Metric) -> Element {
     let section = section("figures", "The figures");
     if found.estimates.is_empty() {
-        return section.child(absent("No metric is known of both sides."));
+        return section.child(absent("Neither side has a known metric."));
     }
     let mut columns = vec![Column::words("metric")];
     columns.extend(["A", "B", "ratio B/A"].map(|name| Column::numbers(Markup::text(name))));
-    columns.extend([Column::words("interval"), Column::words("says")]);
-    let mut table = Table::new("Metrics of both sides", columns)
-        .remark("Geometric means over windows, and Welch’s interval of their ratio: the same computation as hone compare A.json B.json.");
+    columns.extend([Column::words("confidence interval"), Column::words("finding")]);
+    let mut table = Table::new("Metrics of both sides", columns).remark(
+        "Geometric means over windows, and the Welch confidence interval of their ratio. hone \
+             compare A.json B.json computes the same.",
+    );
     for estimate in &found.estimates {
         let class = if estimate.metric == primary { "primary" } else { "plain" };
         table.row_of_class(class, Markup::text(estimate.metric.label()), estimate_cells(estimate));
@@ -143,7 +146,7 @@ fn listed(id: &'static str, title: &str, lines: &[String], without: &str) -> Ele
     section.child(el("ul").children(lines.iter().map(|line| el("li").text(line))))
 }
 
-/// Records that are no windows: what differs between them, and of two comparisons what each of them found.
+/// Compares records that are not windows. It lists their differences, and of two comparisons the results of each.
 pub fn side_by_side(
     found: &SideBySide,
     judged: Option<(&Comparison, &Comparison)>,
@@ -155,8 +158,7 @@ pub fn side_by_side(
         let cells = vec![record, Cell::text(&side.kind), Cell::text(&side.title)];
         sides.row(el("span").class(class).text(name), cells);
     }
-    let sentence =
-        "Both beside each other. No ratio is computed between them: what each has found is its own.";
+    let sentence = "The page shows both results next to each other. It computes no ratio between them.";
     let content = [
         Some(el("p").class("sentence").text(sentence)),
         Some(sides.finish()),
@@ -170,10 +172,11 @@ fn judgements(a: &Comparison, b: &Comparison) -> Element {
     let mut columns = vec![Column::words("metric")];
     for name in ["A", "B"] {
         columns.push(Column::numbers(Markup::text(&format!("{name}: ratio and interval"))));
-        columns.push(Column::words(if name == "A" { "A says" } else { "B says" }));
+        columns.push(Column::words(if name == "A" { "verdict in A" } else { "verdict in B" }));
     }
-    let mut table = Table::new("What each has found", columns).remark(
-        "Each ratio is of that record’s own two arms, with the interval and the verdict that stand in it.",
+    let mut table = Table::new("Results of each record", columns).remark(
+        "Each ratio compares the two arms of that record. The confidence interval and the verdict come from \
+         the record.",
     );
     for metric in Metric::ALL {
         let of = |comparison: &Comparison| {
@@ -198,13 +201,13 @@ fn judgements(a: &Comparison, b: &Comparison) -> Element {
         }
         table.row(Markup::text(metric.label()), cells);
     }
-    section("found", "What each has found").child(table.finish())
+    section("found", "Results of each record").child(table.finish())
 }
 
 fn differences(found: &SideBySide) -> Element {
     let section = section("differences", "Fields that differ");
     if found.differences.is_empty() {
-        return section.child(paragraph("They hold the same."));
+        return section.child(paragraph("All fields are the same."));
     }
     let mut table = Table::new("Fields that differ", ["field", "A", "B"].map(Column::words).into());
     for field in &found.differences {

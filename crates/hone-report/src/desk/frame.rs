@@ -1,4 +1,4 @@
-//! What stands around the content of every page: head, style, script, ways to the other pages.
+//! The frame of every page: head, style, script and navigation.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,32 +8,32 @@ use crate::document::STYLE;
 use crate::tree::{Element, Markup, el};
 use crate::{heatmap, quantity};
 
-/// Style of these pages, behind that of all.
+/// Style of these pages, loaded after the common style.
 pub(super) const OWN_STYLE: &str = include_str!("desk.css");
-/// The one script. It asks for the page that is shown, and for nothing else.
+/// The only script. It requests the page that is open, and nothing else.
 const SCRIPT: &str = include_str!("live.js");
 
-/// What stands around the content of every page.
+/// The frame around the content of every page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Around {
-    /// What a reader has to know of all that is shown: files that are not read yet, limits that were reached.
+    /// Notes about all pages: files that are not read yet, and limits that were reached.
     pub notes: Vec<String>,
-    /// Address of the same as JSON.
+    /// Address of the same content as JSON.
     pub json: String,
-    /// What was chosen as the first side of a comparison.
+    /// The first side of a comparison, if the reader chose one.
     pub chosen: Option<Chosen>,
 }
 
-/// What an address names as the first side of a comparison.
+/// The first side of a comparison, as an address names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
-    /// Its name, or why there is none: what was chosen may be gone, or stand for several.
+    /// Its name, or the reason why there is none: the choice may be gone, or may match several records.
     pub name: Result<String, String>,
-    /// The address of the same page without it.
+    /// Address of the same page without the choice.
     pub forget: String,
 }
 
-/// The places that every page leads to.
+/// The links on every page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tab {
     Runs,
@@ -45,10 +45,11 @@ pub(super) enum Tab {
 const TABS: [(Tab, &str, &str); 3] =
     [(Tab::Runs, "/", "Runs"), (Tab::Records, "/records", "Records"), (Tab::History, "/history", "History")];
 
-/// The policy under which all these pages, and those of records, are shown: these very scripts and styles, and nothing from anywhere else.
+/// The content security policy of these pages and of record pages. It allows exactly these scripts and styles, and no other
+/// source.
 pub fn policy() -> String {
     let hash = |parts: &[&str]| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(parts.concat())));
-    // A heatmap beside a run brings its own, as it does as a file.
+    // A heatmap on a run's page brings its own script, as it does in a file.
     let of_pictures = hash(&[&heatmap::picture_style()]);
     let styles =
         [hash(&[STYLE, OWN_STYLE]), hash(&[STYLE, heatmap::OWN_STYLE, OWN_STYLE]), of_pictures].join(" ");
@@ -59,7 +60,7 @@ pub fn policy() -> String {
     )
 }
 
-/// A page that says why there is none.
+/// A page with the reason why the requested page is missing.
 pub fn problem(title: &str, why: &str) -> String {
     let main = [el("p").class("sentence").text(why), el("p").child(link("/", "All runs"))];
     document(title, Tab::None, &Around::default(), main)
@@ -87,7 +88,7 @@ fn head(title: &str) -> Element {
         "<meta charset=\"utf-8\">",
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">",
         "<meta name=\"color-scheme\" content=\"light dark\">",
-        // Browsers ask for one otherwise.
+        // Without it, browsers request an icon.
         "<link rel=\"icon\" href=\"data:,\">",
     ];
     el("head")
@@ -107,18 +108,23 @@ pub(super) fn bar(tab: Tab) -> Element {
     };
     let list = el("ul").children(TABS.iter().map(item));
     let name = el("span").class("name").text("Hone");
-    // No header: a report below has its own.
+    // There is no header here: the report below has its own.
     el("nav").class("desk").attr("aria-label", "Pages").child(name).child(list)
 }
 
 fn chosen(around: &Around) -> Option<Element> {
     let Chosen { name, forget } = around.chosen.as_ref()?;
     let text = match name {
-        Ok(name) => format!("A is {name}. Choose what to compare with it, or "),
-        Err(why) => format!("There is no A: {why}. Take another one, or "),
+        Ok(name) => format!("A is {name}. Choose a record to compare with it, or "),
+        Err(why) => format!("There is no A: {why}. Choose another record, or "),
     };
     Some(
-        el("p").class("chosen").attr("role", "status").text(&text).child(link(forget, "forget it")).text("."),
+        el("p")
+            .class("chosen")
+            .attr("role", "status")
+            .text(&text)
+            .child(link(forget, "clear the choice"))
+            .text("."),
     )
 }
 
@@ -136,7 +142,7 @@ pub(super) fn link(address: &str, text: &str) -> Element {
     el("a").attr("href", address).text(text)
 }
 
-/// A link whose text says little where it is read alone: the rest is for those who hear it.
+/// A link whose text alone says little. Screen readers get the rest of the text.
 pub(super) fn link_to(address: &str, text: &str, of: &str) -> Element {
     el("a").attr("href", address).text(text).child(el("span").class("heard").text(&format!(" {of}")))
 }

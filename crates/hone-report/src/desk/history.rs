@@ -1,4 +1,4 @@
-//! A metric over commits, builds or entries of a ledger, with the places where its level changes.
+//! A metric over commits, builds or ledger entries, with its change points.
 
 use hone_record::{ChangePoint, History, HistoryLine, HistoryOver, HistoryPoint, Metric};
 
@@ -10,17 +10,18 @@ use crate::section::{absent, figure as plotted, no_figure, paragraph, section};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
-/// The lines that can be followed.
+/// The lines that a reader can follow.
 pub fn history_lines(lines: &[HistoryLine], around: &Around) -> String {
     if lines.is_empty() {
-        let why = "There is nothing to follow yet: no two records of one load on one machine say a commit or a build, and no question stands twice \
-                   in a ledger. hone load --commit writes the commit into its record.";
+        let why = "There is no history yet. It needs two records of one load on one machine that name a \
+             commit or a build, or a ledger with the same question twice. `hone load --commit` writes the \
+             commit into its record.";
         return document("History", Tab::History, around, [absent(why)]);
     }
     let columns = vec![
         Column::words("line"),
         Column::words("over"),
-        Column::words("alike in all of its points"),
+        Column::words("the same at all points"),
         Column::words("metric and points"),
     ];
     let mut table = Table::new("Lines", columns);
@@ -47,7 +48,12 @@ fn address(line: &HistoryLine, metric: Metric) -> String {
 /// One line by one metric.
 pub fn history(found: &History, around: &Around) -> String {
     let Some(metric) = found.metric else {
-        return document(&found.line.name, Tab::History, around, [absent("The line has no metric.")]);
+        return document(
+            &found.line.name,
+            Tab::History,
+            around,
+            [absent("This line does not have the metric.")],
+        );
     };
     let title = format!("{} of {}", metric.label(), found.line.name);
     let metrics = found.line.metrics.keys().map(|metric| (metric.name(), metric.label().to_owned()));
@@ -60,7 +66,7 @@ pub fn history(found: &History, around: &Around) -> String {
     let content = [
         el("p").class("sentence").text(&sentence(found, metric)),
         paragraph(&format!(
-            "Over {}. Alike in all points: {}.",
+            "Over {}. The same at all points: {}.",
             found.line.over.label(),
             found.line.circumstances
         )),
@@ -76,7 +82,7 @@ fn sentence(found: &History, metric: Metric) -> String {
     let label = |point: &ChangePoint| found.points.get(point.first).map_or(NONE, |point| &point.label);
     match &found.change_points[..] {
         [] => format!(
-            "No change of level is seen in {}.",
+            "{}: no change of level was found.",
             quantity::counted(found.points.len() as u64, "point", "points")
         ),
         [only] => format!(
@@ -93,12 +99,12 @@ fn sentence(found: &History, metric: Metric) -> String {
     }
 }
 
-/// Which way is the better one is known of a metric, and not of a ratio that somebody else has judged.
+/// The better direction is known for a metric, but not for a ratio that another program judged.
 fn judged(metric: Metric, found: &History, point: &ChangePoint) -> &'static str {
     match (found.line.over, metric.lower_is_better() == (point.ratio < 1.0)) {
         (HistoryOver::Entries, _) => "",
-        (_, true) => ", in the good direction",
-        (_, false) => ", in the bad direction",
+        (_, true) => ", an improvement",
+        (_, false) => ", a regression",
     }
 }
 
@@ -137,7 +143,8 @@ fn drawing(found: &History, metric: Metric) -> Element {
     let Some(plot) = over::plot("history", &title, &description, &chart) else {
         return no_figure(&title, "There is no point to draw.");
     };
-    let caption = "A dot is a point; a line across is the level between two change points, which are marked by their numbers.";
+    let caption = "A dot is a point. A horizontal line is the level between two change points. A number \
+         marks each change point.";
     plotted(&title, None, plot, caption, None)
 }
 
@@ -147,9 +154,9 @@ fn changes(found: &History, metric: Metric) -> Element {
     if found.change_points.is_empty() {
         return section.child(paragraph("None.")).child(rule);
     }
-    let mut columns = vec![Column::words("change point"), Column::words("from here on")];
+    let mut columns = vec![Column::words("change point"), Column::words("level from here")];
     columns.extend(
-        ["level before", "level behind", "change", "p"].map(|name| Column::numbers(Markup::text(name))),
+        ["level before", "level after", "change", "p"].map(|name| Column::numbers(Markup::text(name))),
     );
     columns.push(Column::words("compare"));
     let mut table = Table::new("Change points", columns);
@@ -169,13 +176,13 @@ fn changes(found: &History, metric: Metric) -> Element {
     section.child(table.finish()).child(rule)
 }
 
-/// The point before a change beside the one behind.
+/// The points before and after a change.
 fn both(before: Option<&HistoryPoint>, behind: Option<&HistoryPoint>, place: usize) -> Markup {
     let side = |point: Option<&HistoryPoint>| point.and_then(|point| point.record.clone());
     match (side(before), side(behind)) {
         (Some(a), Some(b)) => {
             let address = format!("/compare?a={}&b={}", encoded(&a), encoded(&b));
-            link_to(&address, "before with behind", &format!("at change point {}", place + 1)).into()
+            link_to(&address, "compare before and after", &format!("at change point {}", place + 1)).into()
         }
         _ => Markup::text(NONE),
     }
@@ -195,7 +202,7 @@ fn points(found: &History, metric: Metric) -> Element {
         Column::words("from"),
     ];
     let mut table = Table::new("Points", columns)
-        .remark("In the order of measurement; a line above a row marks a change point.");
+        .remark("In the order of measurement. A line above a row marks a change point.");
     for (place, point) in found.points.iter().enumerate() {
         let is_change = found.change_points.iter().any(|change| change.first == place);
         let source = match (&point.run, &point.record) {

@@ -1,50 +1,51 @@
-//! A ledger with the state of its chain.
+//! A ledger with the state of its hash chain.
 
 use hone_record::{LedgerEntry, ShelfFilter};
 
 use super::frame::{Around, Tab, document, link, when};
-use super::list::{Pager, encoded, pages};
+use super::list::{Pager, VERDICTS, encoded, pages, select};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::section::{absent, paragraph, section};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
+use crate::verdict::decision_label;
 
-/// A line that is not as it was written.
+/// A line that was changed after it was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LedgerFault {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong, in words.
+    /// The problem, in words.
     pub what: String,
 }
 
-/// A ledger as it is shown.
+/// A ledger as the page shows it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LedgerSheet {
-    /// Names it in addresses.
+    /// Name of the ledger in addresses.
     pub id: String,
-    /// Below the folder that is shown.
+    /// Path below the folder that the server shows.
     pub path: String,
-    /// What of it was asked for.
+    /// The filter of the request.
     pub filter: ShelfFilter,
-    /// Line and entry of what was asked for, the newest first, and the id of the run where that is shown, too.
+    /// Line and entry of each match, newest first, with the id of the run if the server shows it.
     pub entries: Vec<(usize, LedgerEntry, Option<String>)>,
-    /// Entries that there are.
+    /// Number of entries.
     pub in_all: usize,
-    /// Which page of those that are as asked for, from 1, and how many there are.
+    /// Number of the page among the matches, from 1, and the number of pages.
     pub page: usize,
     /// The last page.
     pub pages: usize,
-    /// The pages beside it.
+    /// Addresses of the neighbouring pages.
     pub pager: Pager,
-    /// What is wrong with it.
+    /// Problems of the ledger.
     pub faults: Vec<LedgerFault>,
-    /// Lines that a killed writer left half.
+    /// Lines that a killed writer left incomplete.
     pub torn: Vec<usize>,
-    /// Lines from before there was a chain.
+    /// Lines from before the hash chain existed.
     pub unchained: usize,
-    /// Hashes of the lines that nobody follows yet.
+    /// Hashes of the last lines, which no line follows yet.
     pub heads: Vec<String>,
 }
 
@@ -56,25 +57,26 @@ pub fn ledger(sheet: &LedgerSheet, around: &Around) -> String {
 
 fn state(sheet: &LedgerSheet) -> Element {
     let count = quantity::counted(sheet.in_all as u64, "entry", "entries");
-    let section = section("chain", "Is it what was written?");
+    let section = section("chain", "Is the ledger unchanged?");
     let section = if sheet.faults.is_empty() {
-        let sentence = format!("Every line is as it was written, and none is missing between them: {count}.");
+        let sentence =
+            format!("Every line is as it was written, and no line is missing between them: {count}.");
         section.child(el("p").class("sentence").text(&sentence))
     } else {
         let faults =
             sheet.faults.iter().map(|fault| el("li").text(&format!("Line {}: {}.", fault.line, fault.what)));
         let sentence = format!(
-            "It is not what was written. {count}; first wrong: line {}.",
+            "The ledger was changed. {count}; first changed line: {}.",
             sheet.faults.first().map_or(0, |fault| fault.line)
         );
         section.child(el("p").class("warning").text(&sentence)).child(el("ul").children(faults))
     };
     let torn = sheet.torn.iter().map(|line| {
-        paragraph(&format!("Line {line} is a piece that a killed writer left; that is no fault."))
+        paragraph(&format!("Line {line} is incomplete because its writer was killed. That is no error."))
     });
     let unchained = (sheet.unchained > 0).then(|| {
         paragraph(&format!(
-            "{} from before there was a chain.",
+            "{} older than the hash chain.",
             quantity::counted(sheet.unchained as u64, "line is", "lines are")
         ))
     });
@@ -84,7 +86,7 @@ fn state(sheet: &LedgerSheet) -> Element {
         .map(|head| el("p").text("It ends with ").child(el("code").class("hash").text(head)));
     let story = el("p").child(link(
         &format!("/ledger/{}/story", sheet.id),
-        "The whole story, with the figures of all windows",
+        "Full run summary, with the figures of all windows",
     ));
     section.children(torn).children(unchained).children(heads).child(story)
 }
@@ -95,13 +97,13 @@ fn form(sheet: &LedgerSheet) -> Element {
         .attr("name", "q")
         .attr("type", "search")
         .attr("value", &sheet.filter.text);
-    let verdicts = ["better", "worse", "equivalent", "not-shown"];
-    let chosen = sheet.filter.verdict.map(|verdict| verdict.label().replace(' ', "-"));
-    let verdict = super::list::select(
+    let chosen =
+        VERDICTS.iter().find(|(_, verdict)| Some(*verdict) == sheet.filter.verdict).map(|(name, _)| *name);
+    let verdict = select(
         "verdict",
         "Verdict",
-        chosen.as_deref(),
-        verdicts.map(|name| (name, name.replace('-', " "))).into_iter(),
+        chosen,
+        VERDICTS.iter().map(|(name, verdict)| (*name, verdict.label().to_owned())),
     );
     el("form")
         .class("choose")
@@ -117,12 +119,12 @@ fn form(sheet: &LedgerSheet) -> Element {
 fn entries(sheet: &LedgerSheet) -> Element {
     let section = section("entries", "Entries");
     if sheet.entries.is_empty() {
-        return section.child(absent("No entry is as asked for."));
+        return section.child(absent("No entry matches the filter."));
     }
     let mut columns: Vec<Column> = ["change", "question and answer"].map(Column::words).into();
     columns.push(Column::numbers(Markup::text("ratio and interval")));
-    columns.extend(["verdict", "decision", "when, and by whom"].map(Column::words));
-    let mut table = Table::new("Entries", columns).remark("The newest first.");
+    columns.extend(["verdict", "decision", "when and by whom"].map(Column::words));
+    let mut table = Table::new("Entries", columns).remark("Newest first.");
     for (line, entry, run) in &sheet.entries {
         let title = el("span")
             .attr("id", format!("line-{line}"))
@@ -159,13 +161,14 @@ fn cells(entry: &LedgerEntry, run: Option<&str>) -> Vec<Cell> {
         };
         el("div")
             .class("small path")
-            .text(&format!("Foretold: {}, {came} ({}).", foretold.expected, foretold.rule))
+            .text(&format!("Predicted: {}, {came} ({}).", foretold.expected, foretold.rule))
     });
     let question = Markup::text(words)
         .with(answer.into_iter().collect::<Markup>())
         .with(foretold.into_iter().collect::<Markup>())
         .with(small);
-    let decision = Markup::text(if entry.decision.is_empty() { NONE } else { &entry.decision });
+    let decision =
+        Markup::text(if entry.decision.is_empty() { NONE } else { decision_label(&entry.decision) });
     let run = run.map(|run| el("div").child(link(&format!("/run/{run}"), "its run")));
     let by = Markup::default()
         .with(el("span").class("word").text(&when(entry.at_unix_ms)))

@@ -1,4 +1,4 @@
-//! Lists of runs and records, with the form that chooses among them.
+//! Lists of runs and records, with a filter form.
 
 use hone_record::{RunState, ShelfFilter, ShelfLedger, ShelfPage, ShelfRecord, ShelfRun, Verdict};
 
@@ -9,23 +9,24 @@ use crate::section::{absent, section};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
-/// Addresses of the pages beside this one.
+/// Addresses of the neighbouring pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pager {
     /// The page before.
     pub previous: Option<String>,
-    /// The page behind.
+    /// The next page.
     pub next: Option<String>,
 }
 
-const VERDICTS: [(&str, Verdict); 4] = [
+/// Values of the verdict filter in addresses.
+pub(super) const VERDICTS: [(&str, Verdict); 4] = [
     ("better", Verdict::Better),
     ("worse", Verdict::Worse),
     ("equivalent", Verdict::Equivalent),
     ("not-shown", Verdict::NotShown),
 ];
 
-/// All runs, the newest first, and the ledgers.
+/// All runs, newest first, and the ledgers.
 pub fn runs(page: &ShelfPage<ShelfRun>, ledgers: &[ShelfLedger], pager: &Pager, around: &Around) -> String {
     let columns = ["run", "state", "what", "verdict", "last written"].map(Column::words).into_iter();
     let mut table = Table::new("Runs", columns.collect()).remark(&counted(page, "run", "runs"));
@@ -63,7 +64,7 @@ fn run_cells(run: &ShelfRun) -> Vec<Cell> {
     ]
 }
 
-/// The state with a sign of its own, so that colour is not needed.
+/// The state with a sign, so that colour is not needed.
 pub(super) fn state(state: RunState) -> Element {
     let class = match state {
         RunState::Running => "state running",
@@ -85,7 +86,7 @@ pub fn records(page: &ShelfPage<ShelfRecord>, pager: &Pager, around: &Around) ->
     document("Records", Tab::Records, around, [form("/records", &page.filter, &page.kinds, false), found])
 }
 
-/// Records with what is known of each.
+/// Records with a summary of each.
 pub(super) fn table(name: &str, records: &[ShelfRecord], a: Option<&str>) -> Table {
     let columns = ["record", "kind", "what", "found", "when", "compare"].map(Column::words);
     let mut table = Table::new(name, columns.into());
@@ -125,7 +126,7 @@ fn comparing(record: &ShelfRecord, a: Option<&str>) -> Markup {
         )
         .into(),
         None => {
-            link_to(&format!("/records?a={}", record.id), "take as A", &format!(": {}", record.path)).into()
+            link_to(&format!("/records?a={}", record.id), "choose as A", &format!(": {}", record.path)).into()
         }
     }
 }
@@ -133,25 +134,25 @@ fn comparing(record: &ShelfRecord, a: Option<&str>) -> Markup {
 fn counted<T>(page: &ShelfPage<T>, one: &str, many: &str) -> String {
     let all = quantity::counted(page.in_all as u64, one, many);
     if page.matching == page.in_all {
-        format!("{all}, the newest first.")
+        format!("{all}, newest first.")
     } else {
-        format!("{} of {all} are as asked for, the newest first.", quantity::count(page.matching as u64))
+        format!("{} of {all} match the filter, newest first.", quantity::count(page.matching as u64))
     }
 }
 
 fn listed<T>(page: &ShelfPage<T>, table: Table, pager: &Pager) -> Vec<Element> {
     if page.items.is_empty() {
         let why = if page.in_all == 0 {
-            "There is nothing yet. Runs appear here as soon as a command of Hone writes into a folder that is shown."
+            "There is no run yet. A run appears here when a Hone command writes into one of these folders."
         } else {
-            "Nothing is as asked for."
+            "Nothing matches the filter."
         };
         return vec![absent(why)];
     }
     std::iter::once(table.finish()).chain(pages(page.page, page.pages, pager)).collect()
 }
 
-/// The way to the pages beside this one, where there are any.
+/// Links to the neighbouring pages, if there are any.
 pub(super) fn pages(page: usize, pages: usize, pager: &Pager) -> Option<Element> {
     let item = |address: &Option<String>, text: &str, rel: &str| {
         let address = address.as_ref()?;
@@ -199,7 +200,7 @@ fn form(
         .child(el("button").attr("type", "submit").text("Show"))
 }
 
-/// A field with a choice of words, none of them at first.
+/// A field with a choice of words. Initially none is selected.
 pub(super) fn select<'a>(
     name: &'static str,
     label: &str,
@@ -215,7 +216,7 @@ pub(super) fn select<'a>(
     el("div").child(el("label").attr("for", name).text(label)).child(field)
 }
 
-/// As it has to stand in the query of an address: all but letters, digits and four signs as `%XX`.
+/// Percent-encodes text for the query of an address: all except letters, digits and four signs becomes `%XX`.
 pub(super) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes()

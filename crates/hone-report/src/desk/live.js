@@ -1,6 +1,6 @@
 "use strict";
-// Looks every few seconds whether the run has gone on, and puts in what has changed. Not while the page is hidden, not while somebody stands in
-// it with the keyboard, and not after being told to stand still.
+// Checks every few seconds whether the run has made progress, and updates the page. It pauses while the page is hidden, while the keyboard
+// focus is in the updated part, and after a click on Pause.
 (() => {
   const live = document.getElementById("live"), said = document.getElementById("said");
   const pause = document.getElementById("pause"), again = document.getElementById("again");
@@ -9,7 +9,7 @@
   let still = false, wait = every, timer = 0;
   const tell = (text) => { if (said.textContent !== text) said.textContent = text; };
   const later = () => { clearTimeout(timer); timer = setTimeout(look, wait); };
-  const states = () => tell(still ? "This page stands still. " : `This page looks every ${every / 1000} seconds. `);
+  const states = () => tell(still ? "This page is paused. " : `This page refreshes every ${every / 1000} seconds. `);
   async function look() {
     if (still) return;
     if (document.hidden || live.contains(document.activeElement)) return later();
@@ -24,18 +24,18 @@
       states();
     } catch {
       wait = Math.min(2 * wait, longest);
-      tell("There is no answer; looking again. ");
+      tell("The server does not answer; trying again. ");
     }
     later();
   }
   pause.hidden = false;
   pause.addEventListener("click", () => {
     still = !still;
-    pause.textContent = still ? "Go on" : "Stand still";
+    pause.textContent = still ? "Resume" : "Pause";
     states();
     if (!still) look();
   });
-  again.addEventListener("click", (event) => { event.preventDefault(); still = false; pause.textContent = "Stand still"; states(); look(); });
+  again.addEventListener("click", (event) => { event.preventDefault(); still = false; pause.textContent = "Pause"; states(); look(); });
   states();
   later();
 })();

@@ -1,5 +1,5 @@
-//! The pages that `hone serve` answers with: lists of runs and records, a run as far as it is, two records beside each other, a metric over
-//! commits, a ledger. One style with the report; one small script, which looks whether a run has gone on.
+//! The pages of `hone serve`: lists of runs and records, the progress of a run, a comparison of two records, a metric over
+//! commits, a ledger. They share one style with the report. One small script refreshes a run's page.
 
 mod compare;
 mod frame;

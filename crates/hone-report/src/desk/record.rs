@@ -1,4 +1,5 @@
-//! One record: its report as `hone report` has it, with the way back, or what of it can be shown where it has none.
+//! The page of one record: its report as `hone report` writes it, with a link back. A record without a report shows what is known
+//! of it.
 
 use hone_record::ShelfRecord;
 
@@ -8,13 +9,13 @@ use crate::quantity;
 use crate::table::{Cell, Table};
 use crate::tree::{Element, Markup, el};
 
-/// More of a file is not put into a page.
+/// Bytes of a file that a page shows at most.
 const MOST_SHOWN_BYTES: usize = 200 << 10;
 
-/// The page of a report, which this crate made, with the bar of the desk above it and where the record lies.
+/// Adds the navigation bar and the path of the record to a report page that this crate made.
 pub fn in_desk(report: &str, of: &ShelfRecord) -> String {
     let above = Markup::default().with(skip()).with(bar(Tab::Records)).with(place(of)).into_string();
-    // The first of each is the page's own: what comes from a record is escaped.
+    // The first match of each is the page's own, because everything from a record is escaped.
     report
         .replacen("</style>", &format!("{}</style>", super::frame::OWN_STYLE), 1)
         .replacen("<body>", &format!("<body>{above}"), 1)
@@ -35,9 +36,9 @@ fn place(of: &ShelfRecord) -> Element {
     el("nav").class("place").attr("aria-label", "This record").child(el("p").text(&of.path)).child(list)
 }
 
-/// The page of a record without a report: of which there is none, or which can't be read, for this reason.
+/// The page of a record without a report, with the reason: there is no report for it, or the file can't be read.
 pub fn record(of: &ShelfRecord, text: &str, why_no_report: &str, around: &Around) -> String {
-    let mut facts = Table::facts("What is known of it");
+    let mut facts = Table::facts("What is known about it");
     facts.fact("file", &of.path);
     facts.fact("kind", &of.kind);
     facts.fact("size", &quantity::bytes(of.bytes));
@@ -46,7 +47,7 @@ pub fn record(of: &ShelfRecord, text: &str, why_no_report: &str, around: &Around
         facts.row(Markup::text("verdict"), vec![Cell::words(mark::verdict_words(verdict))]);
     }
     if !of.said.is_empty() && !of.is_broken() {
-        facts.fact("it says", &of.said);
+        facts.fact("summary", &of.said);
     }
     let title = if of.title.is_empty() { &of.path } else { &of.title };
     let shown = text.get(..text.floor_char_boundary(MOST_SHOWN_BYTES)).unwrap_or_default();

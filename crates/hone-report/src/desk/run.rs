@@ -1,4 +1,4 @@
-//! A run as far as it is.
+//! The progress of a run.
 
 use hone_record::{Metric, RunProgress, RunStage, RunState, ShelfRecord};
 
@@ -9,10 +9,10 @@ use crate::section::{absent, paragraph, section};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
-/// Figures of a window that tell how a run is going.
+/// Figures of a window that show how a run is going.
 const TOLD: [Metric; 4] = [Metric::LatencyP50, Metric::LatencyP99, Metric::CpuPerRecord, Metric::Throughput];
 
-/// The page. While the run is not finished, it looks every few seconds whether there is more.
+/// The page. Until the run has ended, it checks for news every few seconds.
 pub fn run(found: &RunProgress, a: Option<&str>, around: &Around) -> String {
     let is_live = found.run.state != RunState::Finished;
     let live = el("div")
@@ -27,7 +27,7 @@ pub fn run(found: &RunProgress, a: Option<&str>, around: &Around) -> String {
     document(title, Tab::Runs, around, content.into_iter().flatten())
 }
 
-/// Without a script it is a link; with one, a switch. A page that changes by itself has to be able to stand still.
+/// Without a script this is a link; with a script it is a switch. Readers must be able to pause a page that changes by itself.
 fn refresher() -> Element {
     el("p")
         .class("refresh")
@@ -35,22 +35,22 @@ fn refresher() -> Element {
             el("span")
                 .attr("id", "said")
                 .attr("role", "status")
-                .text("This page does not change by itself. "),
+                .text("This page does not refresh by itself. "),
         )
-        .child(el("a").attr("id", "again").attr("href", "").text("Look again"))
+        .child(el("a").attr("id", "again").attr("href", "").text("Refresh"))
         .text(" ")
-        .child(el("button").attr("id", "pause").attr("type", "button").attr("hidden", "").text("Stand still"))
+        .child(el("button").attr("id", "pause").attr("type", "button").attr("hidden", "").text("Pause"))
 }
 
 fn standing(found: &RunProgress) -> Element {
     let run = &found.run;
     let sentence = match (run.state, run.pid) {
-        (RunState::Running, Some(pid)) => format!(" Process {pid} has it."),
+        (RunState::Running, Some(pid)) => format!(" Process {pid} runs it."),
         (RunState::Running, None) => String::new(),
-        (RunState::Finished, _) => " Its result is there.".to_owned(),
+        (RunState::Finished, _) => " Its result is available.".to_owned(),
         (RunState::Unfinished, _) => {
-            " There is no result, and no process is seen that has it: it was broken off, or runs where its processes can’t be seen. The \
-             command that began it goes on with it by --resume."
+            " There is no result, and no process of the run is visible. The run was interrupted, or it runs \
+             where its processes are not visible. To continue it, repeat its command with --resume."
                 .to_owned()
         }
     };
@@ -65,15 +65,15 @@ fn standing(found: &RunProgress) -> Element {
 }
 
 fn stages(found: &RunProgress) -> Element {
-    let section = section("progress", "How far it is");
+    let section = section("progress", "Progress");
     if found.stages.is_empty() {
-        return section.child(absent("Its files do not say how far it is."));
+        return section.child(absent("The files of the run do not show its progress."));
     }
     let columns = vec![
         Column::words("part"),
         Column::numbers(Markup::text("done")),
         Column::words("share"),
-        Column::words("what is said of it"),
+        Column::words("note"),
     ];
     let mut table = Table::new("Parts of the run", columns);
     for stage in &found.stages {
@@ -106,12 +106,12 @@ fn stage_cells(stage: &RunStage, name: &str) -> Vec<Cell> {
 fn windows(found: &RunProgress) -> Element {
     let section = section("windows", "The last windows");
     if found.last_windows.is_empty() {
-        return section.child(absent("No window is written yet."));
+        return section.child(absent("There is no window yet."));
     }
     let mut columns = vec![Column::words("window"), Column::words("variant"), Column::words("outcome")];
     columns.extend(TOLD.map(|metric| Column::numbers(Markup::text(metric.label()))));
     columns.push(Column::words("began"));
-    let mut table = Table::new("The last windows", columns).remark("The newest first.");
+    let mut table = Table::new("The last windows", columns).remark("Newest first.");
     for window in &found.last_windows {
         let name = window.path.rsplit('/').next().unwrap_or_default();
         table.row(link(&format!("/record/{}", window.id), name), window_cells(window));
@@ -154,7 +154,7 @@ fn variants(found: &RunProgress, a: Option<&str>) -> Option<Element> {
             .into(),
             None => {
                 let address = format!("/run/{}?a={}", found.run.id, encoded(&side));
-                link_to(&address, "take as A", &format!(": {name}")).into()
+                link_to(&address, "choose as A", &format!(": {name}")).into()
             }
         };
         table.row(
@@ -163,8 +163,8 @@ fn variants(found: &RunProgress, a: Option<&str>) -> Option<Element> {
         );
     }
     let remark = paragraph(
-        "Windows of one run were measured in pairs or rounds; the run’s own result knows that, and says more than a comparison of all windows of \
-         one variant with all of another.",
+        "A run measures its windows in pairs or rounds. The run's own result uses that pairing. So it says \
+         more than a comparison of all windows of one variant with all of another.",
     );
     Some(section("variants", "Variants").child(table.finish()).child(remark))
 }

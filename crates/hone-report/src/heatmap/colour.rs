@@ -1,4 +1,4 @@
-//! The scale: viridis, which the colour-blind and a copier in grey read in the same order.
+//! The viridis colour scale. Colour-blind readers and grey copies see it in the same order.
 
 /// Colours from cold to hot, evenly spaced.
 const STOPS: [[u8; 3]; 10] = [
@@ -22,12 +22,12 @@ pub(super) fn step(heat: f64) -> usize {
     ((heat.clamp(0.0, 1.0) * STEPS as f64) as usize).min(STEPS - 1)
 }
 
-/// The colour of a step on a dark ground, where the hottest is the brightest.
+/// The colour of a step on a dark background, where the hottest is the brightest.
 pub(super) fn on_dark(step: usize) -> [u8; 3] {
     STOPS[step.min(STEPS - 1)]
 }
 
-/// The colour of a step on paper, where the hottest is the darkest.
+/// The colour of a step on a white background, where the hottest is the darkest.
 pub(super) fn on_paper(step: usize) -> [u8; 3] {
     on_dark(STEPS - 1 - step.min(STEPS - 1))
 }

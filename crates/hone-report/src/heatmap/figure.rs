@@ -1,4 +1,4 @@
-//! Curves, moved functions and sets as pictures inside of the page.
+//! Curves, moved functions and cache sets as pictures inside the page.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 46.0;
 const BOTTOM: f64 = 40.0;
 const TOP: f64 = 58.0;
-/// Functions in the view of what moved.
+/// Number of functions in the picture of what moved.
 const MOVED: usize = 25;
 
 fn picture(width: f64, height: f64, name: &str) -> Element {
@@ -46,9 +46,9 @@ fn line(class: &'static str, from: (f64, f64), to: (f64, f64)) -> Element {
         .attr("y2", at(to.1))
 }
 
-const MEMORY: &str = "How much memory holds how much of the execution";
+const MEMORY: &str = "Execution covered by the hottest code";
 
-/// Bytes of the hottest units against what they hold: of lines, and of pages.
+/// Bytes of the hottest units and the share of the execution that they hold, for lines and for pages.
 pub(super) fn curves(map: &Heatmap) -> Element {
     curves_behind(map, el("section").child(el("h2").text(MEMORY)))
 }
@@ -59,7 +59,8 @@ pub(super) fn inside(map: &Heatmap) -> Element {
 }
 
 fn curves_behind(map: &Heatmap, heading: Element) -> Element {
-    let words = "The hottest units first. A dashed line is what a structure holds at best; a real one holds less, since it can't choose.";
+    let words = "The hottest units come first. A dashed line is the best that a structure can hold. A real \
+         one holds less, because it can't choose.";
     let pictures = [64, 4096].into_iter().filter_map(|unit| curve(map, unit));
     heading.child(el("p").text(words)).children(legend(map)).children(pictures)
 }
@@ -97,7 +98,7 @@ fn curve(map: &Heatmap, unit: u64) -> Option<Element> {
     out = out.child(text(WIDTH / 2.0, HEIGHT - 6.0, "middle", &name));
     let mut told: Vec<u64> = Vec::new();
     for mark in &marks {
-        // Structures of one size are one line.
+        // Structures of one size share a line.
         if told.contains(&mark.units) {
             continue;
         }
@@ -116,11 +117,11 @@ fn curve(map: &Heatmap, unit: u64) -> Option<Element> {
     Some(out)
 }
 
-/// A function on both sides, its hot and cold halves as one.
+/// A function on both sides. Its hot and cold halves count as one.
 #[derive(Debug, Clone, PartialEq)]
 struct Joined {
     name: String,
-    /// Of each side: rank from 1, share, address of the hottest half.
+    /// For each side: rank from 1, share, address of the hottest half.
     sides: [Option<(usize, f64, u64)>; 2],
 }
 
@@ -159,15 +160,16 @@ fn joined(map: &Heatmap) -> Vec<Joined> {
         .collect()
 }
 
-/// The rank of functions before and after; nothing for one side.
+/// The rank of functions before and after. `None` for one side.
 pub(super) fn moved(map: &Heatmap) -> Option<Element> {
     let table = moved_table(map)?;
     Some(
         el("section")
             .child(el("h2").text("What moved"))
             .child(el("p").text(
-                "Functions by their share, before on the left and after on the right; hot and cold halves count as one. A line upwards is a \
-                 function that does more of the work now. One without a partner was inlined, or no longer runs.",
+                "Functions by their share, before on the left and after on the right. Hot and cold halves \
+                 count as one. A rising line is a function that now does more of the work. A function \
+                 without a partner was inlined, or no longer runs.",
             ))
             .child(slopes(&joined(map)))
             .child(table),
@@ -228,12 +230,12 @@ fn slopes(all: &[Joined]) -> Element {
     out
 }
 
-/// Lines by set of an L1i of 32 KiB, with what a set holds.
+/// Lines by set of an L1i of 32 KiB, with the number that a set can hold.
 pub(super) fn sets(map: &Heatmap) -> Element {
     let most = map.sides.iter().flat_map(|side| &side.sets).map(|set| set.lines).max().unwrap_or(0).max(8);
     let section = el("section").child(el("h2").text("Sets of the instruction cache")).child(el("p").text(
-        "Lines that hold 99 % of the execution, by the set of an L1i of 32 KiB with 8 ways that they fall into. What stands above the \
-         dashed line pushes each other out, however small the code is in all.",
+        "Lines that hold 99 % of the execution, by their set in an L1i of 32 KiB with 8 ways. Lines above \
+         the dashed line evict each other, however small the code is in total.",
     ));
     let pictures = map.sides.iter().enumerate().map(|(index, found)| {
         let (width, height, base) = (WIDTH, 150.0, 128.0);

@@ -1,8 +1,8 @@
-//! Cells of a map in rows, both sides alike: what a picture of fixed size shows.
+//! Cells of a map in rows, the same for both sides, for a picture of fixed size.
 
 use hone_record::{Heatmap, heat_of};
 
-/// Both sides by the same unit, rows of the same length and one scale.
+/// Both sides with the same unit, rows of the same length and one scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     /// Bytes of a cell.
@@ -11,7 +11,7 @@ pub struct Grid {
     pub columns: u64,
     /// Share of the hottest cell of all.
     pub most: f64,
-    /// Rows of each side in which something ran, by address.
+    /// Rows of each side in which code ran, by address.
     pub sides: Vec<Vec<Row>>,
 }
 
@@ -20,13 +20,13 @@ pub struct Grid {
 pub struct Row {
     /// Address of its first cell.
     pub begin: u64,
-    /// Whether rows in which nothing ran lie between this one and the one before.
+    /// Whether rows without executed code lie between this row and the previous one.
     pub is_behind_a_gap: bool,
-    /// Heat of each cell, 0 to 1; `None` where nothing ran.
+    /// Heat of each cell, 0 to 1; `None` where no code ran.
     pub cells: Vec<Option<f64>>,
 }
 
-/// A grid with at most so many rows in each side.
+/// A grid with at most this many rows in each side.
 pub fn grid(map: &Heatmap, rows: usize, columns: u64) -> Grid {
     let unit_bytes = map.unit_for(rows, columns);
     let most = map.most(unit_bytes);

@@ -56,7 +56,7 @@
     : level === 1 ? (side.pages.get(address) || {}).share || 0
     : level === 2 ? (side.lines.get(address) || {}).share || 0 : 0;
 
-  // Addresses of the cells in view, of one side. A region is trimmed to the rows that have something in them.
+  // Addresses of the visible cells of one side. A region is trimmed to the rows with executed code.
   const columns = () => state.level === 0 ? Math.min(16, Math.max(...sides.map((side) => side.regions.size))) : state.level === 1 ? (Math.max(...sides.map((side) => span(side)[1])) <= 128 ? 16 : 32) : [16, 32, 8, 16][state.level];
   const span = (side) => {
     const touched = [...side.pages.keys()].filter((page) => down(page, LEVELS[0].unit) === side.base).sort((a, b) => a - b);
@@ -77,7 +77,7 @@
   };
   const named = (one) => one.name + " (rank " + one.rank + ", " + percent(one.share) + ")";
 
-  // Where it was written, for programs with debug information.
+  // Source location, for programs with debug information.
   const written = (side, [file, line], before) => (file === undefined ? "" : before + side.raw.files[file] + ":" + line);
 
   function told(side, address) {
@@ -93,14 +93,14 @@
     }
     if (level === 2 && share > 0) {
       const line = side.lines.get(address);
-      if (side.raw.sampled) out.push(many(line.used, "instruction has", "instructions have") + " samples; which bytes ran is not known");
+      if (side.raw.sampled) out.push(many(line.used, "instruction has", "instructions have") + " samples; it is unknown which bytes ran");
       else out.push(line.used + " of 64 bytes ran, " + (64 - line.used) + " did not");
       if (line.place.length) out.push(written(side, line.place, "written in "));
       out.push(...blocksOf(side, address));
     }
     const names = among(side, address, unit);
     out.push(...names.slice(0, 4).map(named));
-    if (!names.length && share > 0) out.push("no name is known here");
+    if (!names.length && share > 0) out.push("no function name is known here");
     if (names.length > 4) out.push("and " + many(names.length - 4, "other function", "other functions"));
     return out.join("\n");
   }
@@ -117,7 +117,7 @@
     if (line) out.push("its line has " + percent(line.share) + " of the execution");
     const blocks = side.raw.blocks.filter(([begin, bytes]) => begin <= address && begin + bytes > address);
     out.push(...blocks.map((block) => toldOfBlock(side, block)));
-    if (ran && !blocks.length && !side.raw.sampled) out.push("its blocks are not in this file, since the line is among the colder ones");
+    if (ran && !blocks.length && !side.raw.sampled) out.push("its blocks are not in this file, because the line is cold");
     return out.concat(among(side, address, 1).map(named)).join("\n");
   }
 
@@ -146,8 +146,8 @@
       to.lineWidth = side.index === state.side ? 3 : 1.5;
       to.strokeRect((at % across) * size + 1.5, Math.floor(at / across) * size + 1.5, size - 3, size - 3);
     }
-    const place = state.level === first ? "all of the code that ran" : "at " + hex(side.base);
-    side.where.textContent = SIZES[state.level] + " in a cell, " + place + (level.sub < level.unit ? "; inside of it " + SIZES[state.level + 1] : "; a bar is where a block begins");
+    const place = state.level === first ? "all executed code" : "at " + hex(side.base);
+    side.where.textContent = SIZES[state.level] + " per cell, " + place + (level.sub < level.unit ? "; inside it " + SIZES[state.level + 1] : "; a bar marks the start of a block");
     side.info.textContent = told(side, side.hover ?? side.cursor);
   }
   function drawCell(to, side, address, x, y, size) {
@@ -174,15 +174,15 @@
       to.fillRect(left, above, Math.max(wide, 1), Math.max(tall, 1));
     }
   }
-  // Bytes of a line that ran have its colour; the others were fetched for nothing.
+  // The executed bytes of a line have its colour. The other bytes were fetched in vain.
   function fillByte(to, line, byte, x, y, size) {
     if (line.bits[byte]) {
       to.fillStyle = colour(heat(line.share, 2));
-      // A little more than its place, so that neighbours have no seam.
+      // Slightly larger than the byte, so that there is no gap between neighbours.
       to.fillRect(x, y, size + 0.6, size + 0.6);
       return;
     }
-    // Of samples it is not known what did not run.
+    // Samples do not show which code did not run.
     if (line.sampled) return;
     to.strokeStyle = style("--soft");
     to.lineWidth = 0.7;
@@ -224,7 +224,7 @@
     side.cursor = state.level === 2 ? cell + Math.max(0, line ? line.bits.indexOf(1) : 0)
       : cells.length ? hottest(cells) : side.base;
   }
-  // The other side goes where the same function lies, else to what is hottest in it.
+  // The other side shows the same function, or else its hottest cell.
   function counterpart(side, other, cell) {
     const unit = LEVELS[state.level].unit;
     for (const one of among(side, cell, unit)) {

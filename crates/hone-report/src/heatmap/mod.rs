@@ -20,12 +20,12 @@ pub use png::png;
 pub(crate) use svg::style as picture_style;
 pub use svg::svg;
 
-/// Style of these pages, behind that of all.
+/// Style of these pages, loaded after the common style.
 pub(crate) const OWN_STYLE: &str = include_str!("heatmap.css");
-/// The one script, which changes what is shown and loads nothing.
+/// The only script. It changes the view and loads nothing.
 pub(crate) const SCRIPT: &str = include_str!("heatmap.js");
 
-/// A heatmap. Its page can be zoomed, and works from a file, without a network.
+/// The document of a heatmap. Its page can be zoomed, and works from a file without a network.
 pub(crate) fn document(map: &Heatmap) -> Document {
     let facts = el("main")
         .child(figure::curves(map))
@@ -44,12 +44,13 @@ fn page(map: &Heatmap, facts: Element) -> String {
     Markup::constant("<!DOCTYPE html>\n").with(html).with(Markup::constant("\n")).into_string()
 }
 
-/// What the map is of.
+/// The mapped program.
 pub(crate) fn title(map: &Heatmap) -> String {
     words::title(map)
 }
 
-/// The map, its curves and what moved, for the page of something else: drawn, since that page runs no script. `id` begins the ids of it.
+/// The map, its curves and what moved, as pictures for another page, because that page runs no script. `id` begins the ids of the
+/// pictures.
 pub(crate) fn inside(id: &str, map: &Heatmap) -> Vec<Element> {
     let facts = map.sides.iter().enumerate().map(|(index, found)| {
         let text =
@@ -68,7 +69,7 @@ pub(crate) fn inside(id: &str, map: &Heatmap) -> Vec<Element> {
     facts.chain([picture, figure::inside(map)]).chain(more).chain(notes).collect()
 }
 
-/// Only this very script may run, and nothing may be loaded.
+/// The content security policy: only this exact script may run, and nothing may be loaded.
 fn head(title: &str) -> Element {
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(SCRIPT));
     let policy = format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'");
@@ -117,8 +118,9 @@ fn viewer(map: &Heatmap) -> Element {
     el("section")
         .child(el("h2").text("The map"))
         .child(el("p").class("keys").text(
-            "Click to zoom in: 2 MiB, a page of 4 KiB, a line of 64 B, its bytes and blocks. Keys: arrows, Enter or + to zoom in, Escape \
-             or − to zoom out, s for the other side. All of it stands in the tables below, too.",
+            "Click to zoom in: 2 MiB, a page of 4 KiB, a line of 64 B, its bytes and blocks. Keys: arrows, \
+             Enter or + to zoom in, Escape or − to zoom out, s for the other side. The tables below contain \
+             the same data.",
         ))
         .child(
             el("div")
@@ -129,9 +131,9 @@ fn viewer(map: &Heatmap) -> Element {
                 .child(bar)
                 .child(el("div").class("heat-sides").children(sides)),
         )
-        .child(el("noscript").child(el("p").class("absent").text(
-            "The map needs scripts; the curves and tables below do not.",
-        )))
+        .child(el("noscript").child(
+            el("p").class("absent").text("The map needs scripts; the curves and tables below do not."),
+        ))
 }
 
 fn of_side(map: &Heatmap, index: usize, side: &HeatSource) -> Element {
@@ -144,7 +146,7 @@ fn of_side(map: &Heatmap, index: usize, side: &HeatSource) -> Element {
         .child(el("p").class("info").attr("aria-live", "polite"))
 }
 
-/// What the script draws, as short as can be.
+/// The data for the script, as compact as possible.
 fn data(map: &Heatmap) -> Element {
     let stops: Vec<[u8; 3]> = (0..colour::STEPS).map(colour::on_dark).collect();
     let sides: Vec<Value> = map.sides.iter().map(of).collect();
@@ -160,7 +162,8 @@ fn of(side: &HeatSource) -> Value {
     };
     let mut before = 0;
     let line = |line: &hone_record::HeatLine| {
-        // Steps are shorter than numbers, and so are names that are told once: there are thousands of them.
+        // Scale steps are shorter than numbers, and so are names that appear once: there are thousands of
+        // them.
         let number = (line.address / hone_record::HEAT_LINE_BYTES) as i64;
         let step = number - std::mem::replace(&mut before, number);
         placed(side, json!([step, short(line.share), format!("{:016x}", line.used)]), line.source)
@@ -188,7 +191,7 @@ fn of(side: &HeatSource) -> Value {
     })
 }
 
-/// With the number of a file and a line behind the facts, where they are known.
+/// Adds the number of a file and a line to the facts, if they are known.
 fn placed(side: &HeatSource, mut facts: Value, place: Option<HeatPlace>) -> Value {
     let known = place.filter(|place| side.file_of(*place).is_some());
     if let (Some(place), Value::Array(facts)) = (known, &mut facts) {
@@ -197,7 +200,7 @@ fn placed(side: &HeatSource, mut facts: Value, place: Option<HeatPlace>) -> Valu
     facts
 }
 
-/// Four digits are more than an eye can tell.
+/// The eye can't see more than four digits.
 fn short(share: f64) -> f64 {
     format!("{share:.3e}").parse().unwrap_or(share)
 }

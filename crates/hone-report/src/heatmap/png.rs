@@ -1,4 +1,4 @@
-//! The map as pixels: where neither a script nor a vector can be shown. The words are in the file's text fields.
+//! The map as pixels, for places that show neither a script nor a vector. The words are in the text fields of the file.
 
 use hone_format::{exact_bytes, percent};
 use hone_record::Heatmap;
@@ -14,10 +14,10 @@ const MARGIN: usize = 16;
 const PAPER: [u8; 3] = [0xfd, 0xfd, 0xfb];
 const EMPTY: [u8; 3] = [0xef, 0xee, 0xe8];
 
-/// A file's bytes.
+/// The bytes of a file.
 ///
 /// # Errors
-/// When it can't be encoded, which is a defect.
+/// The picture can't be encoded, which is a defect.
 pub fn png(map: &Heatmap) -> Result<Vec<u8>, String> {
     let grid = grid(map, ROWS, COLUMNS);
     let canvas = drawn(&grid);
@@ -26,12 +26,12 @@ pub fn png(map: &Heatmap) -> Result<Vec<u8>, String> {
     encoder.set_color(::png::ColorType::Rgb);
     encoder.set_depth(::png::BitDepth::Eight);
     let words = format!(
-        "rows of {} cells of {}; the darkest is {} of the execution",
+        "rows of {} cells of {}; the darkest cell is {} of the execution",
         grid.columns,
         exact_bytes(grid.unit_bytes),
         percent(grid.most)
     );
-    let told = |error: ::png::EncodingError| format!("the picture can't be encoded: {error}");
+    let told = |error: ::png::EncodingError| format!("can't encode the picture: {error}");
     encoder.add_itxt_chunk("Title".to_owned(), title(map)).map_err(told)?;
     encoder.add_itxt_chunk("Description".to_owned(), words).map_err(told)?;
     let mut writer = encoder.write_header().map_err(told)?;
@@ -56,7 +56,7 @@ impl Canvas {
     }
 }
 
-/// Pixels of a row, with the gap above it where rows were left out.
+/// Pixels of a row, with the gap above it if rows were omitted.
 fn above(row: &Row) -> usize {
     if row.is_behind_a_gap { CELL + CELL / 2 } else { CELL }
 }

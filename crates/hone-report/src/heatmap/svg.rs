@@ -14,12 +14,12 @@ const CELL: f64 = 6.0;
 const LABELS: f64 = 78.0;
 const TOP: f64 = 46.0;
 
-/// A picture that stands alone.
+/// A standalone picture.
 pub fn svg(map: &Heatmap) -> String {
     Markup::from(picture(map, "heat-title")).into_string() + "\n"
 }
 
-/// The same inside of a page.
+/// The same inside a page.
 pub(super) fn inside(id: &str, map: &Heatmap) -> Element {
     picture(map, &format!("{id}-title"))
 }
@@ -60,7 +60,7 @@ fn picture(map: &Heatmap, title_id: &str) -> Element {
     out.children(legend(grid.most, grid.unit_bytes, TOP + rows + 14.0))
 }
 
-/// Of this picture alone: inside of a page a style is everybody's.
+/// Style of this picture alone. Inside a page, a style applies to the whole page.
 pub(crate) fn style() -> String {
     let rule = |class: &str, colour: &str| format!(".heat-picture .{class}{{fill:{colour}}}");
     let all = |[paper, name, soft, none]: [&str; 4], heat: fn(usize) -> [u8; 3]| {
@@ -97,7 +97,7 @@ fn cells(rows: &[Row], left: f64) -> Vec<Element> {
             labelled = y;
         }
         let mut at = 0;
-        // Neighbours of one step are one rectangle.
+        // Neighbours with the same step share one rectangle.
         while at < row.cells.len() {
             let steps = |cell: &Option<f64>| cell.map(step);
             let same = row.cells[at..].iter().take_while(|cell| steps(cell) == steps(&row.cells[at])).count();

@@ -9,10 +9,10 @@ use crate::tree::{Element, Markup, el};
 
 /// Rows of the tables.
 const MOST_ROWS: usize = 40;
-/// A path is shown as far as this, from its end on, where the name is.
+/// Maximum length of a shown path. The end stays, because the name is there.
 const MOST_PATH_CHARACTERS: usize = 60;
 
-/// What the map is of.
+/// The mapped program.
 pub(super) fn title(map: &Heatmap) -> String {
     let names: Vec<&str> = map.sides.iter().map(HeatSource::object_name).collect();
     match names[..] {
@@ -21,7 +21,7 @@ pub(super) fn title(map: &Heatmap) -> String {
     }
 }
 
-/// What a side is called.
+/// The name of a side.
 pub(super) fn side(map: &Heatmap, index: usize) -> String {
     let name = map.sides.get(index).map_or("", |side| side.object_name());
     match (map.sides.len(), index) {
@@ -37,13 +37,13 @@ pub(super) fn header(map: &Heatmap) -> Element {
         el("p").class("under").text(&text)
     });
     el("header")
-        .child(el("p").class("kicker").text("Hone: where the code lies that runs"))
+        .child(el("p").class("kicker").text("Hone: layout of the executed code"))
         .child(el("h1").text(&title(map)))
         .children(facts)
 }
 
 pub(super) fn tables(map: &Heatmap) -> Vec<Element> {
-    let mut all = vec![el("h2").text("The same in numbers"), facts(map).finish()];
+    let mut all = vec![el("h2").text("The same data as tables"), facts(map).finish()];
     for (index, found) in map.sides.iter().enumerate() {
         let name = side(map, index);
         all.extend([
@@ -74,13 +74,13 @@ fn facts(map: &Heatmap) -> Table {
     });
     row("pages of 4 KiB that ran", &|side| count(side.pages.len() as u64));
     row("lines of 64 B that ran", &|side| count(side.pages.iter().map(|page| u64::from(page.lines)).sum()));
-    row("bytes used of such a line", &|side| {
+    row("bytes used per line", &|side| {
         side.bytes_used_of_a_line().map_or_else(|| "–".to_owned(), |bytes| format!("{bytes:.1}"))
     });
     let marks = map.sides.first().map(|side| side.marks.clone()).unwrap_or_default();
     for mark in marks {
         let name =
-            format!("at best in {} ({} of {})", mark.structure, mark.units, exact_bytes(mark.unit_bytes));
+            format!("best case in {} ({} of {})", mark.structure, mark.units, exact_bytes(mark.unit_bytes));
         row(&name, &|side| {
             let found = side.marks.iter().find(|found| found.structure == mark.structure);
             found.map_or_else(|| "–".to_owned(), |found| percent(found.share))
@@ -93,8 +93,8 @@ fn facts(map: &Heatmap) -> Table {
 }
 
 fn sections(name: &str, side: &HeatSource) -> Table {
-    let columns =
-        ["address", "bytes", "share", "of its lines ran"].map(|title| Column::numbers(Markup::text(title)));
+    let columns = ["address", "bytes", "share", "share of its lines that ran"]
+        .map(|title| Column::numbers(Markup::text(title)));
     let mut table = Table::new(
         &format!("Sections of code, {name}"),
         std::iter::once(Column::words("section")).chain(columns).collect(),
@@ -134,7 +134,7 @@ fn functions(name: &str, side: &HeatSource) -> Table {
     table
 }
 
-/// A long path without its beginning, cut between two folders where that can be.
+/// A long path without its beginning, cut between two folders if possible.
 pub(super) fn short_path(path: &str) -> String {
     let all = path.chars().count();
     if all <= MOST_PATH_CHARACTERS {
@@ -181,8 +181,9 @@ pub(super) fn notes(map: &Heatmap) -> Element {
         .enumerate()
         .flat_map(|(index, found)| found.cut.iter().map(move |cut| (index, cut)).collect::<Vec<_>>());
     let cut: Vec<String> = cut.map(|(index, cut)| format!("{}: {cut}", side(map, index))).collect();
-    let always = "Shares are of all instructions that ran, or of all samples of user code. The map is of one object; curves and sets are of all of them. A cell's colour is \
-                  the logarithm of its share, on one scale for both sides.";
+    let always = "Shares are of all executed instructions, or of all samples of user code. The map covers \
+         one object; curves and sets cover all of them. The colour of a cell is the logarithm of its share, \
+         on one scale for both sides.";
     let items = map.notes.iter().chain(&cut).map(|note| el("li").text(note));
     el("section").child(el("h2").text("Notes")).child(el("p").text(always)).child(el("ul").children(items))
 }

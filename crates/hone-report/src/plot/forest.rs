@@ -1,4 +1,4 @@
-//! Ratios with their intervals, all metrics on one logarithmic axis, the control of each lighter under it.
+//! Ratios with their confidence intervals. All metrics share one logarithmic axis. The control of each is lighter and below it.
 
 use hone_record::{Comparison, Estimate, Judgement};
 
@@ -9,7 +9,7 @@ use crate::quantity;
 use crate::sentence;
 use crate::tree::Markup;
 
-/// The plot; `None` when nothing was estimated.
+/// The plot. `None` when nothing was estimated.
 pub(crate) fn plot(
     id: &str,
     title: &str,
@@ -37,13 +37,13 @@ fn figures(estimate: &Estimate) -> String {
     format!("{ratio} ({low} to {high})")
 }
 
-/// Narrowest half-width of the axis, as a ratio: below it the noise of a quiet machine would look like news.
+/// Narrowest half-width of the axis, as a ratio. On a narrower axis the noise of a quiet machine would look like an effect.
 const LEAST_REACH: f64 = 1.06;
-/// Beyond this ratio an interval is cut off, unless the primary metric itself reaches farther: one wild tail must
-/// not press all the others into a point.
+/// Intervals are cut off beyond this ratio, unless the primary metric itself extends further. Otherwise one wild tail would
+/// compress all the others to a point.
 const CUT: f64 = 1.6;
 
-/// Half-width of the axis as a ratio above 1; `None` without rows. Controls have no say: they may be cut off.
+/// Half-width of the axis as a ratio above 1. `None` without rows. Controls have no effect here, because they may be cut off.
 fn reach(rows: &[&Judgement], equivalence: f64) -> Option<f64> {
     let farthest = |estimate: &Estimate| estimate.high.max(1.0 / estimate.low);
     let widest = scale::extent(rows.iter().map(|row| farthest(&row.estimate)))?.1;
@@ -101,7 +101,7 @@ fn draw(size: Size, comparison: &Comparison, rows: &[&Judgement], reach: f64) ->
     Drawing { height, body: body.with(label(end, height - 5.0, Anchor::End, &name)) }
 }
 
-/// The axis' name; without the variants' names where they are too long for it.
+/// The axis name, without the variants' names if they are too long.
 fn axis_name(comparison: &Comparison, width: f64) -> String {
     let named = format!("ratio {} / {} (log)", comparison.b, comparison.a);
     if text_width(&named) <= width { named } else { "ratio, second variant / first (log)".to_owned() }
@@ -121,7 +121,7 @@ fn axis(reach: f64, pane: &Pane, x: &Scale) -> Markup {
     pane.x_axis(&ticks).with(pane.floor())
 }
 
-/// Two decimals, as many as a mark needs.
+/// Two decimals, or as many as a mark needs.
 pub(super) fn tick_name(ratio: f64) -> String {
     quantity::plain((ratio * 100.0).round() / 100.0)
 }
@@ -161,7 +161,7 @@ fn marks(row: &Judgement, x: &Scale, y: f64, reach: f64) -> Markup {
     out
 }
 
-/// The interval; an end that is cut off becomes an arrow, the others a small bar.
+/// The interval. An end that is cut off becomes an arrow, other ends a small bar.
 fn interval(estimate: &Estimate, x: &Scale, y: f64, reach: f64, class: &'static str) -> Markup {
     let (from, to) = (x.at(estimate.low), x.at(estimate.high));
     let end = |position: f64, cut: bool, outwards: f64| {

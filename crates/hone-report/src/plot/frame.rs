@@ -1,14 +1,14 @@
-//! What all plots share: the two sizes, the SVG around a drawing, axes, lines, legends.
+//! Shared parts of all plots: the two sizes, the SVG around a drawing, axes, lines, legends.
 
 use super::scale;
 use crate::tree::{Element, Markup, el};
 
-/// Units of a wide drawing are about the pixels of a desktop page, those of a narrow one the pixels of a phone.
+/// One unit of a wide drawing is about a pixel of a desktop page; one of a narrow drawing is a pixel of a phone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// From 700 px on, and in print.
+    /// For pages from 700 px on, and for print.
     Wide,
-    /// Below.
+    /// For narrower pages.
     Narrow,
 }
 
@@ -18,7 +18,7 @@ impl Size {
         self.pick(880.0, 360.0)
     }
 
-    /// One value for each size.
+    /// One value per size.
     pub(crate) fn pick<T>(self, wide: T, narrow: T) -> T {
         match self {
             Self::Wide => wide,
@@ -40,7 +40,7 @@ impl Size {
 pub(crate) struct Drawing {
     /// Height in the units of its [`Size`].
     pub(crate) height: f64,
-    /// What is drawn.
+    /// The drawing.
     pub(crate) body: Markup,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn coordinate(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// How a line is drawn: colour and dash both tell the arms apart.
+/// The style of a line. Colour and dash both distinguish the arms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stroke {
     /// The first arm: blue, dashed.
@@ -91,7 +91,7 @@ impl Stroke {
         }
     }
 
-    /// Class of a line that stands in the background.
+    /// Class of a line in the background.
     pub(crate) fn faint_class(self) -> &'static str {
         match self {
             Self::A => "line a faint",
@@ -102,7 +102,7 @@ impl Stroke {
     }
 }
 
-/// The key to lines: a sample of each and its name, as HTML so that it wraps.
+/// The legend of lines: a sample of each line and its name, as HTML so that it wraps.
 pub(crate) fn legend(entries: &[(Stroke, String)]) -> Element {
     let entry = |(stroke, label): &(Stroke, String)| {
         let sample = el("svg")
@@ -115,7 +115,7 @@ pub(crate) fn legend(entries: &[(Stroke, String)]) -> Element {
     el("ul").class("legend").children(entries.iter().map(entry))
 }
 
-/// A path through points, broken where one is missing.
+/// A path through points, with a gap where one is missing.
 pub(crate) fn path(points: impl IntoIterator<Item = Option<(f64, f64)>>, class: &'static str) -> Element {
     let mut commands = String::new();
     let mut pen_down = false;
@@ -149,14 +149,14 @@ pub(crate) fn rectangle(from: (f64, f64), to: (f64, f64), class: &'static str) -
         .attr("height", coordinate((to.1 - from.1).abs()))
 }
 
-/// Where a text stands relative to its point.
+/// Position of a text relative to its point.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Anchor {
-    /// It begins there.
+    /// The text begins at the point.
     Start,
-    /// It is centred there.
+    /// The text is centred on the point.
     Middle,
-    /// It ends there.
+    /// The text ends at the point.
     End,
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn text_width(text: &str) -> f64 {
     text.chars().count() as f64 * 7.0
 }
 
-/// The rectangle in which data is drawn.
+/// The rectangle that contains the data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pane {
     /// Left edge.
@@ -189,8 +189,8 @@ pub(crate) struct Pane {
 }
 
 impl Pane {
-    /// Grid lines from left to right with labels left of the pane, `(position, label)` in order of importance: a label
-    /// that would overlap an earlier one is left out, its line is not.
+    /// Horizontal grid lines with labels left of the pane, as `(position, label)` in order of importance. A label that would
+    /// overlap an earlier one is omitted, but its line stays.
     pub(crate) fn y_axis(&self, ticks: &[(f64, String)]) -> Markup {
         let boxes: Vec<(f64, f64)> = ticks.iter().map(|(y, _)| (*y, 12.0)).collect();
         let kept = scale::without_overlap(&boxes, 1.0);
@@ -204,8 +204,8 @@ impl Pane {
         out
     }
 
-    /// Grid lines from top to bottom with labels below the pane, in order of importance: a label that would overlap
-    /// an earlier one is left out, its line is not.
+    /// Vertical grid lines with labels below the pane, in order of importance. A label that would overlap an earlier one is
+    /// omitted, but its line stays.
     pub(crate) fn x_axis(&self, ticks: &[(f64, String)]) -> Markup {
         let boxes: Vec<(f64, f64)> = ticks.iter().map(|(x, text)| (*x, text_width(text))).collect();
         let kept = scale::without_overlap(&boxes, 6.0);

@@ -1,12 +1,12 @@
-//! Marks: shapes that tell arms, controls and verdicts apart without colour.
+//! Marks: shapes that distinguish arms, controls and verdicts without colour.
 
 use hone_record::Verdict;
 
 use super::frame::coordinate;
 use crate::tree::{Element, Markup, el};
 
-/// The mark of a verdict around a point, about 14 units wide: a disc with a tick, a square with a cross, a diamond
-/// with two bars, an empty ring.
+/// The mark of a verdict around a point, about 14 units wide: a disc with a tick, a square with a cross, a diamond with two bars,
+/// an empty ring.
 pub(crate) fn verdict(verdict: Verdict, x: f64, y: f64) -> Element {
     let group = |class| {
         el("g").class(class).attr("transform", format!("translate({} {})", coordinate(x), coordinate(y)))
@@ -25,7 +25,7 @@ pub(crate) fn verdict(verdict: Verdict, x: f64, y: f64) -> Element {
     }
 }
 
-/// A verdict's mark for running text; the word beside it is what a screen reader says.
+/// A verdict's mark for running text. A screen reader reads the word next to it.
 pub(crate) fn inline_verdict(judged: Verdict) -> Element {
     el("svg")
         .class("inline-mark")
@@ -70,7 +70,7 @@ pub(crate) fn diamond(x: f64, y: f64, class: &'static str) -> Element {
     el("path").class(class).attr("d", format!("M{up}L{right}L{down}L{left}Z"))
 }
 
-/// A cross: left out.
+/// A cross: an excluded pair.
 pub(crate) fn cross(x: f64, y: f64, class: &'static str) -> Element {
     let at = |dx: f64, dy: f64| format!("{} {}", coordinate(x + dx), coordinate(y + dy));
     let [nw, se, sw, ne] = [at(-4.0, -4.0), at(4.0, 4.0), at(-4.0, 4.0), at(4.0, -4.0)];

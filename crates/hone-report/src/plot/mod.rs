@@ -1,5 +1,5 @@
-//! Plots as inline SVG. Each one is drawn twice, for a wide and for a narrow page, because a drawing that is only
-//! scaled down cannot be read on a phone; the style sheet shows one of them.
+//! Plots as inline SVG. Each one is drawn twice, for a wide and for a narrow page, because a phone can't show a drawing that is
+//! only scaled down. The style sheet shows one of them.
 
 pub(crate) mod forest;
 mod frame;

@@ -9,11 +9,11 @@ use crate::tree::{Element, Markup, el};
 /// A drawing of values in an order.
 #[derive(Debug)]
 pub(crate) struct Chart<'a> {
-    /// What the points are.
+    /// Name of the points.
     pub(crate) x_name: &'a str,
-    /// What the values are.
+    /// Name of the values.
     pub(crate) y_name: &'a str,
-    /// How a mark of the values' axis is written.
+    /// Format of a mark on the axis of the values.
     pub(crate) y_mark: fn(f64) -> String,
     /// Label and value of each.
     pub(crate) points: &'a [(String, f64)],
@@ -21,10 +21,10 @@ pub(crate) struct Chart<'a> {
     pub(crate) changes: &'a [ChangePoint],
 }
 
-/// Letters of a label that stand below the axis.
+/// Characters of a label below the axis.
 const LABEL: usize = 8;
 
-/// The plot; `None` when no value can be drawn.
+/// The plot. `None` when no value can be drawn.
 pub(crate) fn plot(id: &str, title: &str, description: &str, chart: &Chart<'_>) -> Option<Markup> {
     let y = scale::log_domain(chart.points.iter().map(|(_, value)| *value))?;
     Some(both_sizes(id, title, description, |size| draw(size, chart, y)))
@@ -68,12 +68,12 @@ fn draw(size: Size, chart: &Chart<'_>, y_domain: (f64, f64)) -> Drawing {
     Drawing { height, body }
 }
 
-/// Places on the axis by importance: behind each change, the ends, then the others.
+/// Positions on the axis by importance: after each change, the ends, then the others.
 fn order(chart: &Chart<'_>) -> Vec<usize> {
     let count = chart.points.len();
     let changes = chart.changes.iter().map(|change| change.first);
     let ends = [0, count.saturating_sub(1)];
-    // Lines for each of hundreds would be a grey field.
+    // Hundreds of vertical lines would turn the pane grey.
     let step = count.div_ceil(12).max(1);
     let mut places: Vec<usize> = Vec::new();
     for place in changes.chain(ends).chain((0..count).step_by(step)) {
@@ -84,7 +84,7 @@ fn order(chart: &Chart<'_>) -> Vec<usize> {
     places
 }
 
-/// A commit by its first letters, a time by month and day.
+/// Shortens a commit to its first letters, and a time to month and day.
 fn short(label: &str) -> String {
     let day = label.strip_suffix(" UTC").and_then(|time| time.get(5..10));
     day.map_or_else(|| label.chars().take(LABEL).collect(), str::to_owned)

@@ -1,4 +1,4 @@
-//! Each pair's ratio of the primary metric in the order of measurement, so that a drift is seen.
+//! Each pair's ratio of the primary metric in the order of measurement, so that a drift is visible.
 
 use hone_record::{Comparison, Estimate, PairKind, PairOutcome};
 
@@ -11,7 +11,7 @@ use crate::quantity;
 use crate::sentence;
 use crate::tree::{Markup, el};
 
-/// The plot; `None` when no pair has a ratio of the primary metric.
+/// The plot. `None` when no pair has a ratio of the primary metric.
 pub(crate) fn plot(id: &str, title: &str, comparison: &Comparison) -> Option<Markup> {
     let dots = dots(comparison);
     let estimate = comparison
@@ -26,10 +26,10 @@ pub(crate) fn plot(id: &str, title: &str, comparison: &Comparison) -> Option<Mar
     Some(both_sizes(id, title, &description, |size| draw(size, &dots, estimate, reach)))
 }
 
-/// One pair as it is drawn.
+/// One pair of the drawing.
 struct Dot<'a> {
     pair: &'a PairOutcome,
-    /// `None` when the pair does not count or lacks the metric.
+    /// `None` when the pair is excluded or lacks the metric.
     ratio: Option<f64>,
 }
 
@@ -49,7 +49,7 @@ fn describe(comparison: &Comparison, dots: &[Dot]) -> String {
     };
     let out = dots.iter().filter(|dot| dot.ratio.is_none()).count() as u64;
     format!(
-        "Ratio of {} to {} in {} for each pair in the order of measurement: {} and {} count, {} left out.",
+        "Ratio of {} to {} in {} for each pair in the order of measurement: {} and {} included, {} excluded.",
         comparison.b,
         comparison.a,
         sentence::noun(comparison, comparison.design.rule.primary),
@@ -87,7 +87,7 @@ fn estimate_band(estimate: &Estimate, pane: &Pane, y: &Scale) -> Markup {
         .with(line((pane.left, at), (pane.right, at), "mean"))
 }
 
-/// A thin line through the A/B pairs, for the eye.
+/// A thin line through the A/B pairs.
 fn trail(dots: &[Dot], x: &Scale, y: &Scale) -> Markup {
     let tests = dots.iter().enumerate().filter(|(_, dot)| dot.pair.kind == PairKind::Test);
     let points = tests.filter_map(|(index, dot)| Some(Some((x.at(index as f64), y.at(dot.ratio?)))));
@@ -106,7 +106,7 @@ fn shape(dot: &Dot, x: f64, y: &Scale, lane: f64) -> Markup {
         }
         (None, _) => {
             let reason = dot.pair.dropped.as_deref().unwrap_or("the metric is missing in a window");
-            group(&format!("left out: {reason}"), mark::cross(x, lane, "cross"))
+            group(&format!("excluded: {reason}"), mark::cross(x, lane, "cross"))
         }
     }
 }
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(svg.matches("class=\"dot b\"").count(), 2 * 13);
         assert_eq!(svg.matches("class=\"control-mark\"").count(), 2 * 4);
         assert_eq!(svg.matches("class=\"cross\"").count(), 2);
-        assert!(svg.contains("pair 7: left out: steal was 21 %"), "pairs are counted from 1");
+        assert!(svg.contains("pair 7: excluded: steal was 21 %"), "pairs are counted from 1");
     }
 
     #[test]

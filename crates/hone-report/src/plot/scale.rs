@@ -1,4 +1,4 @@
-//! Scales and the marks of their axes. No markup.
+//! Scales and the marks of their axes. This module creates no markup.
 
 /// Maps values to positions in a drawing.
 #[derive(Debug, Clone, Copy)]
@@ -25,8 +25,7 @@ impl Scale {
         Self { kind: Kind::Log, domain, range }
     }
 
-    /// Position of a value; values outside of the domain are put on its ends. A domain without width puts
-    /// everything into the middle.
+    /// Position of a value. Values outside the domain go to its ends. A domain without width puts everything in the middle.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = match self.kind {
             Kind::Linear => (value - self.domain.0) / (self.domain.1 - self.domain.0),
@@ -46,7 +45,8 @@ impl Scale {
 /// such a value.
 pub(crate) fn log_domain(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (low, high) = extent(values.filter(|value| *value > 0.0))?;
-    // A tenth of the span on each side, and never less than a tenth of the value: one flat line needs room, too.
+    // The margin is a tenth of the span on each side, and at least a tenth of the value, because a flat line
+    // needs room, too.
     let room = (high / low).powf(0.1).max(1.1);
     Some((low / room, high * room))
 }
@@ -59,8 +59,8 @@ pub(crate) fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// Marks of a logarithmic axis: powers of ten where those alone are `at_least` many, else 1, 2, 5, 10 ..., and on an
-/// axis too short for two of these, equal steps.
+/// Marks of a logarithmic axis: powers of ten if these alone are `at_least` many, else 1, 2, 5, 10 ..., and equal steps on an
+/// axis too short for two of these.
 pub(crate) fn log_ticks((low, high): (f64, f64), at_least: usize) -> Vec<f64> {
     let decades = log_marks(low, high, &[1.0]);
     if decades.len() >= at_least {
@@ -80,7 +80,7 @@ fn equal_steps(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     (first..first + 2 * wanted as u64).map(|n| n as f64 * step).filter(|mark| *mark <= high).collect()
 }
 
-/// The smallest of 1, 2, 5, 10 times a power of ten that is not below `raw`.
+/// The smallest of 1, 2, 5, 10 times a power of ten that is at least `raw`.
 fn round_step(raw: f64) -> f64 {
     let decade = 10f64.powf(raw.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * decade);
@@ -93,7 +93,7 @@ fn log_marks(low: f64, high: f64, steps: &[f64]) -> Vec<f64> {
     }
     let decades = low.log10().floor() as i32..=high.log10().floor() as i32;
     let marks = decades.flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)));
-    // 10^-3 and its like are not exact: a mark on the edge must not be lost to the last bit.
+    // Powers such as 10^-3 are not exact: a mark on the edge must not be lost to the last bit.
     marks.filter(|mark| *mark >= low * (1.0 - 1e-9) && *mark <= high * (1.0 + 1e-9)).collect()
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn linear_ticks(high: f64, at_most: usize) -> Vec<f64> {
     (0..=steps).map(|index| index as f64 * step).collect()
 }
 
-/// Marks of a ratio axis that reaches from 1/`reach` to `reach`, few enough to be read; those nearest to 1 first.
+/// Marks of a ratio axis from 1/`reach` to `reach`, few enough to be readable, those nearest to 1 first.
 pub(crate) fn ratio_ticks(reach: f64) -> Vec<f64> {
     let marks: &[f64] = match reach {
         tiny if tiny <= 1.06 => &[1.0, 0.99, 1.01, 0.98, 1.02, 0.95, 1.05],
@@ -121,7 +121,7 @@ pub(crate) fn ratio_ticks(reach: f64) -> Vec<f64> {
     marks.iter().copied().filter(inside).collect()
 }
 
-/// Keeps of labels `(centre, width)` in order of importance those that overlap no kept one; gives back their indices.
+/// Keeps those labels `(centre, width)`, in order of importance, that overlap no kept one. Returns their indices.
 pub(crate) fn without_overlap(labels: &[(f64, f64)], gap: f64) -> Vec<usize> {
     let mut kept: Vec<usize> = Vec::new();
     for (index, (centre, width)) in labels.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Time series: median, 99th percentile and backlog, second by second, in panels above one another.
+//! Time series: median, 99th percentile and backlog, second by second, in stacked panels.
 
 use hone_record::{Event, SeriesPoint};
 
@@ -11,18 +11,18 @@ use crate::tree::Markup;
 /// One window's series.
 #[derive(Debug)]
 pub(crate) struct Track<'a> {
-    /// How it is drawn.
+    /// Style of the line.
     pub(crate) stroke: Stroke,
-    /// What it is.
+    /// Name of the series.
     pub(crate) label: String,
     /// Its seconds.
     pub(crate) points: &'a [SeriesPoint],
 }
 
-/// What a panel shows of a second; `None` leaves a gap.
+/// The value of a second in a panel; `None` leaves a gap.
 type Reading = fn(&SeriesPoint) -> Option<f64>;
 
-/// A second without an acknowledgement has no latency.
+/// Latency of a second. Without an acknowledgement, a second has none.
 fn p50(point: &SeriesPoint) -> Option<f64> {
     (point.acked_requests > 0 && point.latency_us_p50 > 0.0).then_some(point.latency_us_p50)
 }
@@ -43,10 +43,10 @@ fn consumer_lag(point: &SeriesPoint) -> Option<f64> {
     point.consumer_lag_records.map(|records| records as f64)
 }
 
-/// A panel: its name, what it shows, and whether its axis is logarithmic.
+/// A panel: its name, its value, and whether its axis is logarithmic.
 type Panel = (&'static str, Reading, bool);
 
-/// The panels of these tracks: three always, the others where there is something to be seen.
+/// The panels of these tracks: three always, the others only if they have values.
 fn panels(tracks: &[Track]) -> Vec<Panel> {
     let mut panels: Vec<Panel> = vec![
         ("p50 (log)", p50, true),
@@ -63,22 +63,22 @@ fn panels(tracks: &[Track]) -> Vec<Panel> {
         panels.push(("requests that ended with an error", failed, false));
     }
     if tracks.iter().flat_map(|track| track.points).any(|point| point.consumer_lag_records.is_some()) {
-        panels.push(("records that the slowest consumer was behind", consumer_lag, false));
+        panels.push(("records that the slowest consumer lagged behind", consumer_lag, false));
     }
     panels
 }
 
-/// The plot, with a numbered line for each event; `None` when no track has a second.
+/// The plot, with a numbered line for each event. `None` when no track has a second.
 pub(crate) fn plot(id: &str, title: &str, tracks: &[Track], events: &[Event]) -> Option<Markup> {
     let seconds = tracks.iter().flat_map(|track| track.points.iter());
     let (start, end) = scale::extent(seconds.map(|point| point.at_s))?;
-    // A point stands for the second after it, so the axis goes on to its end.
+    // A point stands for the second after it, so the axis continues to its end.
     let domain = (start.min(0.0), end + 1.0);
     let names = tracks.iter().map(|track| track.label.as_str()).collect::<Vec<_>>().join(" and ");
     let description = format!(
         "Panels over {} seconds: median latency, 99th percentile, requests waiting{}, for {names}.",
         quantity::plain(domain.1 - domain.0),
-        if events.is_empty() { "" } else { ", with what happened" }
+        if events.is_empty() { "" } else { ", with events" }
     );
     Some(both_sizes(id, title, &description, |size| draw(size, tracks, events, domain)))
 }
@@ -116,9 +116,9 @@ fn panel(pane: &Pane, x: &Scale, tracks: &[Track], reading: Reading, log: bool) 
         ));
     };
     let mut out = pane.y_axis(&ticks).with(pane.floor());
-    // The first line last: dashes over a solid line show both where they coincide.
+    // The first line is drawn last: its dashes over a solid line show both where they coincide.
     for track in tracks.iter().rev() {
-        // The value of a second stands in its middle.
+        // The value of a second is in its middle.
         let points = track
             .points
             .iter()
@@ -128,7 +128,7 @@ fn panel(pane: &Pane, x: &Scale, tracks: &[Track], reading: Reading, log: bool) 
     out
 }
 
-/// More lines than these would hide what they mark.
+/// More lines than this would hide the data.
 const EVENTS_DRAWN: usize = 40;
 
 fn event_lines(pane: &Pane, x: &Scale, events: &[Event], numbered: bool) -> Markup {

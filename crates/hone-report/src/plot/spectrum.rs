@@ -1,4 +1,4 @@
-//! The percentile spectrum: latency over 1/(1 − quantile), both logarithmic, so that each nine has the same room.
+//! The percentile spectrum: latency over 1/(1 − quantile), both logarithmic, so that each nine has the same width.
 
 use hone_record::Hdr;
 
@@ -7,22 +7,22 @@ use super::scale::{self, Scale};
 use crate::quantity::{TimeUnit, plain};
 use crate::tree::Markup;
 
-/// Samples that must lie beyond a quantile before its line is drawn at full strength; the same number that a
-/// percentile needs to be told in a table.
+/// Samples that must lie beyond a quantile before its line is drawn at full strength. A table needs the same number to show a
+/// percentile.
 pub(crate) const SAMPLES_BEYOND: u64 = 10;
 
 /// One line of the spectrum.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// How it is drawn.
+    /// Style of the line.
     pub(crate) stroke: Stroke,
-    /// What it is.
+    /// Name of the line.
     pub(crate) label: String,
-    /// Its samples; without any there is no line.
+    /// Its samples. Without samples there is no line.
     pub(crate) histogram: Hdr,
 }
 
-/// The plot; `None` when no line has a sample.
+/// The plot. `None` when no line has a sample.
 pub(crate) fn plot(id: &str, title: &str, lines: &[Line]) -> Option<Markup> {
     let curves: Vec<Curve> = lines.iter().filter_map(Curve::of).collect();
     let domain = scale::log_domain(curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.1)))?;
@@ -50,7 +50,7 @@ fn describe(line: &Line) -> String {
 struct Curve {
     stroke: Stroke,
     points: Vec<(f64, f64)>,
-    /// Up to here at least [`SAMPLES_BEYOND`] samples lie beyond.
+    /// Up to this point, at least [`SAMPLES_BEYOND`] samples lie beyond.
     supported: f64,
     /// The largest sample: 1 in `count`.
     end: f64,
@@ -72,7 +72,7 @@ impl Curve {
     }
 }
 
-/// Where a curve is read: every twentieth of a nine, and where its support and its samples end.
+/// The points at which a curve is read: every twentieth of a nine, and the ends of its support and of its samples.
 fn positions(supported: f64, end: f64) -> Vec<f64> {
     let steps = (end * 20.0).floor() as usize;
     let mut all: Vec<f64> = (0..=steps).map(|step| step as f64 / 20.0).collect();
@@ -93,8 +93,8 @@ fn draw(size: Size, curves: &[Curve], domain: (f64, f64), nines: f64) -> Drawing
         .with(pane.x_axis(&percentile_ticks(nines, &x)))
         .with(pane.floor())
         .with(label(0.0, 13.0, Anchor::Start, "latency (log)"))
-        .with(label(pane.right, height - 6.0, Anchor::End, "percentile, each nine with the same room"));
-    // The first line last: dashes over a solid line show both where they coincide.
+        .with(label(pane.right, height - 6.0, Anchor::End, "percentile, each nine with the same width"));
+    // The first line is drawn last: its dashes over a solid line show both where they coincide.
     for curve in curves.iter().rev() {
         let at = |(nines, us): &(f64, f64)| Some((x.at(*nines), y.at(*us)));
         let solid = curve.points.iter().filter(|point| point.0 <= curve.supported).map(at);
@@ -105,13 +105,13 @@ fn draw(size: Size, curves: &[Curve], domain: (f64, f64), nines: f64) -> Drawing
     Drawing { height, body }
 }
 
-/// Marks of a latency axis, each with the unit that fits it.
+/// Marks of a latency axis, each in a fitting unit.
 pub(super) fn latency_ticks(domain: (f64, f64), y: &Scale) -> Vec<(f64, String)> {
     let mark = |us: f64| (y.at(us), TimeUnit::fitting(us).tick(us));
     scale::log_ticks(domain, 4).into_iter().map(mark).collect()
 }
 
-/// p50, p90, p99 ... as far as the samples go, then p0, which gives way when it is crowded.
+/// p50, p90, p99 ... as far as the samples go, then p0, which is dropped first when space is tight.
 fn percentile_ticks(nines: f64, x: &Scale) -> Vec<(f64, String)> {
     let named = |percent: f64| format!("p{}", plain(percent));
     let of_nines = (1..=nines.floor() as i32).map(|n| (x.at(f64::from(n)), named(100.0 - 10f64.powi(2 - n))));

@@ -1,4 +1,4 @@
-//! Lines over a logarithmic axis: what becomes of a figure as the rate, or the batch, grows.
+//! Lines over a logarithmic axis: a figure over the rate or the batch size.
 
 use super::frame::{Anchor, Drawing, Pane, Size, Stroke, both_sizes, label, line, path, rectangle};
 use super::scale::{self, Scale};
@@ -7,34 +7,34 @@ use crate::tree::{Element, Markup, el};
 /// One figure along the axis.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// How it is drawn.
+    /// Style of the line.
     pub(crate) stroke: Stroke,
-    /// What it is.
+    /// Name of the figure.
     pub(crate) label: String,
-    /// Every window: place on the axis and figure. The line goes through the median of each place.
+    /// Every window: position on the axis, and figure. The line connects the medians of the positions.
     pub(crate) windows: Vec<(f64, f64)>,
 }
 
 /// A drawing of lines.
 #[derive(Debug)]
 pub(crate) struct Chart<'a> {
-    /// What the axis is.
+    /// Name of the axis.
     pub(crate) x_name: &'a str,
-    /// What the figures are.
+    /// Name of the figures.
     pub(crate) y_name: &'a str,
-    /// How a mark of the figures' axis is written.
+    /// Format of a mark on the axis of the figures.
     pub(crate) y_mark: fn(f64) -> String,
     /// The lines.
     pub(crate) lines: &'a [Line],
-    /// Places beside those of the lines that the axis has to reach.
+    /// Positions that the axis must include, besides those of the lines.
     pub(crate) places: &'a [f64],
-    /// A stretch of the axis that stands out.
+    /// A highlighted range of the axis.
     pub(crate) band: Option<(f64, f64)>,
-    /// Limits of the figures, drawn across.
+    /// Limits of the figures, drawn as horizontal lines.
     pub(crate) limits: &'a [(f64, String)],
 }
 
-/// The plot; `None` when no line has a window.
+/// The plot. `None` when no line has a window.
 pub(crate) fn plot(id: &str, title: &str, description: &str, chart: &Chart<'_>) -> Option<Markup> {
     let windows = || chart.lines.iter().flat_map(|line| line.windows.iter());
     let figures = windows().map(|window| window.1).chain(chart.limits.iter().map(|limit| limit.0));
@@ -68,7 +68,7 @@ fn draw(size: Size, chart: &Chart<'_>, x_domain: (f64, f64), y_domain: (f64, f64
         body.push(line((pane.left, at), (pane.right, at), "one"));
         body.push(label(pane.left + 6.0, at - 5.0, Anchor::Start, name));
     }
-    // The first line last: dashes over a solid line show both where they coincide.
+    // The first line is drawn last: its dashes over a solid line show both where they coincide.
     for found in chart.lines.iter().rev() {
         body.push(path(
             medians(&found.windows).map(|(at, figure)| Some((x.at(at), y.at(figure)))),
@@ -81,7 +81,7 @@ fn draw(size: Size, chart: &Chart<'_>, x_domain: (f64, f64), y_domain: (f64, f64
     Drawing { height, body }
 }
 
-/// A window, drawn as a point on the pen of its line: as wide as a dot, as long as nothing.
+/// A window as a point in the style of its line: as wide as a dot, with no length.
 fn dot((x, y): (f64, f64), stroke: Stroke) -> Element {
     let class = match stroke {
         Stroke::A => "spot a",
@@ -93,7 +93,7 @@ fn dot((x, y): (f64, f64), stroke: Stroke) -> Element {
     el("circle").class(class).attr("cx", at(x)).attr("cy", at(y)).attr("r", "3")
 }
 
-/// The median figure of each place, in order; of two, the lower one.
+/// The median figure of each position, in order. Of two, the lower one.
 pub(crate) fn medians(windows: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
     let mut sorted: Vec<(f64, f64)> = windows.to_vec();
     sorted.sort_by(|left, right| left.0.total_cmp(&right.0).then(left.1.total_cmp(&right.1)));

@@ -1,4 +1,4 @@
-//! The builds side by side: time, size, tools, and the proofs about the profile.
+//! The builds in columns: time, size, tools, and the proofs about the profile.
 
 use hone_record::{Artifact, Optimization, ProfileApplied, ProfileProof, StepReceipt};
 
@@ -86,7 +86,7 @@ fn profiles(table: &mut Table, artifacts: &[Artifact]) {
     applied("without a profile", |applied| {
         lines([quantity::counted(applied.missing_functions, "function", "functions")])
     });
-    applied("compiler's remarks", |applied| {
+    applied("compiler remarks", |applied| {
         if applied.messages.is_empty() { Markup::text("none") } else { lines(&applied.messages) }
     });
 }
@@ -112,7 +112,7 @@ fn hot_functions(proof: &ProfileProof) -> Markup {
     lines([own]).with(proof.hot_functions.iter().take(SHOWN).map(function).collect::<Markup>())
 }
 
-/// A share far below a thousandth is still told: nothing discarded and little discarded are not the same.
+/// The percentage of a tiny share is still shown, because none discarded and little discarded differ.
 fn discarded(applied: &ProfileApplied) -> Markup {
     let percent = applied.discarded_weight * 100.0;
     let weight = if applied.discarded_count > 0 && percent < 0.05 {
@@ -129,7 +129,7 @@ fn foreign_code(artifact: &Artifact) -> Markup {
         return Markup::text("none named");
     }
     let line = |code: &hone_record::CodeInside| {
-        let state = if code.profiled { "profiled" } else { "left out" };
+        let state = if code.profiled { "profiled" } else { "excluded" };
         format!("{}: {state} ({})", code.name, code.how)
     };
     lines(artifact.code_inside.iter().map(line))
@@ -137,12 +137,12 @@ fn foreign_code(artifact: &Artifact) -> Markup {
 
 fn smoke(artifact: &Artifact, steps: &[StepReceipt]) -> String {
     let Some(smoke) = &artifact.smoke else {
-        // The baseline is checked in a step of its own, which is a receipt only where it passed.
+        // The baseline is checked in a step of its own. That step has a receipt only if it passed.
         let step = format!("check-{}", artifact.variant);
         let check = steps.iter().find(|done| done.step == step);
         return check.map_or("not done".to_owned(), |check| format!("passed: {}", check.note));
     };
-    // Only a Kafka-API broker is given records.
+    // Only a broker with the Kafka API receives records.
     let records = match smoke.records {
         0 => String::new(),
         records => format!(", {}", quantity::counted(records, "record", "records")),

@@ -1,4 +1,4 @@
-//! How much a build could bring at most.
+//! The largest possible gain of a build.
 
 use hone_record::{Ceiling, Comparison, Workload};
 
@@ -6,13 +6,13 @@ use super::{absent, section};
 use crate::quantity;
 use crate::tree::{Element, Markup, el};
 
-/// The section; the comparisons know what each workload counts. One that none was judged with counts as the training does: the
-/// loads of a target are of one kind.
+/// The section. The comparisons say what each workload counts. A workload without a comparison counts like the training, because
+/// the loads of a target are of one kind.
 pub(crate) fn of(ceilings: &[Ceiling], comparisons: &[Comparison], training: &Workload) -> Element {
-    let section = section("ceiling", "What a build could bring at most");
+    let section = section("ceiling", "Largest possible gain of a build");
     if ceilings.is_empty() {
         return section.child(absent(
-            "The ceiling was not probed, so how much of the CPU a build can change is not known.",
+            "Hone did not probe the ceiling. So it is unknown how much of the CPU a build can change.",
         ));
     }
     let counts_operations = |name: &str| {
@@ -26,10 +26,10 @@ pub(crate) fn of(ceilings: &[Ceiling], comparisons: &[Comparison], training: &Wo
     )
 }
 
-/// Of loads of which only the names are known; none where nothing was probed.
+/// The same for loads that are known by name only. `None` when nothing was probed.
 pub(crate) fn of_loads(ceilings: &[Ceiling]) -> Option<Element> {
     let each = || ceilings.iter().map(|found| ceiling(found, "record"));
-    let title = "Where the CPU goes, and what a build could bring at most";
+    let title = "Where the CPU goes, and the largest possible gain of a build";
     (!ceilings.is_empty()).then(|| section("ceiling", title).children(each()))
 }
 
@@ -41,11 +41,11 @@ fn ceiling(ceiling: &Ceiling, each: &str) -> Element {
         .child(el("p").text(&ceiling.words))
 }
 
-/// What is the target's own, and what the kernel's, as a bar and in words.
+/// The CPU of the target itself and of the kernel, as a bar and in words.
 pub(crate) fn parts(cpu_us: f64, user_share: f64, each: &str) -> Markup {
     let share = if user_share.is_finite() { user_share.clamp(0.0, 1.0) } else { 0.0 };
     let figures = format!(
-        "{} CPU per {each}: {} the target's user code, libraries with it, {} the kernel's.",
+        "{} CPU per {each}: {} in user code of the target and its libraries, {} in the kernel.",
         quantity::time_us(cpu_us),
         quantity::percent(share),
         quantity::percent(1.0 - share)
@@ -53,7 +53,8 @@ pub(crate) fn parts(cpu_us: f64, user_share: f64, each: &str) -> Markup {
     Markup::default().with(bar(share)).with(el("p").text(&figures))
 }
 
-/// User share filled, the kernel's hatched empty; decoration, the sentence below says it.
+/// The filled part is the user share, the hatched rest is the kernel's. The bar is decoration: the sentence below states the
+/// figures.
 fn bar(share: f64) -> Element {
     let width = format!("{:.1}", share * 100.0);
     let rect = |class, width: &str| el("rect").class(class).attr("width", width).attr("height", 4);

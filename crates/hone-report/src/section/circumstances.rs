@@ -9,18 +9,19 @@ use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 use crate::{quantity, sentence};
 
-/// What an acknowledgement promised under these loads; nothing where there are none and the target states nothing.
+/// What an acknowledgement guarantees under these loads. `None` when the loads have no acknowledgements and the target states
+/// nothing.
 pub(crate) fn durability(class: &Durability, loads: &[&Workload]) -> Option<Element> {
     let has_acks = loads.iter().any(|load| load.engine.operations().is_none());
     let words = sentence::durability(class, has_acks)?;
     let section = section("durability", "Durability class")
         .detail()
         .child(paragraph(&words))
-        .child(paragraph("Figures of another class are another question: they are not compared with these."));
+        .child(paragraph("Do not compare these figures with figures of another durability class."));
     Some(section)
 }
 
-/// Where it ran.
+/// The machine of the run.
 pub(crate) fn machine(machine: &Machine) -> Element {
     let mut table = Table::facts("Hardware and system");
     table.fact("CPU", known(&machine.cpu_model));
@@ -31,7 +32,7 @@ pub(crate) fn machine(machine: &Machine) -> Element {
     table.fact("system", known(&machine.os));
     table.fact("virtual machine", machine.virtualization.as_deref().unwrap_or("none found"));
     table.fact("container", machine.container.as_deref().unwrap_or("none found"));
-    table.fact("frequency governor", machine.governor.as_deref().unwrap_or("the kernel shows none"));
+    table.fact("frequency governor", machine.governor.as_deref().unwrap_or("the kernel reports none"));
     table.fact("hardware counters", pmu(machine.pmu));
     let paranoid = machine.perf_event_paranoid.map_or("unknown".to_owned(), |level| level.to_string());
     table.fact("perf_event_paranoid", &paranoid);
@@ -40,9 +41,9 @@ pub(crate) fn machine(machine: &Machine) -> Element {
     section("machine", "The machine").detail().child(table.finish())
 }
 
-/// What a window ran against, as the cluster tells; and how hard the machine was pressed.
+/// The cluster of a window as it describes itself, and how busy the machine was.
 pub(crate) fn environment(found: &Environment) -> Element {
-    let mut table = Table::facts("Cluster and way to it");
+    let mut table = Table::facts("Cluster and connection");
     table.fact("cluster", found.cluster_id.as_deref().unwrap_or("unknown"));
     let brokers: Vec<String> =
         found.brokers.iter().map(|(id, address)| format!("{id} at {address}")).collect();
@@ -55,7 +56,7 @@ pub(crate) fn environment(found: &Environment) -> Element {
     table.fact("security", known(&found.security));
     let pressure: Vec<String> =
         found.pressure.iter().map(|(name, share)| format!("{name} {}", quantity::percent(*share))).collect();
-    table.fact("time in which some task waited for", known(&pressure.join(", ")));
+    table.fact("share of time in which a task waited for", known(&pressure.join(", ")));
     section("environment", "The environment")
         .detail()
         .child(table.finish())
@@ -81,7 +82,7 @@ fn unknown(unknown: &[String]) -> Option<Element> {
         return None;
     }
     let items = unknown.iter().map(|text| el("li").text(text));
-    Some(el("div").child(el("h3").text("What could not be found out")).child(el("ul").children(items)))
+    Some(el("div").child(el("h3").text("Unknown facts")).child(el("ul").children(items)))
 }
 
 fn known(text: &str) -> &str {

@@ -1,4 +1,4 @@
-//! What went on around the windows of a comparison: errors, neighbours, the generator.
+//! The conditions around the windows of a comparison: errors, neighbours, the generator.
 
 use hone_record::{Comparison, Window};
 
@@ -7,7 +7,7 @@ use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup};
 
-/// The table; `None` when no window is at hand.
+/// The table. `None` when no window is available.
 pub(crate) fn of(comparison: &Comparison, evidence: &Evidence) -> Option<Element> {
     let arms: [Vec<&Window>; 2] = [evidence.windows_a().collect(), evidence.windows_b().collect()];
     if arms.iter().all(Vec::is_empty) {
@@ -18,27 +18,27 @@ pub(crate) fn of(comparison: &Comparison, evidence: &Evidence) -> Option<Element
         Column::numbers(Markup::text(&comparison.a)),
         Column::numbers(Markup::text(&comparison.b)),
     ];
-    let mut table = Table::new("Conditions in the windows that count", columns)
-        .remark("Where two figures stand, the median and the largest of the windows.");
+    let mut table = Table::new("Conditions in the included windows", columns)
+        .remark("Two figures are the median and the maximum over the windows.");
     let mut row = |title: &str, read: &dyn Fn(&[&Window]) -> String| {
         table.row(Markup::text(title), arms.iter().map(|arm| Cell::number(&read(arm))).collect());
     };
     row("windows", &|arm| quantity::count(arm.len() as u64));
     let acknowledged = |arm: &[&Window]| quantity::count(total(arm, |window| window.facts.acked_requests));
     if comparison.workload.engine.operations().is_some() {
-        // Nobody sees single operations: there is no lateness and no error of one.
+        // Nothing observes single operations, so they have no lateness and no errors.
         row("operations done", &acknowledged);
         row("load's CPU per operation", &|arm| spread(arm, generator_us_per_request, quantity::time_us));
     } else {
         row("requests acknowledged", &acknowledged);
         row("errors", &errors);
-        row("generator late, p99", &|arm| spread(arm, lateness_us_p99, quantity::time_us));
+        row("generator lateness, p99", &|arm| spread(arm, lateness_us_p99, quantity::time_us));
         row("generator's CPU per request", &|arm| spread(arm, generator_us_per_request, quantity::time_us));
     }
     row("stolen by the hypervisor", &|arm| {
         spread(arm, |window| Some(window.facts.steal_share), quantity::percent)
     });
-    row("used by everybody else", &|arm| {
+    row("used by other processes", &|arm| {
         spread(arm, |window| Some(window.facts.others_share), quantity::percent)
     });
     Some(table.finish())

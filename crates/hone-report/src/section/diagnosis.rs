@@ -1,4 +1,4 @@
-//! Why the CPU stalled before anything was changed, and what was foretold of each layout before it was measured.
+//! Where the pipeline lost its slots before any change, and what was predicted for each layout before its measurement.
 
 use hone_record::{
     Category, CodeLayout, Comparison, Diagnosed, Diagnosis, Foretelling, Optimization, Shift, VariantFacts,
@@ -9,7 +9,7 @@ use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
 use crate::tree::{Element, Markup, el};
 
-/// Structures of which more would be a list: two first levels and the pages.
+/// The structures to show: two first levels and the pages. More would be a list.
 const STRUCTURES: [&str; 3] = ["L1i 32 KiB 8-way", "L1i 64 KiB 16-way", "iTLB 64 x 4 KiB"];
 /// Places in the sizes of footprints.
 const LINES: usize = 0;
@@ -18,7 +18,7 @@ const PAGES: usize = 1;
 /// Place of 99 % in a footprint.
 const MOST: usize = 2;
 
-/// The section; none where nothing was diagnosed.
+/// The section. `None` when nothing was diagnosed.
 pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
     let diagnosis = optimization.diagnosis.as_ref();
     let foretold = foretold(optimization);
@@ -29,12 +29,12 @@ pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
     Some(all.children(foretold))
 }
 
-/// One alone, as a page has it.
+/// A single diagnosis, as a page shows it.
 pub(crate) fn alone(diagnosis: &Diagnosis) -> Element {
     section("diagnosis", "Why the CPU stalls").child(told(diagnosis))
 }
 
-/// Of several targets, or of none.
+/// The diagnoses of several targets. `None` when there are none.
 pub(crate) fn of_all(diagnoses: &[Diagnosis]) -> Option<Element> {
     let told = || diagnoses.iter().map(told);
     (!diagnoses.is_empty()).then(|| section("diagnosis", "Why the CPU stalls").children(told()))
@@ -42,7 +42,7 @@ pub(crate) fn of_all(diagnoses: &[Diagnosis]) -> Option<Element> {
 
 fn told(diagnosis: &Diagnosis) -> Markup {
     Markup::default()
-        .with(paragraph(&format!("Evidence: {}. Of {}.", diagnosis.evidence.label(), diagnosis.source)))
+        .with(paragraph(&format!("Evidence: {}. Source: {}.", diagnosis.evidence.label(), diagnosis.source)))
         .with(diagnosis.shifts.iter().map(shifted).collect::<Markup>())
         .with(slots(diagnosis).into_iter().collect::<Markup>())
         .with(diagnosis.parts.iter().filter_map(verdict).collect::<Markup>())
@@ -59,7 +59,7 @@ fn slots(diagnosis: &Diagnosis) -> Option<Element> {
         .filter_map(|part| Some((part.scope.as_deref().unwrap_or("all"), part.slots.as_ref()?)));
     let mut rows = told.peekable();
     rows.peek()?;
-    // All of it stands in the tables of what moved.
+    // The tables of what moved contain all of it.
     if diagnosis.parts.len() == 2 * diagnosis.shifts.len() {
         return None;
     }
@@ -86,18 +86,18 @@ fn slots(diagnosis: &Diagnosis) -> Option<Element> {
     Some(table.finish())
 }
 
-/// Why nothing is said of a part.
+/// The reason why a part has no slots.
 fn refused(part: &Diagnosed) -> Option<Element> {
     let why = part.refused.as_ref()?;
     let scope = part.scope.as_ref().map(|scope| format!("{scope}: ")).unwrap_or_default();
     Some(paragraph(&format!("{scope}refused: {why}.")))
 }
 
-/// How the slots moved between two measurements.
+/// How the slots changed between two measurements.
 fn shifted(shift: &Shift) -> Element {
     let scope = shift.after.as_deref().map(|scope| format!(", {scope}")).unwrap_or_default();
     let mut table = Table::new(
-        &format!("How the slots moved{scope}"),
+        &format!("How the slots changed{scope}"),
         [Column::words("slots")]
             .into_iter()
             .chain(["before", "after", "points"].map(|title| Column::numbers(Markup::text(title))))
@@ -108,7 +108,8 @@ fn shifted(shift: &Shift) -> Element {
         let cells = [format!("{before:.1} %"), format!("{after:.1} %"), format!("{:+.1}", after - before)];
         table.row(Markup::text(&category.to_string()), cells.map(|cell| Cell::number(&cell)).into());
     }
-    let words = shift.sentence().unwrap_or_else(|| "No category moved by half a point".to_owned());
+    let words =
+        shift.sentence().unwrap_or_else(|| "No category changed by half a percentage point".to_owned());
     el("div").child(table.finish()).child(paragraph(&format!("{words}.")))
 }
 
@@ -139,8 +140,9 @@ fn parts(diagnosis: &Diagnosis) -> Option<Element> {
         "lines for 99 %",
         "pages for 99 %",
     ]);
-    let mut table = Table::new("How the code lies that ran", columns.map(Column::words).collect()).remark(
-        "Misses and branches in 1,000 instructions, on models of caches; lines of 64 B and pages of 4 KiB that hold 99 % of the execution.",
+    let mut table = Table::new("Layout of the executed code", columns.map(Column::words).collect()).remark(
+        "Misses and branches per 1,000 instructions, from models of caches. Lines of 64 B and pages of 4 KiB \
+         that hold 99 % of the execution.",
     );
     for (scope, layout) in told {
         let misses = STRUCTURES.map(|structure| layout.missed(structure));
@@ -160,7 +162,7 @@ fn units(layout: &CodeLayout, unit: usize) -> Cell {
     Cell::text(&found.unwrap_or_else(|| NONE.to_owned()))
 }
 
-/// What was said of each layout, beside what was measured of it.
+/// The prediction for each layout, compared with its measurement.
 fn foretold(optimization: &Optimization) -> Option<Element> {
     let told: Vec<(&VariantFacts, &Foretelling)> = optimization
         .variants
@@ -176,11 +178,15 @@ fn foretold(optimization: &Optimization) -> Option<Element> {
         "expected",
         "found",
     ]);
-    let mut table = Table::new("Foretold by replay, before anything was measured", columns.map(Column::words).collect())
-        .remark(
-            "Windows of the recorded order, replayed where the code lay and where the variant has it. Misses and branches in 1,000 \
-             instructions. What is expected goes by a rule of Hone's, which is not calibrated; right and wrong are both told.",
-        );
+    let mut table = Table::new(
+        "Predicted by replay, before any measurement",
+        columns.map(Column::words).collect(),
+    )
+    .remark(
+        "Hone replays windows of the recorded instruction order, first with the original layout and then \
+             with the layout of the variant. Misses and branches per 1,000 instructions. The expectation \
+             follows a rule of Hone that is not calibrated. The table shows right and wrong predictions.",
+    );
     for (variant, foretelling) in told {
         let (before, now) = (&foretelling.before, &foretelling.now);
         let change = |before: Option<f64>, now: Option<f64>| {
@@ -201,7 +207,7 @@ fn foretold(optimization: &Optimization) -> Option<Element> {
     Some(table.class("scroll").finish())
 }
 
-/// Under the workload that comes first.
+/// The comparison under the first workload.
 fn found(variant: &VariantFacts, foretelling: &Foretelling, comparisons: &[Comparison]) -> Cell {
     let Some(judged) = comparisons.iter().find(|judged| judged.b == variant.name) else {
         return Cell::text(NONE);
@@ -214,7 +220,7 @@ fn found(variant: &VariantFacts, foretelling: &Foretelling, comparisons: &[Compa
     let right = foretelling
         .expected
         .came_true(verdict)
-        .map(|right| if right { "as foretold" } else { "not as foretold" });
+        .map(|right| if right { "as predicted" } else { "not as predicted" });
     let words = ratio.into_iter().chain([verdict.label().to_owned()]).chain(right.map(str::to_owned));
     Cell::words(lines(words))
 }

@@ -1,4 +1,4 @@
-//! A commit compared with its base: a row for each metric that decides, and what they rest on.
+//! A commit compared with its base: a row for each metric that decides, and the basis of each.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::{sentence, verdict};
 
 const FINDINGS: &str = "Metrics that decide";
 
-/// The table of findings; nothing where nothing was measured.
+/// The table of findings. `None` when nothing was measured.
 pub(crate) fn findings(found: &CommitGate) -> Option<Element> {
     let mut columns = vec![Column::words("load"), Column::words("metric")];
-    let titles = ["base", "head", "change", "interval", "limit", "would have shown"];
+    let titles = ["base", "head", "change", "interval", "limit", "would have found"];
     columns.extend(titles.map(|title| Column::numbers(Markup::text(title))));
     columns.push(Column::words("state"));
     let mut table = Table::new(FINDINGS, columns);
@@ -34,7 +34,7 @@ fn cells(found: &CommitGate, finding: &GateFinding) -> Vec<Cell> {
     };
     let [base, head] = finding.values.map_or([NONE.to_owned(), NONE.to_owned()], |both| both.map(value));
     let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
-    let guard = (!finding.primary).then(|| el("span").class("small").text("guard"));
+    let guard = (!finding.primary).then(|| el("span").class("small").text("guard metric"));
     let metric = guard.into_iter().fold(Markup::text(label(found, finding)), Markup::with);
     let numbers = [
         base,
@@ -51,7 +51,7 @@ fn cells(found: &CommitGate, finding: &GateFinding) -> Vec<Cell> {
 /// Both commits with their builds.
 pub(crate) fn sides(found: &CommitGate) -> [Element; 2] {
     let side = |name: &str, side: &CommitBuild| {
-        let how = if side.kept { "kept from an earlier run, built" } else { "built" };
+        let how = if side.kept { "reused from an earlier run, built" } else { "built" };
         let text = format!(
             "{name} {} ({}): {}; {how} in {}.",
             side.short(),
@@ -64,7 +64,7 @@ pub(crate) fn sides(found: &CommitGate) -> [Element; 2] {
     [side("Base", &found.base), side("Head", &found.head)]
 }
 
-/// What somebody should know who reads the result.
+/// Notes that a reader of the result needs.
 pub(crate) fn notes(found: &CommitGate) -> impl Iterator<Item = Element> {
     found.notes.iter().map(|note| paragraph(&format!("Note: {note}")))
 }
@@ -85,14 +85,15 @@ pub(crate) fn comparison(
         .detail()
 }
 
-/// How the figures are made, in a paragraph below the table.
+/// Explains the figures in a paragraph below the table.
 pub(crate) fn reading() -> Element {
     paragraph(
-        "Intervals are over pairs of windows. “Would have shown” is the smallest effect that these pairs would have shown in four of five runs.",
+        "Intervals are over pairs of windows. “Would have found” is the smallest effect that these pairs \
+         would have found in four of five runs.",
     )
 }
 
-/// When it fails; written down before the first window.
+/// The rule of the gate, written down before the first window.
 pub(crate) fn basis(found: &CommitGate) -> Element {
     let file = format!("The experiment file is {} ({}).", found.file, found.file_of);
     section("basis", "The rule")
@@ -102,7 +103,7 @@ pub(crate) fn basis(found: &CommitGate) -> Element {
         .child(reading())
 }
 
-/// What was compared, for a reader who sees nothing else.
+/// States what was compared, for a reader who sees nothing else.
 pub(crate) fn origin(found: &CommitGate) -> Element {
     let machine = found.comparisons.first().map(|one| &one.machine);
     let machine = machine.map(|machine| format!(" on {} cores of {}", machine.cores, machine.cpu_model));

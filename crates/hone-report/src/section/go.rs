@@ -1,4 +1,4 @@
-//! What is told of a Go program beside its variants: hot spots, what stands out, its own benchmarks, the place of its profile.
+//! The sections of a Go program besides its variants: hot spots, findings, its own benchmarks, the location of its profile.
 
 use hone_record::{GoAccount, GoBenchmark, GoBenchmarks, HotSpots, median};
 
@@ -8,7 +8,7 @@ use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
-/// The sections; none of other targets.
+/// The sections. Other targets have none.
 pub(crate) fn of(account: Option<&GoAccount>) -> Vec<Element> {
     let Some(account) = account else { return Vec::new() };
     let mut sections = vec![hot_spots(account)];
@@ -19,7 +19,7 @@ pub(crate) fn of(account: Option<&GoAccount>) -> Vec<Element> {
 fn hot_spots(account: &GoAccount) -> Element {
     let mut section = section("hot-spots", "Where time and memory go");
     if account.hot_spots.is_empty() {
-        section = section.child(absent("There is no profile, so nothing is known of it."));
+        section = section.child(absent("There is no profile, so this is unknown."));
     }
     section = section
         .child(findings(&account.findings))
@@ -30,7 +30,9 @@ fn hot_spots(account: &GoAccount) -> Element {
 
 fn findings(findings: &[String]) -> Element {
     if findings.is_empty() {
-        return paragraph("By the rules for functions in loops, garbage and allocations nothing stands out.");
+        return paragraph(
+            "The rules for functions in loops, garbage collection and allocations found nothing.",
+        );
     }
     el("ul").children(findings.iter().map(|finding| el("li").text(finding)))
 }
@@ -50,7 +52,7 @@ fn table(spots: &HotSpots) -> Table {
         Column::numbers(Markup::text("share")),
     ];
     let all = format!(
-        "{} in {}. Flat is what was counted in a function itself, cumulative in it and in all that it called.",
+        "{} in {}. Flat counts the function itself. Cumulative also counts everything that it called.",
         figure(spots.total, &spots.unit),
         quantity::counted(spots.functions, "function", "functions")
     );
@@ -85,8 +87,8 @@ fn benchmarks(account: &GoAccount) -> Option<Element> {
     let found = account.benchmarks.as_ref()?;
     let mut section = section.child(paragraph(&found.rule)).child(judged(found).class("scroll").finish());
     let lists = [
-        ("The profile changes no code of, so they were not run", &found.unchanged),
-        ("Not there in every round, so left out", &found.incomplete),
+        ("Not run, because the profile does not change their code", &found.unchanged),
+        ("Excluded, because some rounds lack them", &found.incomplete),
     ];
     for (what, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
         section = section.child(paragraph(&format!("{what}: {}.", list.join(", "))));
@@ -123,7 +125,7 @@ fn cells(row: &GoBenchmark) -> Vec<Cell> {
             let judged = Markup::from(el("div").child(mark::inline_verdict(verdict)).text(verdict.label()));
             Cell::words(judged.with(el("div").class("small").text(&row.why)))
         }
-        None => Cell::text("told, not judged"),
+        None => Cell::text("reported, not judged"),
     };
     vec![
         Cell::text(&row.metric),

@@ -1,4 +1,4 @@
-//! The top of a page: what was found, in one sentence, and what stands beside it.
+//! The top of a page: the result in one sentence, and what belongs next to it.
 
 use hone_record::{
     Capacity, CommitGate, Comparison, Curve, CurveOver, Diagnosis, HostTrial, Optimization, PairKind, Proof,
@@ -12,11 +12,11 @@ use crate::tree::{Element, Markup, el};
 use crate::verdict::{headline, sentence};
 use crate::{quantity, sentence};
 
-/// Of an optimisation: the decision, the first comparison's verdict, then the others'.
+/// The header of an optimisation: the decision, the first comparison's verdict, then the others'.
 pub(crate) fn optimization(optimization: &Optimization) -> Element {
     let header = header("Profile-guided optimisation", &optimization.name).children(decision(optimization));
     let header = match in_order(optimization).split_first() {
-        None => header.child(el("p").class("sentence").text("No verdict: nothing was judged yet.")),
+        None => header.child(el("p").class("sentence").text("No verdict yet: nothing was judged.")),
         Some((first, others)) => header.child(verdict(first)).child(also(others)),
     };
     let doubts = optimization.doubts();
@@ -24,13 +24,13 @@ pub(crate) fn optimization(optimization: &Optimization) -> Element {
     header.child(el("p").class("meta").text(&origin(optimization)))
 }
 
-/// Which variant is best, and why each is kept or dropped; nothing of records from before there was a tree.
+/// The best variant, and why each variant is kept or dropped. Records from before the variant tree have none.
 fn decision(optimization: &Optimization) -> Option<Element> {
     let mut decided: Vec<&VariantFacts> =
         optimization.variants.iter().filter(|variant| !variant.decision.is_empty()).collect();
     decided.sort_by_key(|variant| is_ground(optimization, &variant.name));
     let best = match &optimization.best {
-        Some(best) => format!("Decision: keep {best}, the best by measurement."),
+        Some(best) => format!("Decision: keep {best}, the best variant by measurement."),
         None => "Decision: keep the baseline; no variant is kept.".to_owned(),
     };
     let item = |variant: &&VariantFacts| {
@@ -57,7 +57,7 @@ fn machine_in_short(machine: &hone_record::Machine) -> String {
     format!("{model}, {}", quantity::counted(u64::from(machine.cores), "core", "cores"))
 }
 
-/// Of a comparison. What was concluded from it by other limits stands first.
+/// The header of a comparison. A headline that the run summary drew with other limits comes first.
 pub(crate) fn comparison(comparison: &Comparison, concluded: Option<&str>) -> Element {
     let title = format!("{} against {}", comparison.b, comparison.a);
     header("Comparison", &title)
@@ -66,7 +66,7 @@ pub(crate) fn comparison(comparison: &Comparison, concluded: Option<&str>) -> El
         .child(el("p").class("meta").text(&machine_in_short(&comparison.machine)))
 }
 
-/// Of one load run.
+/// The header of one load run.
 pub(crate) fn window(window: &Window) -> Element {
     let title = format!("{} under {}", window.variant, window.workload.name);
     let origin = format!(
@@ -80,7 +80,7 @@ pub(crate) fn window(window: &Window) -> Element {
         .child(el("p").class("meta").text(&origin))
 }
 
-/// Of a search for a capacity.
+/// The header of a capacity search.
 pub(crate) fn capacity(found: &Capacity) -> Element {
     header("Capacity", &format!("{} under {}", found.variant, found.workload.name))
         .child(el("p").class("sentence").text(&rates::knee_sentence(found)))
@@ -92,7 +92,7 @@ pub(crate) fn capacity(found: &Capacity) -> Element {
         )))
 }
 
-/// Of a sweep.
+/// The header of a sweep.
 pub(crate) fn curve(found: &Curve) -> Element {
     let kind = match found.over {
         CurveOver::Rate => "Sweep over rates",
@@ -109,13 +109,13 @@ pub(crate) fn curve(found: &Curve) -> Element {
     )
 }
 
-/// Of a diagnosis.
+/// The header of a diagnosis.
 pub(crate) fn diagnosis(found: &Diagnosis) -> Element {
     let moved = found.shifts.first().and_then(hone_record::Shift::sentence).map(|words| format!("{words}."));
     header("Diagnosis", &found.source).children(moved.map(|words| el("p").class("sentence").text(&words)))
 }
 
-/// Of a service that was tuned.
+/// The header of a tuned service.
 pub(crate) fn tuning(found: &Tuning) -> Element {
     let saving = found.saving();
     let saved = saving.as_ref().map(|saving| paragraph(&format!("{}.", saving.sentence())));
@@ -130,7 +130,7 @@ pub(crate) fn tuning(found: &Tuning) -> Element {
         .child(el("p").class("meta").text(&origin))
 }
 
-/// Of steps that were tried one after the other.
+/// The header of steps that were tried one after the other.
 pub(crate) fn proof(found: &Proof) -> Element {
     header("Proof of batch settings", &found.target)
         .child(el("p").class("sentence").text(&found.outcomes_in_words()))
@@ -138,7 +138,7 @@ pub(crate) fn proof(found: &Proof) -> Element {
         .child(el("p").class("meta").text(&format!("{} · {}", found.load, machine_in_short(&found.machine))))
 }
 
-/// Of settings of a host.
+/// The header of a trial of host settings.
 pub(crate) fn host_trial(found: &HostTrial) -> Element {
     header("Trial of host settings", &found.target)
         .child(el("p").class("sentence").text(&super::host_trial::sentence(found)))
@@ -147,7 +147,7 @@ pub(crate) fn host_trial(found: &HostTrial) -> Element {
         .child(el("p").class("meta").text(&format!("{} · {}", found.load, machine_in_short(&found.machine))))
 }
 
-/// Of a commit compared with its base.
+/// The header of a commit compared with its base.
 pub(crate) fn gate(found: &CommitGate) -> Element {
     let warnings = found.comparisons.iter().flat_map(warnings);
     gate_in_short(found)
@@ -155,14 +155,14 @@ pub(crate) fn gate(found: &CommitGate) -> Element {
         .children(super::gate::sides(found))
 }
 
-/// The same without what it rests on.
+/// The same without its basis.
 pub(crate) fn gate_in_short(found: &CommitGate) -> Element {
     header("Gate", &found.name)
         .child(el("p").class("sentence").text(&crate::gate::sentence(found)))
         .children(super::gate::notes(found))
 }
 
-/// Of all that was tried.
+/// The header of a run summary.
 pub(crate) fn story(story: &Story) -> Element {
     let count = quantity::counted(story.chapters.len() as u64, "entry", "entries");
     let first = story.chapters.iter().map(|chapter| chapter.entry.at_unix_ms).filter(|at| *at > 0).min();
@@ -172,7 +172,7 @@ pub(crate) fn story(story: &Story) -> Element {
         .map(|(first, last)| format!(" · {} to {}", quantity::date_utc(first), quantity::date_utc(last)));
     let saving = story.tuned.as_ref().and_then(|tuned| tuned.saving.as_ref());
     let saving = saving.map(|saving| paragraph(&format!("{}. {}", saving.sentence(), saving.how)));
-    header("What was tried, and what came of it", &story.title)
+    header("Run summary", &story.title)
         .child(el("p").class("sentence").text(&story.sentence()))
         .children(saving)
         .child(el("p").class("meta").text(&format!("{} · {count}{}", story.source, span.unwrap_or_default())))
@@ -193,18 +193,18 @@ fn verdict(comparison: &Comparison) -> Markup {
         .child(el("p").class("under").text(&under).detail())
         .child(el("p").class("sentence").child(mark).text(&headline))
         .children((!figures.is_empty()).then(|| paragraph(figures)))
-        .children(measured(comparison).map(|text| paragraph(&text)))
+        .children(measured(comparison).map(|text| paragraph(&text).detail()))
         .children(warnings(comparison).iter().map(|warning| el("p").class("warning").text(warning)));
     if let Some(beside) = sentence::beside(comparison) {
         let worse =
             comparison.judgements.iter().any(|other| !other.primary && other.verdict == Verdict::Worse);
         block =
-            block.child(el("p").class(if worse { "beside worse" } else { "beside" }).text(&beside).detail());
+            block.child(el("p").class(if worse { "others worse" } else { "others" }).text(&beside).detail());
     }
     block.child(paragraph(&sentence::control(comparison)).detail()).into()
 }
 
-/// Whose CPU counts, by the name of the program.
+/// The names of the programs whose CPU was measured.
 fn measured(comparison: &Comparison) -> Option<String> {
     let named =
         |names: &[String]| if names.is_empty() { "unknown processes".to_owned() } else { names.join(", ") };
@@ -221,15 +221,16 @@ fn warnings(comparison: &Comparison) -> Vec<String> {
     let (excluded, measured) = (excluded().count(), tests().count());
     let few = (excluded * 4 > measured).then(|| {
         format!(
-            "{excluded} of {measured} A/B pairs are excluded, {failed} of them because an arm failed. What is left may be the quiet part of \
-             the truth. For neighbours: repeat it on a quieter machine, or see with --keep-disturbed what those pairs would have said. For \
-             an arm that fails: ask for less (--rate), or take the failure for the result."
+            "{excluded} of {measured} A/B pairs are excluded, {failed} of them because an arm failed. The \
+             remaining pairs may be unusually quiet. For neighbours: repeat the run on a quieter machine, or \
+             use --keep-disturbed to include those pairs. For a failing arm: lower the load (--rate), or \
+             take the failure as the result."
         )
     });
     comparison.reservations().into_iter().chain(comparison.unlike_loads()).chain(few).collect()
 }
 
-/// Worse where anything is: a gain of the primary metric does not outweigh it.
+/// The verdict to show. Any regression makes it worse: a gain of the primary metric does not outweigh it.
 fn shown_verdict(comparison: &Comparison) -> Verdict {
     if comparison.has_regression() { Verdict::Worse } else { comparison.verdict() }
 }

@@ -1,4 +1,4 @@
-//! Settings of a host that were tried: a row for each, what its tail rests on, and what was not tried.
+//! A trial of host settings: a row for each setting, the basis of its tail, and the settings that were not tried.
 
 use std::collections::BTreeSet;
 
@@ -19,14 +19,14 @@ const METRICS: [(Metric, Option<f64>); 4] = [
     (Metric::CpuPerRecord, None),
 ];
 
-/// From this share of the slowest requests on a tail is said to rest on stalls.
+/// From this share of the slowest requests on, the page says that a tail depends on stalls.
 const RESTS_FROM: f64 = 0.1;
 
 fn all(found: &HostTrial) -> impl Iterator<Item = &TriedKnob> {
     found.tried.iter().chain(&found.together)
 }
 
-/// What helped and what did not.
+/// The settings by verdict.
 pub(crate) fn sentence(found: &HostTrial) -> String {
     let list = |(label, verdict): (&str, Verdict)| {
         let knobs = found.tried.iter().filter(|knob| knob.verdict == verdict);
@@ -37,25 +37,27 @@ pub(crate) fn sentence(found: &HostTrial) -> String {
         ("Better", Verdict::Better),
         ("Worse", Verdict::Worse),
         ("Equivalent", Verdict::Equivalent),
-        ("Not shown", Verdict::NotShown),
+        ("Inconclusive", Verdict::NotShown),
     ];
     let told: Vec<String> = groups.into_iter().filter_map(list).collect();
     if told.is_empty() { "Nothing was tried.".to_owned() } else { told.join(" ") }
 }
 
-/// What became of all that helped, and how to keep it.
+/// The result of all good settings together, and how to keep them.
 pub(crate) fn next(found: &HostTrial) -> Option<Element> {
     let together = found.together.as_ref()?;
     Some(match &found.left_in_force {
         Some(id) => el("p")
-            .text(&format!("Together they are better, too, and in force as change {id}. "))
+            .text(&format!("Together they are better, too. They are active as change {id}. "))
             .child(el("code").text("hone host confirm"))
             .text(" keeps them; without it, Hone rolls them back."),
-        None => paragraph(&format!("Together they are {}, so nothing was kept.", together.verdict.label())),
+        None => {
+            paragraph(&format!("Together they are {}, so Hone kept none of them.", together.verdict.label()))
+        }
     })
 }
 
-/// Every row carries its durability class where there are several.
+/// Names the durability class in every row if there are several.
 pub(crate) fn title(found: &HostTrial, knob: &TriedKnob) -> String {
     if !found.factorial {
         return knob.title.clone();
@@ -64,7 +66,7 @@ pub(crate) fn title(found: &HostTrial, knob: &TriedKnob) -> String {
     format!("{}, acks={acks}", knob.title)
 }
 
-/// The setting with its values, where it is one.
+/// The setting with its values, if the knob has exactly one.
 fn change(found: &HostTrial, knob: &TriedKnob) -> String {
     match &knob.settings[..] {
         [one] => format!("{} {} → {}", title(found, knob), one.was, one.value),
@@ -106,7 +108,7 @@ fn decided(judged: Option<&Judgement>) -> [Cell; 3] {
 
 const FIGURES: &str = "All metrics";
 
-/// All metrics of each setting, below the host as it is in the same rounds.
+/// All metrics of each setting, below the unchanged host in the same rounds.
 pub(crate) fn figures(found: &HostTrial) -> Element {
     let mut columns = vec![Column::words("setting")];
     columns.extend(METRICS.map(|(metric, _)| Column::numbers(Markup::text(metric.label()))));
@@ -121,18 +123,18 @@ pub(crate) fn figures(found: &HostTrial) -> Element {
         table.row(Markup::text(&title(found, knob)), own_cells(knob));
     }
     section("figures", FIGURES).detail().child(table.finish()).child(paragraph(
-        "Figures are of all windows that count. The ratio behind each, with its interval, is of pairs of windows of the same round. Latency runs from \
-         the time a request was due to its acknowledgement.",
+        "The figures cover all included windows. Each ratio, with its confidence interval, compares pairs of \
+         windows of the same round. Latency runs from the due time of a request to its acknowledgement.",
     ))
 }
 
-/// Whether both were compared with the same windows of the host as it is.
+/// Whether both were compared with the same windows of the unchanged host.
 fn has_same_ground(one: &TriedKnob, other: &TriedKnob) -> bool {
     ground(one) == ground(other) && one.before == other.before && one.stalls_before == other.stalls_before
 }
 
 fn ground(knob: &TriedKnob) -> String {
-    let anew = if knob.started_anew { ", started anew" } else { "" };
+    let anew = if knob.started_anew { ", restarted" } else { "" };
     format!("as it is, acks={}{anew}", hone_format::acks(knob.durability.acks))
 }
 
@@ -175,7 +177,7 @@ fn stalls(counts: &StallCounts) -> String {
         (0, _) => "not known".to_owned(),
         (windows, 0) => format!("none in {windows} windows"),
         (windows, stalls) => format!(
-            "{} in {} of {windows} windows, {} together, the longest {}",
+            "{} in {} of {windows} windows, {} in total, the longest {}",
             quantity::count(stalls),
             counts.windows_with,
             quantity::duration(counts.total_s),
@@ -184,7 +186,7 @@ fn stalls(counts: &StallCounts) -> String {
     }
 }
 
-/// Why each verdict is what it is, and what was left out.
+/// The reason for each verdict, and what was omitted.
 pub(crate) fn reasons(found: &HostTrial) -> Element {
     let entry = |knob: &TriedKnob| {
         el("li")
@@ -208,7 +210,7 @@ pub fn untried_setting(knob: &UntriedKnob) -> String {
     format!("{}: {now} → {}: {}", knob.title, knob.wanted, knob.why)
 }
 
-/// What stands behind a verdict.
+/// The details of a verdict.
 fn details(found: &HostTrial, knob: &TriedKnob) -> Vec<String> {
     let mut lines = vec![format!("wanted for: {}", knob.reason)];
     if found.factorial || knob.settings.len() != 1 {
@@ -216,9 +218,7 @@ fn details(found: &HostTrial, knob: &TriedKnob) -> Vec<String> {
         let settings: Vec<String> = knob.settings.iter().map(setting).collect();
         lines.push(format!("settings: {}", settings.join(", ")));
     }
-    lines.extend(
-        knob.promise.as_ref().map(|promise| format!("beside its speed it {promise}: that is no gain")),
-    );
+    lines.extend(knob.promise.as_ref().map(|promise| format!("it also {promise}, so the speed is no gain")));
     lines.extend(rests_on("as it is", &knob.before, &knob.stalls_before));
     lines.extend(rests_on("with it", &knob.after, &knob.stalls_after));
     lines.push(format!(
@@ -229,14 +229,14 @@ fn details(found: &HostTrial, knob: &TriedKnob) -> Vec<String> {
     ));
     if knob.writing_ms_max > 0 {
         let ms = quantity::count(knob.writing_ms_max);
-        lines.push(format!("writing it took at most {ms} ms, outside of the windows"));
+        lines.push(format!("writing it took at most {ms} ms, outside the windows"));
     }
     lines
 }
 
-/// How many of the slowest requests waited in a stall, where that is worth a word.
+/// The number of the slowest requests that waited in a stall, if it is worth a line.
 fn rests_on(state: &str, figures: &BatchState, stalls: &StallCounts) -> Option<String> {
-    // Where half of the requests wait so long, that is no stall but the service.
+    // If half of the requests wait this long, the cause is the service, not a stall.
     if figures.latency_us(0.5)? >= f64::from(STALL_FROM_MS) * 1e3 {
         return Some(format!(
             "{state}: the median itself is {STALL_FROM_MS} ms or more, so stalls say nothing"
@@ -249,7 +249,7 @@ fn rests_on(state: &str, figures: &BatchState, stalls: &StallCounts) -> Option<S
     let parts: Vec<String> = [part("p99", 0.99), part("p99.9", 0.999)].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| {
         format!(
-            "{state}: {} waited in {} of {} together, the longest {}, in {} of {} windows",
+            "{state}: {} waited in {} of {} in total, the longest {}, in {} of {} windows",
             parts.join(" and "),
             quantity::counted(stalls.stalls, "stall", "stalls"),
             quantity::duration(stalls.total_s),
@@ -260,7 +260,7 @@ fn rests_on(state: &str, figures: &BatchState, stalls: &StallCounts) -> Option<S
     })
 }
 
-/// The rule, the durability classes, and what qualifies the result.
+/// The rule, the durability classes, and the limits of the result.
 pub(crate) fn basis(found: &HostTrial) -> Element {
     let class = |knob: &TriedKnob| {
         format!("acks={}, storage: {}", hone_format::acks(knob.durability.acks), knob.durability.storage)

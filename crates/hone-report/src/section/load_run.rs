@@ -28,6 +28,9 @@ pub(crate) fn section_of(window: &Window) -> Element {
         .child(seconds(window).detail())
 }
 
+/// Rows that explain a result and do not carry it.
+const EXPLAINING: [&str; 6] = ["load", "memory", "machine", "warm-up", "times", "batches"];
+
 /// One row for each measured quantity. A quantity without a value has no row.
 fn facts(window: &Window) -> Element {
     let facts = &window.facts;
@@ -61,23 +64,27 @@ fn facts(window: &Window) -> Element {
         ("client", window.client.as_ref().map(client)),
         ("batches", batches(window)),
         ("consumers", window.end_to_end.as_ref().map(consumers)),
-        ("of latency", window.split.as_ref().map(split)),
+        ("latency parts", window.split.as_ref().map(split)),
     ];
     let mut table = Table::facts("Load, throughput and CPU");
     for (name, value) in rows {
-        value.into_iter().for_each(|value| table.fact(name, &value));
+        let Some(value) = value else { continue };
+        table.fact(name, &value);
+        if EXPLAINING.contains(&name) {
+            table.explain_last();
+        }
     }
     table.finish()
 }
 
-/// The rules and what the window said to them; `None` without any.
+/// The rules and their result in the window. `None` when there are none.
 fn required(window: &Window) -> Option<Element> {
     if window.requirements.is_empty() {
         return None;
     }
     let columns =
         vec![Column::words("required"), Column::numbers(Markup::text("measured")), Column::words("verdict")];
-    let mut table = Table::new("What was required", columns);
+    let mut table = Table::new("Requirements", columns);
     for rule in &window.requirements {
         let measured = measured_text(rule);
         let why = rule.reason.as_deref().unwrap_or_default();
@@ -85,8 +92,8 @@ fn required(window: &Window) -> Option<Element> {
             Some(true) => ("plain", "met".to_owned()),
             Some(false) if why.is_empty() => ("primary", "NOT MET".to_owned()),
             Some(false) => ("primary", format!("NOT MET, {why}")),
-            None if why.is_empty() => ("plain", "can't be told: not measured".to_owned()),
-            None => ("plain", format!("can't be told: {why}")),
+            None if why.is_empty() => ("plain", "unknown: not measured".to_owned()),
+            None => ("plain", format!("unknown: {why}")),
         };
         table.row_of_class(
             class,
@@ -106,7 +113,7 @@ fn measured_text(rule: &Requirement) -> String {
     }
 }
 
-/// What happened, numbered as in the plot; `None` when nothing did.
+/// The events, numbered as in the plot. `None` when there are none.
 fn happened(window: &Window) -> Option<Element> {
     if window.events.is_empty() {
         return None;
@@ -141,7 +148,7 @@ fn latency_table(window: &Window) -> Option<Element> {
         ("sent to ack", &latencies.sent_to_ack),
         ("intended to sent", &latencies.intended_to_sent),
     ];
-    // Without acknowledgements there is only the third.
+    // Without acknowledgements, only the third one exists.
     let first = if window.workload.acks == 0 { 2 } else { 0 };
     for (name, histogram) in measured.into_iter().skip(first) {
         table.row(Markup::text(name), quantiles(histogram).iter().map(|text| Cell::number(text)).collect());
@@ -162,7 +169,7 @@ fn quantiles(histogram: &Hdr) -> [String; 6] {
     [p50, p90, p99, p999, known(histogram.max_us()), count(histogram.count())]
 }
 
-/// Like [`quantiles`]. A quantile among requests that no consumer saw is a lower bound.
+/// Like [`quantiles`]. If some requests were not seen by a consumer, a quantile among them is a lower bound.
 fn end_to_end(seen: &EndToEnd) -> [String; 6] {
     let text = |bounds: Option<Bounds>| match bounds {
         Some(Bounds { least_us, most_us }) if most_us == Some(least_us) => quantity::time_us(least_us),
@@ -173,11 +180,12 @@ fn end_to_end(seen: &EndToEnd) -> [String; 6] {
     [p50, p90, p99, p999, text(seen.longest()), count(seen.latency.count())]
 }
 
-/// Stretches in which requests waited long, where there were any.
+/// Periods in which requests waited long. `None` when there were none.
 fn stalls(stalls: &Stalls) -> Option<String> {
     (stalls.count() > 0).then(|| {
         format!(
-            "{} in which requests waited {STALL_FROM_MS} ms or longer: {} s together, the longest {} s, {} requests",
+            "{} in which requests waited {STALL_FROM_MS} ms or longer: {} s in total, the longest {} s, {} \
+             requests",
             count(stalls.count()),
             measured(stalls.total_s()),
             measured(stalls.longest_s()),
@@ -186,20 +194,20 @@ fn stalls(stalls: &Stalls) -> Option<String> {
     })
 }
 
-/// How the times of the answers are known, where it is not the kernel that tells nearly all of them.
+/// The source of the answer times, unless the kernel stamped nearly all of them.
 fn answer_times(times: AnswerTimes) -> Option<String> {
     let share = times.stamped_share();
     (share < 0.99).then(|| {
         format!(
-            "the kernel stamped {:.1} % of {} answers; the others have the time at which they were read, up to \
-             a millisecond later",
+            "the kernel stamped {:.1} % of {} answers; the others have the time of the read, up to a \
+             millisecond later",
             share * 100.0,
             count(times.answers)
         )
     })
 }
 
-/// Rates of the window itself; what was answered while it was drained is in the histograms only.
+/// Rates of the window itself. Answers that arrive after its end are in the histograms only.
 fn throughput(window: &Window) -> String {
     let facts = &window.facts;
     if window.workload.engine.operations().is_some() {
@@ -213,7 +221,7 @@ fn throughput(window: &Window) -> String {
     let share = facts.reached_requests_per_s / facts.acked_requests.max(1) as f64;
     let done = if window.workload.acks == 0 { "sent" } else { "acknowledged" };
     format!(
-        "{} requests/s {done}, {} records/s, {}/s; asked {} requests/s, {} were due",
+        "{} requests/s {done}, {} records/s, {}/s; requested {} requests/s, {} were due",
         measured(facts.reached_requests_per_s),
         measured(facts.acked_records as f64 * share),
         bytes((facts.acked_bytes as f64 * share) as u64),
@@ -227,7 +235,7 @@ fn target(window: &Window) -> String {
     let missing = window.why_unknown(CPU_OF_TARGET);
     let Some(cpu) = facts.target_cpu else {
         let why = missing.unwrap_or("its process is not on this machine, or not visible");
-        return format!("not known ({why}; name its process with --pid)");
+        return format!("unknown ({why}; name its process with --pid)");
     };
     let part = missing.map(|missing| format!("; {missing}")).unwrap_or_default();
     if facts.acked_records == 0 {
@@ -239,7 +247,7 @@ fn target(window: &Window) -> String {
         .unwrap_or_default();
     let beyond = window.cpu_us_per_record_beyond_idling().zip(facts.idle_cores);
     let beyond = beyond.map_or_else(String::new, |(us, cores)| {
-        format!(", {} µs/record beyond the {} cores that it takes idle", measured(us), measured(cores))
+        format!(", {} µs/record above the {} cores that it uses when idle", measured(us), measured(cores))
     });
     let processes: Vec<&str> =
         window.environment.iter().flat_map(|environment| &environment.measured).map(String::as_str).collect();
@@ -249,7 +257,7 @@ fn target(window: &Window) -> String {
     let behind = if behind.is_empty() {
         String::new()
     } else {
-        format!("; it passes work on to {}, which Hone does NOT count", behind.join(" and "))
+        format!("; it passes work on to {}, which Hone does NOT measure", behind.join(" and "))
     };
     format!(
         "{} µs/record, {} µs/request{user}{beyond}{part}{of}{behind}",
@@ -258,7 +266,7 @@ fn target(window: &Window) -> String {
     )
 }
 
-/// What a warm-up came to; nothing of one that was asked to be short.
+/// The result of a warm-up. `None` when it was requested to be short.
 fn warm_up(found: &WarmUp) -> Option<String> {
     let fell = found.cpu_us_per_request.map_or(String::new(), |[first, last]| {
         format!("; CPU per request {} at first, {} at the end", time_us(first), time_us(last))
@@ -291,7 +299,7 @@ fn busy(window: &Window, busy: &TargetBusy) -> String {
         busy.counter,
         busy.series,
         if busy.reading_s > 0.01 * busy.busy_s {
-            format!("; less {} that one reading costs", time_us(busy.reading_s * 1e6))
+            format!("; excluding {} for one reading", time_us(busy.reading_s * 1e6))
         } else {
             String::new()
         }
@@ -332,7 +340,7 @@ fn machine(window: &Window) -> String {
     words
 }
 
-/// The effective batch, where it is an output: a wire engine's own frames are as they were asked for.
+/// The effective batch, if it is an output. A wire engine's own frames have the requested size.
 fn batches(window: &Window) -> Option<String> {
     let topics: Vec<String> = window
         .batches
@@ -354,7 +362,7 @@ fn batches(window: &Window) -> Option<String> {
     (!topics.is_empty()).then(|| topics.join("; "))
 }
 
-/// The client and what of it shapes batches; the record has all of its settings.
+/// The client and those of its settings that shape batches. The record contains all settings.
 fn client(client: &ClientFacts) -> String {
     const SHAPE: [&str; 4] =
         ["linger.ms", "batch.size", "partitioner", "max.in.flight.requests.per.connection"];
@@ -403,11 +411,15 @@ fn latencies(window: &Window) -> Element {
     if !matches!(window.outcome, Outcome::Steady) {
         return no_figure(
             title,
-            "The window is not steady: its percentiles would measure the length of the window and not the target.",
+            "The window is not steady. Its percentiles would measure the length of the window, not the \
+             target.",
         );
     }
     if window.workload.engine.operations().is_some() {
-        return no_figure(title, "A command that counts its operations tells the latency of none of them.");
+        return no_figure(
+            title,
+            "A command that counts its operations reports no latency for single operations.",
+        );
     }
     let line = |stroke, label: &str, histogram: &hone_record::Hdr| Line {
         stroke,
@@ -415,8 +427,8 @@ fn latencies(window: &Window) -> Element {
         histogram: histogram.clone(),
     };
     let mut lines = vec![
-        line(Stroke::B, "intended to ack: what a client waits", &window.latencies.intended_to_ack),
-        line(Stroke::A, "sent to ack: what the service takes", &window.latencies.sent_to_ack),
+        line(Stroke::B, "intended to ack: the wait of a client", &window.latencies.intended_to_ack),
+        line(Stroke::A, "sent to ack: the time of the service", &window.latencies.sent_to_ack),
         line(Stroke::C, "intended to sent: how late the generator was", &window.latencies.intended_to_sent),
     ];
     if let Some(seen) = &window.end_to_end {
@@ -426,8 +438,8 @@ fn latencies(window: &Window) -> Element {
         return no_figure(title, "Nothing was acknowledged, so there is no latency to draw.");
     };
     let caption = format!(
-        "Latency counts from the time the schedule asked for, so a stall is seen by every request it held up. \
-         The line is faint where fewer than {SAMPLES_BEYOND} samples lie beyond."
+        "Latency counts from the scheduled time, so a stall shows in every request that it delayed. The line \
+         is faint where fewer than {SAMPLES_BEYOND} samples lie beyond."
     );
     figure(title, Some(results::key(&lines)), plot, &caption, Some(results::spectrum_numbers(title, &lines)))
 }
@@ -442,13 +454,13 @@ fn seconds(window: &Window) -> Element {
     let caption = match window.events.is_empty() {
         true => "A second in which nothing was acknowledged leaves a gap.",
         false => {
-            "A second in which nothing was acknowledged leaves a gap. The numbered lines are what happened, listed below."
+            "A second in which nothing was acknowledged leaves a gap. The numbered lines are the events listed below."
         }
     };
     figure(title, Some(legend(&entries)), plot, caption, Some(results::series_numbers(title, &track)))
 }
 
-/// A sentence for a window that broke off before it measured anything.
+/// A sentence for a window that ended before it measured anything.
 pub(crate) fn remark(window: &Window) -> Option<Element> {
     (window.facts.requests == 0).then(|| absent("No request was due in this window."))
 }

@@ -1,4 +1,4 @@
-//! How to read the page, and what it cannot say.
+//! How to read the page, and the limits of its figures.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use hone_record::{Comparison, Engine, Mode, Optimization, PairOutcome, Window, W
 use super::{paragraph, results, section};
 use crate::tree::{Element, el};
 
-/// Of an optimisation.
+/// The section for an optimisation.
 pub(crate) fn of_optimization(optimization: &Optimization, windows: &BTreeMap<String, Window>) -> Element {
     let mut limits = limits(&optimization.comparisons, windows);
     limits.push(target_sentence(Some(is_embedded_broker(optimization))));
     if !optimization.comparisons.iter().any(|comparison| comparison.design.has_several_builds()) {
         limits.push(
-            "One build of each variant: a profile changes the layout of the code, and so does chance. What a second build \
-             of the same variant would do is not part of these intervals.",
+            "Each variant has one build. A profile changes the layout of the code, and so does chance. These \
+             intervals do not include the variation between builds.",
         );
     }
     page(&optimization.comparisons, &limits)
 }
 
-/// Of a comparison.
+/// The section for a comparison.
 pub(crate) fn of_comparison(comparison: &Comparison, windows: &BTreeMap<String, Window>) -> Element {
     let comparisons = std::slice::from_ref(comparison);
     let mut limits = limits(comparisons, windows);
@@ -28,21 +28,23 @@ pub(crate) fn of_comparison(comparison: &Comparison, windows: &BTreeMap<String, 
     page(comparisons, &limits)
 }
 
-/// Of one load run.
+/// The section for one load run.
 pub(crate) fn of_window(window: &Window) -> Element {
     let network = network_sentence(std::iter::once(window));
     let limits = [
-        "One window is one sample: it says what happened, not whether another variant is better. Compare pairs for that.",
+        "One window is one sample. It shows what happened, not whether another variant is better. For that, \
+         compare pairs.",
         network,
         target_sentence(None),
     ];
     section("method", "How to read this page").detail().child(reading_latency()).child(list(&limits))
 }
 
-/// Of windows at many rates.
+/// The section for windows at many rates.
 pub(crate) fn of_rates(address: &str) -> Element {
     let limits = [
-        "Each window has a topic and arrivals of its own, one after the other: what the machine does in between is in them.",
+        "The windows ran one after the other, each with its own topic and arrivals. Changes of the machine \
+         in between affect them.",
         if is_loopback(address) {
             LOOPBACK
         } else {
@@ -59,7 +61,7 @@ fn page(comparisons: &[Comparison], limits: &[&str]) -> Element {
         .child(reading_latency())
         .children(READING.iter().map(|text| paragraph(text)))
         .children(results::rules(comparisons))
-        .child(el("h3").text("What these figures cannot say"))
+        .child(el("h3").text("Limits of these figures"))
         .child(list(limits))
 }
 
@@ -69,19 +71,21 @@ fn list(limits: &[&str]) -> Element {
 
 fn reading_latency() -> Element {
     paragraph(
-        "Requests are due by a schedule that does not wait for answers. Latency runs from the due time to the \
-         acknowledgement; time-outs and errors are samples. A percentile is told only when ten samples lie beyond it.",
+        "Requests are due by a schedule that does not wait for answers (open loop). Latency runs from the \
+         due time to the acknowledgement. Time-outs and errors are samples. A percentile appears only when \
+         ten samples lie beyond it.",
     )
 }
 
 const READING: [&str; 2] = [
-    "A pair is one window of each variant. The estimate is the geometric mean of the pairs' ratios, its interval comes \
-     from resampling pairs, never requests. Better and worse need an interval that leaves equality out; equivalent needs \
-     the interval of the equivalence test (at twice the error) inside the margin; all else is not shown, which is no \
-     claim that there is no difference. A guard rail that gets worse makes the whole worse.",
-    "A/A pairs compare the first variant with itself in the same session: they show how large a difference the machine \
-     makes on its own. Marks: a disc with a tick is better, a square with a cross worse, a diamond with two bars \
-     equivalent, an empty ring not shown.",
+    "A pair is one window of each variant. The estimate is the geometric mean of the pairs' ratios. Its \
+     confidence interval comes from resampling pairs, never requests. Better and worse need an interval that \
+     excludes equality. Equivalent needs the interval of the equivalence test (at twice the error) inside \
+     the margin. Everything else is inconclusive, which does not mean that there is no difference. A guard \
+     metric that gets worse makes the whole result worse.",
+    "A/A pairs compare the first variant with itself in the same session. They show how large a difference \
+     the machine makes on its own. Marks: a disc with a tick is better, a square with a cross is worse, a \
+     diamond with two bars is equivalent, an empty ring is inconclusive.",
 ];
 
 fn limits(comparisons: &[Comparison], windows: &BTreeMap<String, Window>) -> Vec<&'static str> {
@@ -94,23 +98,25 @@ fn limits(comparisons: &[Comparison], windows: &BTreeMap<String, Window>) -> Vec
     let any = |mode: Mode| comparisons.iter().any(|comparison| comparison.design.mode == mode);
     if any(Mode::Duet) {
         limits.push(
-            "Duet: both variants run at the same time, so neighbours hit both alike and small effects are seen; but the \
-             faster one leaves CPU to the slower one, so differences in latency come out smaller than they are alone.",
+            "Concurrent pairs (duet): both variants run at the same time. Neighbours affect both alike, so \
+             small effects are visible. But the faster variant leaves CPU to the slower one, so differences \
+             in latency look smaller than they are.",
         );
     }
     if any(Mode::Solo) {
         limits.push(
-            "Solo: the variants run one after the other, so sizes are true, but what the machine does in between goes \
-             into the interval.",
+            "Sequential pairs (solo): the variants run one after the other. The sizes of effects are true, \
+             but changes of the machine in between widen the interval.",
         );
     }
     limits
 }
 
-const LOOPBACK: &str = "Loopback: the load came from the same machine. No network card and no network takes part, and the \
-     generator shares the cores with the target.";
+const LOOPBACK: &str = "Loopback: the load came from the same machine. No network card and no network takes \
+     part, and the generator shares the cores with the target.";
 
-const ENDS: &str = "The program is its own load and ends by itself: no network takes part, and nothing else generates a load.";
+const ENDS: &str = "The program is its own load and ends by itself. No external load generator runs, and no \
+     network takes part.";
 
 fn ends_by_itself(load: &Workload) -> bool {
     matches!(load.engine, Engine::Exits { .. })
@@ -124,13 +130,13 @@ fn network_sentence<'a>(windows: impl Iterator<Item = &'a Window>) -> &'static s
     if served.is_empty() && !own.is_empty() {
         ENDS
     } else if local.is_empty() {
-        "Where the load came from is not known here: over loopback no network takes part, and the generator shares the \
-         cores with the target."
+        "The origin of the load is unknown. Over loopback, no network takes part, and the generator shares \
+         the cores with the target."
     } else if local.iter().all(|local| *local) {
         LOOPBACK
     } else {
-        "Some windows went over a network: its delay is part of their latency, and the target's CPU is known only where \
-         it runs on the measuring machine."
+        "Some windows went over a network. Its delay is part of their latency. The target's CPU is known \
+         only if the target runs on the measuring machine."
     }
 }
 
@@ -138,19 +144,17 @@ fn is_loopback(address: &str) -> bool {
     address.starts_with("127.") || address.starts_with("localhost:") || address.starts_with("[::1]:")
 }
 
-/// What the target is: `None` when the records do not say.
+/// Describes the target. `None` when the records do not say what it is.
 fn target_sentence(embedded: Option<bool>) -> &'static str {
     match embedded {
         Some(true) => {
-            "The target is Hone's embedded broker: one node, no replication, so acks=all means this node. It stands in \
-             for a broker; its figures are no figures of Redpanda or Apache Kafka."
+            "The target is Hone's embedded broker: one node, no replication, so acks=all means this node. It \
+             stands in for a broker. Its figures do not apply to Redpanda or Apache Kafka."
         }
-        Some(false) => {
-            "The figures hold for this target, this machine and these workloads; another of each is another question."
-        }
+        Some(false) => "The figures hold for this target, this machine and these workloads only.",
         None => {
-            "The figures hold for this target, this machine and this workload. Where the target is Hone's embedded \
-             broker, it only stands in for a broker: one node, no replication."
+            "The figures hold for this target, this machine and this workload only. If the target is Hone's \
+             embedded broker, it only stands in for a broker: one node, no replication."
         }
     }
 }
@@ -180,8 +184,8 @@ mod tests {
         window.address = "127.0.0.1:9092,10.0.0.3:9092".to_owned();
         assert!(network_sentence([&window].into_iter()).starts_with("Some windows"), "one is not loopback");
         window.address.clear();
-        assert!(network_sentence([&window].into_iter()).starts_with("Where the load"));
-        assert!(network_sentence(std::iter::empty()).starts_with("Where the load"));
+        assert!(network_sentence([&window].into_iter()).starts_with("The origin of the load"));
+        assert!(network_sentence(std::iter::empty()).starts_with("The origin of the load"));
         let engine = Engine::Exits { arguments: Vec::new(), operations: 9 };
         let ends = Window { workload: Workload::of_operations("w", engine), ..window.clone() };
         assert!(network_sentence([&ends].into_iter()).contains("no network takes part"));
@@ -197,12 +201,12 @@ mod tests {
         let page = html(&optimization);
         assert!(
             page.contains("embedded broker: one node")
-                && page.contains("Duet: both")
+                && page.contains("Concurrent pairs (duet): both")
                 && !page.contains("Solo: ")
         );
         optimization.artifacts.iter_mut().for_each(|artifact| artifact.path = "bin/redis-server".to_owned());
         optimization.comparisons.iter_mut().for_each(|comparison| comparison.design.mode = Mode::Solo);
         let page = html(&optimization);
-        assert!(!page.contains("stands in") && page.contains("Solo: the variants"));
+        assert!(!page.contains("stands in") && page.contains("Sequential pairs (solo): the variants"));
     }
 }

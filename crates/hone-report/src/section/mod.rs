@@ -1,4 +1,4 @@
-//! The sections of a page; each takes records and gives back markup.
+//! The sections of a page. Each takes records and returns markup.
 
 pub(crate) mod builds;
 pub(crate) mod ceiling;
@@ -28,7 +28,7 @@ use crate::quantity::{self, NONE};
 use crate::table::Cell;
 use crate::tree::{Element, Markup, el};
 
-/// The comparisons as a reader asks for them: that of the best variant first, those of mere ground last.
+/// The comparisons in the order of a reader's interest: the best variant first, pure base variants last.
 pub(crate) fn in_order(optimization: &Optimization) -> Vec<&Comparison> {
     let best = optimization.best.as_deref();
     let mut ordered: Vec<&Comparison> = optimization.comparisons.iter().collect();
@@ -36,7 +36,7 @@ pub(crate) fn in_order(optimization: &Optimization) -> Vec<&Comparison> {
     ordered
 }
 
-/// Whether a variant is only there for others to build on: a build without a profile, such as the one with relocations for BOLT.
+/// Whether a variant exists only for others to build on: a build without a profile, such as the one with relocations for BOLT.
 fn is_ground(optimization: &Optimization, name: &str) -> bool {
     let is_built_on = optimization.variants.iter().any(|other| other.parent.as_deref() == Some(name));
     let is_rewritten =
@@ -60,7 +60,7 @@ pub(crate) fn paragraph(text: &str) -> Element {
     el("p").text(text)
 }
 
-/// A sentence where a plot or a table would be empty.
+/// A sentence in place of an empty plot or table.
 pub(crate) fn absent(text: &str) -> Element {
     el("p").class("absent").text(text)
 }
@@ -74,12 +74,12 @@ fn ratio_cell(found: Option<[f64; 3]>) -> Cell {
     Cell::numbers(Markup::text(&ratio).with(interval))
 }
 
-/// A command that wraps and is selected as a whole by one click.
+/// A command that wraps. One click selects all of it.
 fn command(text: &str) -> Element {
     el("pre").class("command").child(el("code").text(text))
 }
 
-/// A plot with its heading, key, caption and, folded, its numbers.
+/// A plot with its heading, key and caption. Its numbers are folded.
 pub(crate) fn figure(
     title: &str,
     legend: Option<Element>,
@@ -98,7 +98,7 @@ pub(crate) fn figure(
     }
 }
 
-/// A sentence in the place of a plot.
+/// A sentence in place of a plot.
 pub(crate) fn no_figure(title: &str, reason: &str) -> Element {
     el("div").class("no-figure").child(el("h3").text(title)).child(absent(reason))
 }

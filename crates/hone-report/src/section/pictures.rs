@@ -1,4 +1,4 @@
-//! Records that stand beside what was tried: heatmaps, before and after, and the curves of capacities and sweeps.
+//! Related records of a run: heatmaps, before and after, and the curves of capacities and sweeps.
 
 use hone_record::{Capacity, Curve, CurveOver, Heatmap, Story};
 
@@ -16,7 +16,7 @@ pub(crate) fn of(story: &Story) -> Vec<Element> {
 
 fn of_heatmap(number: usize, map: &Heatmap) -> Element {
     let id = format!("heatmap-{number}");
-    let title = format!("Where the code lies that runs: {}", heatmap::title(map));
+    let title = format!("Layout of the executed code: {}", heatmap::title(map));
     section(&id, &title).children(heatmap::inside(&id, map))
 }
 

@@ -1,4 +1,4 @@
-//! Steps of a proof: the table with a column for each, and what was decided of each.
+//! Steps of a proof: the table with a column for each step, and the decision about each.
 
 use std::collections::BTreeMap;
 
@@ -13,29 +13,29 @@ use crate::{prediction, replica};
 /// Rows that are quantiles of the latency.
 const QUANTILES: [(&str, f64); 6] = hone_record::STORY_QUANTILES;
 
-/// The topic that the load was taken from, beside what the load made of a test topic.
+/// The topic that the load comes from, compared with the test topic that the load wrote.
 pub(crate) fn replica(found: &Replica) -> Element {
     let titles = ["topic today", "replica here", "difference"];
-    let mut columns = vec![Column::words("over the recorded stretch")];
+    let mut columns = vec![Column::words("over the recorded period")];
     columns.extend(titles.map(|title| Column::numbers(Markup::text(title))));
     let mut table = Table::new("Replica", columns);
     for (name, cells) in replica::rows(found) {
         table.row(Markup::text(name), cells.map(|cell| Cell::number(&cell)).into());
     }
-    let section = section("replica", &format!("The load, and topic {}", found.topic))
+    let section = section("replica", &format!("The load compared with topic {}", found.topic))
         .child(table.finish().detail())
         .child(paragraph(&replica::verdict(found)));
-    // A replica that is like its topic changes nothing of the result.
+    // A replica that matches its topic does not qualify the result.
     if found.is_like() { section.detail() } else { section }
 }
 
 const STATES: &str = "State by state";
 
-/// The table of all states. Figures that are known of none are named below it.
+/// The table of all states. The text below names the figures that are unknown for all states.
 pub(crate) fn states(proof: &Proof) -> Element {
     let section = section("states", STATES);
     let Some(first) = proof.steps.iter().find(|step| step.comparison.is_some()) else {
-        return section.child(absent("No step was measured to its end, so there are no figures."));
+        return section.child(absent("No step finished its measurement, so there are no figures."));
     };
     let numbers = |name: &str| Column::numbers(Markup::text(name));
     let mut columns = vec![Column::words("all windows of a state"), numbers("original")];
@@ -44,7 +44,7 @@ pub(crate) fn states(proof: &Proof) -> Element {
     table.row(Markup::text("outcome"), behind(NONE, proof, |step| step.outcome().to_owned()));
     let states: Vec<&BatchState> =
         std::iter::once(&first.before).chain(proof.steps.iter().map(|step| &step.after)).collect();
-    // In no two windows of a climb was the load the same.
+    // No two windows of a climb had the same load.
     let climbs = proof.workload.climb().is_some();
     let figures = if climbs { vec![windows(&states)] } else { figures(&states) };
     let (known, unknown): (Vec<Figure>, Vec<Figure>) = figures.into_iter().partition(Figure::is_shown);
@@ -56,24 +56,24 @@ pub(crate) fn states(proof: &Proof) -> Element {
     let unknown: Vec<&str> = unknown.iter().map(|figure| figure.name).collect();
     let unknown = match &unknown[..] {
         [] => String::new(),
-        names => format!(" Not known of any state: {}.", names.join(", ")),
+        names => format!(" Unknown for all states: {}.", names.join(", ")),
     };
     section.child(table.finish()).child(paragraph(&format!("{}{unknown}", of_a_column(proof))).detail())
 }
 
-/// What stands for a quantile with fewer than ten samples beyond it.
+/// Replaces a quantile with fewer than ten samples beyond it.
 const TOO_FEW: &str = "too few samples";
 
 /// A figure of all states.
 struct Figure {
     name: &'static str,
     values: Vec<Option<String>>,
-    /// What stands where it is not known.
+    /// The text for an unknown figure.
     without: &'static str,
 }
 
 impl Figure {
-    /// The quantiles stay: published tables have all of them.
+    /// The quantiles stay, because published tables have all of them.
     fn is_shown(&self) -> bool {
         self.without == TOO_FEW || self.values.iter().any(Option::is_some)
     }
@@ -92,13 +92,13 @@ fn windows(states: &[&BatchState]) -> Figure {
     Figure { name: "windows", values, without: NONE }
 }
 
-/// What the states under one load have been seen to do.
+/// The observed figures of the states under one load.
 fn figures(states: &[&BatchState]) -> Vec<Figure> {
     let values = |of: &dyn Fn(&BatchState) -> Option<String>| states.iter().map(|state| of(state)).collect();
     let of = |name: &'static str, of: fn(&BatchState) -> Option<String>| Figure {
         name,
         values: values(&of),
-        without: "not known",
+        without: "unknown",
     };
     let quantiles = QUANTILES.map(|(name, quantile)| Figure {
         name,
@@ -107,13 +107,13 @@ fn figures(states: &[&BatchState]) -> Vec<Figure> {
     });
     let others = [
         of("CPU, cores", |state| state.cores().map(quantity::significant)),
-        of("CPU a record", |state| state.cpu_us_per_record().map(quantity::time_us)),
-        of("network sent a second", |state| state.sent_bytes_per_s().map(quantity::throughput)),
-        of("requests a second", |state| state.requests_per_s().map(quantity::significant)),
-        of("batches a second", |state| state.batches_per_s().map(quantity::significant)),
-        of("bytes a batch", |state| state.bytes_per_batch().map(quantity::significant)),
-        of("records a batch", |state| state.records_per_batch().map(quantity::significant)),
-        of("records a second", |state| {
+        of("CPU time per record", |state| state.cpu_us_per_record().map(quantity::time_us)),
+        of("network sent per second", |state| state.sent_bytes_per_s().map(quantity::throughput)),
+        of("requests per second", |state| state.requests_per_s().map(quantity::significant)),
+        of("batches per second", |state| state.batches_per_s().map(quantity::significant)),
+        of("bytes per batch", |state| state.bytes_per_batch().map(quantity::significant)),
+        of("records per batch", |state| state.records_per_batch().map(quantity::significant)),
+        of("records per second", |state| {
             (state.seconds > 0.0).then(|| quantity::significant(state.acked_records as f64 / state.seconds))
         }),
         of("backlog, records (median)", |state| state.backlog_p50.map(quantity::count)),
@@ -129,7 +129,7 @@ fn behind(original: &str, proof: &Proof, cell: impl Fn(&ProofStep) -> String) ->
     std::iter::once(Cell::number(original)).chain(cells).collect()
 }
 
-/// Adds what decides: the ratio of each step to the state before, and its interval.
+/// Adds the figure that decides: the ratio of each step to the state before, and its confidence interval.
 fn ratios(table: &mut Table, proof: &Proof) {
     let Some(comparison) = proof.steps.iter().find_map(|step| step.comparison.as_ref()) else { return };
     let name = format!("{}, ratio", comparison.label(comparison.design.rule.primary));
@@ -139,7 +139,7 @@ fn ratios(table: &mut Table, proof: &Proof) {
     let interval =
         |[_, low, high]: [f64; 3]| format!("[{}, {}]", quantity::ratio(low), quantity::ratio(high));
     let of = |step: &ProofStep| or_none(ratio(step).map(interval));
-    table.row(Markup::text("its interval"), behind(NONE, proof, of));
+    table.row(Markup::text("confidence interval"), behind(NONE, proof, of));
 }
 
 fn ratio(step: &ProofStep) -> Option<[f64; 3]> {
@@ -147,24 +147,26 @@ fn ratio(step: &ProofStep) -> Option<[f64; 3]> {
     Some([estimate.ratio, estimate.low, estimate.high])
 }
 
-/// What a figure of the table is of.
+/// Explains the columns of the table.
 fn of_a_column(proof: &Proof) -> String {
-    const COLUMN: &str = "A column holds all windows of its state in one comparison. Columns were measured one after the other; only each step is \
-                          compared with its own state before, in pairs of windows.";
+    const COLUMN: &str = "A column holds all windows of its state in one comparison. Hone measured the \
+         columns one after the other. Only each step is compared with the state before it, in pairs of \
+         windows.";
     match proof.workload.climb() {
         Some(climb) => format!(
-            "The capacity is the highest rate at which {} held. {COLUMN} Other figures are left out: each window climbs until this SLO breaks, so \
-             no two had the same load.",
+            "The capacity is the highest rate at which {} held. {COLUMN} The table omits other figures: each \
+             window climbs until this SLO breaks, so no two had the same load.",
             climb.slo.label()
         ),
         None => format!(
-            "Latency runs from the time a record was due to its acknowledgement. {COLUMN} Network is what the producers wrote to their sockets, \
-             without TCP's headers. Backlog is the number of records that were due and not acknowledged, the median over seconds."
+            "Latency runs from the due time of a record to its acknowledgement. {COLUMN} Network counts what \
+             the producers wrote to their sockets, without TCP headers. Backlog is the number of records \
+             that were due but not acknowledged, as the median over seconds."
         ),
     }
 }
 
-/// The capacity of each state, as its own comparison has it.
+/// The capacity of each state, from its own comparison.
 fn capacities(proof: &Proof, first: &ProofStep) -> Vec<Cell> {
     let told = |step: &ProofStep, value: fn(&Estimate) -> f64| {
         let judged = step.comparison.as_ref().and_then(Comparison::primary);
@@ -174,13 +176,13 @@ fn capacities(proof: &Proof, first: &ProofStep) -> Vec<Cell> {
     behind(&told(first, |found| found.value_a), proof, |step| told(step, |found| found.value_b))
 }
 
-/// What was decided of each step, and why.
+/// The decision about each step, with the reason.
 pub(crate) fn decisions(proof: &Proof) -> Element {
     let steps = proof.steps.iter().map(|step| decision(step, "", Vec::new()));
     section("decisions", "Step by step").detail().child(el("ol").children(steps))
 }
 
-/// One step with its outcome. `remark` stands behind its name, `reasons` before the details.
+/// One step with its outcome. `remark` follows its name; `reasons` precede the details.
 pub(super) fn decision(step: &ProofStep, remark: &str, reasons: Vec<String>) -> Element {
     let entry = el("li")
         .child(el("strong").text(&format!("{}{remark}: {}. ", step.change, step.outcome())))
@@ -201,7 +203,7 @@ fn details(step: &ProofStep) -> Vec<String> {
     given.chain(guards).chain(predicted).collect()
 }
 
-/// What to do with the changes that were accepted.
+/// How to apply the accepted changes.
 pub(crate) fn next(proof: &Proof) -> Option<Element> {
     let accepted = proof.steps.iter().filter(|step| step.decision == Decision::Accepted);
     let accepted: Vec<&str> = accepted.map(|step| step.change.as_str()).collect();
@@ -210,7 +212,7 @@ pub(crate) fn next(proof: &Proof) -> Option<Element> {
     (!accepted.is_empty()).then(|| advice.text(" prints the lines for each client."))
 }
 
-/// The rule, the settings before the first step, and what qualifies the result.
+/// The rule, the settings before the first step, and the limits of the result.
 pub(crate) fn basis(proof: &Proof) -> Element {
     section("basis", "Rule, original settings and limits")
         .detail()

@@ -1,4 +1,4 @@
-//! Windows at many rates or batch sizes: where a promise breaks, and what a record costs.
+//! Windows at many rates or batch sizes: the rate at which the SLO breaks, and the cost of a record.
 
 use hone_record::{Capacity, CapacityEnd, Curve, CurveOver, CurvePoint, Metric, Outcome};
 
@@ -31,7 +31,7 @@ pub(crate) fn knee_sentence(found: &Capacity) -> String {
     }
 }
 
-/// What batches bring: the first and the last size of a sweep.
+/// The effect of batches, from the first and the last size of a sweep.
 pub(crate) fn batch_sentence(found: &Curve) -> Option<String> {
     let cpu = line(&found.points, CurveOver::RecordsPerBatch, Metric::CpuPerRecord, Stroke::B);
     let medians: Vec<(f64, f64)> = xy::medians(&cpu.windows).collect();
@@ -48,17 +48,17 @@ pub(crate) fn batch_sentence(found: &Curve) -> Option<String> {
     })
 }
 
-/// How the search ended, where that limits what it says, and what to do about it.
+/// How the search ended, if that limits the result, and what to do about it.
 fn end_sentence(found: &Capacity) -> Option<String> {
     let design = &found.design;
     let sentence = match &found.end {
         CapacityEnd::Found => return None,
         CapacityEnd::NotReached => format!(
-            "It was not seen to break: the highest rate that may be tried is {} (--max-rate).",
+            "It did not break: the highest rate of the search is {} (--max-rate).",
             hone_format::rate(design.most_requests_per_s)
         ),
         CapacityEnd::NothingHeld => format!(
-            "No rate down to {} held; below that a window of {} s has too few samples.",
+            "No rate down to {} held. Below that, a window of {} s has too few samples.",
             hone_format::rate(design.least_requests_per_s),
             found.workload.duration_s
         ),
@@ -67,32 +67,33 @@ fn end_sentence(found: &Capacity) -> Option<String> {
                 .to_owned()
         }
         CapacityEnd::GeneratorLate => {
-            "Above that the generator, not the target, is the limit: it could not keep its schedule. Give it a core of its own, or load \
-             with several at once (hone load --shard, at rates of your own: a search has one generator)."
+            "Above that, the generator is the limit, not the target: it fell behind its schedule. Give it a \
+             core of its own. Or use several generators with rates that you choose (hone load --shard); a \
+             search has one."
                 .to_owned()
         }
         CapacityEnd::OutOfWindows => format!(
-            "The search used up its {} windows before both ends were confirmed. Allow more with --max-windows, or take longer \
-             windows, which scatter less.",
+            "The search used up its {} windows before both ends were confirmed. Raise --max-windows, or use \
+             longer windows, which vary less.",
             design.most_windows
         ),
-        CapacityEnd::BrokenOff { why } => format!("The search was broken off: {why}."),
+        CapacityEnd::BrokenOff { why } => format!("The search was interrupted: {why}."),
     };
     Some(sentence)
 }
 
 /// The section of a search.
 pub(crate) fn of_capacity(found: &Capacity) -> Element {
-    section("capacity", "Where the promise breaks").children(inside_of_capacity("rates", found))
+    section("capacity", "Where the SLO breaks").children(inside_of_capacity("rates", found))
 }
 
-/// What stands in it; `id` begins the ids of its drawings.
+/// The content of the section; `id` begins the ids of its drawings.
 pub(crate) fn inside_of_capacity(id: &str, found: &Capacity) -> Vec<Element> {
     let band = found.held_requests_per_s.zip(found.failed_requests_per_s);
     let design = &found.design;
     let method = format!(
-        "Each end of the interval said the same in all of its windows, of which it has at least {}; rates between them said \
-         both, or lie nearer than {} to an end. A saturated window breaks the promise.",
+        "All windows at an end of the interval agree; each end has at least {}. Rates in between gave both \
+         answers, or lie within {} of an end. A saturated window breaks the SLO.",
         design.confirmations,
         quantity::chosen_percent(design.precision - 1.0)
     );
@@ -111,7 +112,7 @@ pub(crate) fn of_curve(found: &Curve) -> Element {
     section("curve", "The curve").children(inside_of_curve("rates", found))
 }
 
-/// What stands in it; `id` begins the ids of its drawings.
+/// The content of the section; `id` begins the ids of its drawings.
 pub(crate) fn inside_of_curve(id: &str, found: &Curve) -> Vec<Element> {
     let latency = latency_figure(id, &found.points, found.over, None);
     let cpu = cpu_figure(id, &found.points, found.over);
@@ -124,7 +125,7 @@ pub(crate) fn inside_of_curve(id: &str, found: &Curve) -> Vec<Element> {
 
 fn axis_name(over: CurveOver) -> &'static str {
     match over {
-        CurveOver::Rate => "requests/s asked for (log)",
+        CurveOver::Rate => "offered requests/s (log)",
         CurveOver::RecordsPerBatch => "records in a batch (log)",
     }
 }
@@ -147,7 +148,7 @@ fn latency_figure(id: &str, points: &[CurvePoint], over: CurveOver, band: Option
     let places: Vec<f64> = points.iter().map(|point| point.position(over)).collect();
     let chart = Chart {
         x_name: axis_name(over),
-        y_name: "latency from the intended time (log)",
+        y_name: "latency from the scheduled time (log)",
         y_mark: |us| quantity::TimeUnit::fitting(us).tick(us),
         lines: &lines,
         places: &places,
@@ -158,10 +159,10 @@ fn latency_figure(id: &str, points: &[CurvePoint], over: CurveOver, band: Option
     let Some(plot) = xy::plot(&format!("{id}-latency"), title, description, &chart) else {
         return no_figure(title, "No window was steady, so there is no latency to draw.");
     };
-    let shaded = if band.is_some() { " Shaded: the interval in which the promise breaks." } else { "" };
+    let shaded = if band.is_some() { " Shaded: the interval in which the SLO breaks." } else { "" };
     let caption = format!(
-        "A dot is a window, the line goes through their medians. Windows that were saturated have no percentiles and no \
-         dot.{shaded}"
+        "A dot is a window. The line goes through their medians. Saturated windows have no percentiles and \
+         no dot.{shaded}"
     );
     figure(title, Some(key(&lines)), plot, &caption, None)
 }
@@ -191,13 +192,12 @@ fn cpu_figure(id: &str, points: &[CurvePoint], over: CurveOver) -> Element {
             title,
             Some(key(&lines)),
             plot,
-            "A dot is a window, the line goes through their medians.",
+            "A dot is a window. The line goes through their medians.",
             None,
         ),
-        None => no_figure(
-            title,
-            "The target's CPU is not known: its process is not on this machine or not named.",
-        ),
+        None => {
+            no_figure(title, "The target's CPU is unknown: its process is not on this machine or not named.")
+        }
     }
 }
 
@@ -209,15 +209,15 @@ fn key(lines: &[Line]) -> Element {
 fn points_table(points: &[CurvePoint], over: CurveOver) -> Element {
     let first = match over {
         CurveOver::Rate => "requests/s",
-        CurveOver::RecordsPerBatch => "records a batch",
+        CurveOver::RecordsPerBatch => "records per batch",
     };
     let number = |title: &str| Column::numbers(Markup::text(title));
     let metrics = [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyP999, Metric::CpuPerRecord];
     let mut columns = vec![Column::words(first), number("windows"), number("reached/s")];
     columns.extend(metrics.iter().map(|metric| number(metric.label())));
-    columns.push(Column::words("said"));
+    columns.push(Column::words("result"));
     let mut table = Table::new("Every rate", columns)
-        .remark("Medians, where a rate has several windows; reached is requests/s.");
+        .remark("Medians, if a rate has several windows. Reached is requests/s.");
     for group in grouped(points, over) {
         let of = |value: &dyn Fn(&CurvePoint) -> Option<f64>| {
             hone_record::median(group.iter().filter_map(|point| value(point)))
@@ -240,7 +240,7 @@ fn points_table(points: &[CurvePoint], over: CurveOver) -> Element {
     table.finish()
 }
 
-/// Windows of one place on the axis together, in order along it.
+/// Groups the windows of each place on the axis, in the order of the axis.
 fn grouped(points: &[CurvePoint], over: CurveOver) -> Vec<Vec<&CurvePoint>> {
     let mut sorted: Vec<&CurvePoint> = points.iter().collect();
     sorted.sort_by(|left, right| left.position(over).total_cmp(&right.position(over)));
@@ -250,7 +250,7 @@ fn grouped(points: &[CurvePoint], over: CurveOver) -> Vec<Vec<&CurvePoint>> {
     sorted.chunk_by(is_one).map(<[&CurvePoint]>::to_vec).collect()
 }
 
-/// What the windows of a rate said: each answer once, with how often where they differ.
+/// The results of the windows at a rate, each once. If they differ, each has its count.
 fn said_by(group: &[&CurvePoint]) -> String {
     let mut told: Vec<(String, usize)> = Vec::new();
     for point in group {
@@ -283,8 +283,8 @@ fn said(point: &CurvePoint) -> String {
         (None, Some(why), _) => why.clone(),
         (None, None, Outcome::Steady) => "steady".to_owned(),
         (None, None, Outcome::Saturated { .. }) => "saturated".to_owned(),
-        (None, None, Outcome::Warming { .. }) => "still warming".to_owned(),
-        (None, None, Outcome::GeneratorLate { .. }) => "the generator was late".to_owned(),
+        (None, None, Outcome::Warming { .. }) => "still warming up".to_owned(),
+        (None, None, Outcome::GeneratorLate { .. }) => "the generator fell behind".to_owned(),
         (None, None, Outcome::Failed { reason }) => format!("failed: {reason}"),
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn of(
         .children(conditions::of(comparison, &evidence).map(Element::detail))
 }
 
-/// The title of a comparison's section, where the page is of one pair of arms.
+/// The title of a comparison's section, if the page is about one pair of arms.
 pub(crate) fn title(comparison: &Comparison) -> String {
     format!("Judged under “{}”", comparison.workload.name)
 }
@@ -72,6 +72,11 @@ fn figures(comparison: &Comparison, evidence: &Evidence) -> Element {
         let titles: Vec<Markup> = metrics.iter().map(|metric| metric_title(comparison, *metric)).collect();
         let cells = vec![Cell::number(&a), Cell::number(&b), Cell::text(&words).across(3)];
         table.row(listed(titles), cells);
+        let rule = &comparison.design.rule;
+        // A metric that the verdict rests on is never left out.
+        if !metrics.iter().any(|metric| *metric == rule.primary || rule.guards.contains(metric)) {
+            table.explain_last();
+        }
     }
     table.class("scroll results").finish()
 }
@@ -88,15 +93,16 @@ fn table_remark(comparison: &Comparison) -> String {
     let intervals = match (confidence(true), confidence(false)) {
         (Some(primary), Some(other)) if primary != other => {
             format!(
-                "Intervals: {primary} for the primary metric, {other} for the others, corrected for their number."
+                "Confidence intervals: {primary} for the primary metric, {other} for the others, corrected \
+                 for their number."
             )
         }
-        (Some(all), _) | (None, Some(all)) => format!("Intervals: {all}."),
+        (Some(all), _) | (None, Some(all)) => format!("Confidence intervals: {all}."),
         (None, None) => return "Nothing could be estimated.".to_owned(),
     };
     format!(
-        "Geometric means over the pairs that count, of each window's own figures; ratio = {} / {}. {intervals} “sees” is the smallest effect \
-         these pairs would show in four of five runs.",
+        "Geometric means over the included pairs, from the figures of each window; ratio = {} / {}. \
+         {intervals} “sees” is the smallest effect that these pairs find in four of five runs.",
         comparison.b, comparison.a
     )
 }
@@ -116,7 +122,7 @@ fn metric_title(comparison: &Comparison, metric: Metric) -> Markup {
             },
         ),
         (metric == rule.primary).then_some("primary"),
-        rule.guards.contains(&metric).then_some("guard rail"),
+        rule.guards.contains(&metric).then_some("guard metric"),
     ];
     let remarks = remarks.into_iter().flatten().map(|remark| el("span").class("small").text(remark));
     remarks.fold(Markup::text(comparison.label(metric)), Markup::with)
@@ -168,7 +174,7 @@ fn ratio_with_interval(estimate: &Estimate) -> Markup {
         .with(el("span").class("small").text(&format!("[{low}, {high}]")))
 }
 
-/// Both values of a metric without a judgement, and the reason, or that there is none; `None` when the record holds nothing of it.
+/// Both values of a metric without a judgement, with the reason. `None` when the record has nothing about it.
 fn unjudged(comparison: &Comparison, evidence: &Evidence, metric: Metric) -> Option<[String; 3]> {
     let means = (evidence.mean(metric, Arm::A), evidence.mean(metric, Arm::B));
     let reason = comparison.not_estimated.get(&metric);
@@ -182,7 +188,7 @@ fn unjudged(comparison: &Comparison, evidence: &Evidence, metric: Metric) -> Opt
     Some([a, b, words])
 }
 
-/// Metrics of which the same is said, so that a reason stands once.
+/// Groups metrics with the same text, so that a reason appears once.
 fn same_together(rows: impl Iterator<Item = (Metric, [String; 3])>) -> Vec<(Vec<Metric>, [String; 3])> {
     let mut groups: Vec<(Vec<Metric>, [String; 3])> = Vec::new();
     for (metric, said) in rows {
@@ -203,16 +209,16 @@ fn listed(titles: Vec<Markup>) -> Markup {
         .fold(Markup::default(), |all, (title, comma)| all.with(Markup::text(comma)).with(title))
 }
 
-/// What a window must have before it tells a metric.
+/// The samples that a window needs before it has a value of the metric.
 fn needs(comparison: &Comparison, metric: Metric) -> String {
     if comparison.design.refused.contains_key(&metric) {
-        // The reason says so already.
+        // The reason already states this.
         return String::new();
     }
     match metric {
-        Metric::UserCpuPerRecord => " (the user share needs 0.1 s of CPU a window)".to_owned(),
+        Metric::UserCpuPerRecord => " (the user share needs 0.1 s of CPU per window)".to_owned(),
         _ => metric.samples_needed().map_or(String::new(), |needed| {
-            format!(" (a {} needs {} requests a window)", comparison.label(metric), quantity::count(needed))
+            format!(" (a {} needs {} requests per window)", comparison.label(metric), quantity::count(needed))
         }),
     }
 }
@@ -220,14 +226,14 @@ fn needs(comparison: &Comparison, metric: Metric) -> String {
 fn dropped(comparison: &Comparison) -> Element {
     let left_out: Vec<&PairOutcome> = comparison.pairs.iter().filter(|pair| pair.dropped.is_some()).collect();
     if left_out.is_empty() {
-        return el("p").text("No pair was left out.");
+        return el("p").text("No pair was excluded.");
     }
     let item = |pair: &&PairOutcome| {
         let reason = pair.dropped.as_deref().unwrap_or_default();
         el("li").text(&format!("pair {} ({}): {reason}", pair.number(), kind_name(pair.kind)))
     };
     let title = format!(
-        "{} of {} left out, with the reason",
+        "{} of {} excluded, with the reason",
         left_out.len(),
         quantity::counted(comparison.pairs.len() as u64, "pair", "pairs")
     );
@@ -251,9 +257,9 @@ fn forest(id: &str, comparison: &Comparison) -> Element {
     };
     let margin = quantity::chosen_percent(comparison.design.rule.equivalence);
     let caption = format!(
-        "Left of 1, {b} needs less than {a}; for a metric with ↑ more is better. Shaded: the margin of ±{margin} \
-         inside which both are as good as equal. Grey with an empty diamond: the A/A control of the same session. \
-         An arrow is an interval that goes on.",
+        "Left of 1, {b} needs less than {a}. For a metric with ↑, more is better. Shaded: the margin of \
+         ±{margin}, inside which both count as equal. Grey with an empty diamond: the A/A control of the \
+         same session. An arrow is an interval that continues.",
         a = comparison.a,
         b = comparison.b
     );
@@ -279,12 +285,13 @@ fn spectrum(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
     };
     let missing = match evidence.missing() {
         0 => String::new(),
-        some => format!(" {} not at hand.", quantity::counted(some, "window was", "windows were")),
+        some => format!(" {} not available.", quantity::counted(some, "window was", "windows were")),
     };
     let caption = format!(
-        "Intended send to acknowledgement, all windows of the pairs that count together.{missing} The line is faint \
-         where fewer than {SAMPLES_BEYOND} samples lie beyond. Merged windows show the shape; the verdicts rest on \
-         the pairs. So a percentile here differs from the one in the table above, which is a mean over windows."
+        "From the intended send to the acknowledgement, over all windows of the included pairs.{missing} The \
+         line is faint where fewer than {SAMPLES_BEYOND} samples lie beyond. Merged windows show the shape; \
+         the verdicts come from the pairs. So a percentile here differs from the table above, which shows \
+         the mean over windows."
     );
     let numbers = spectrum_numbers("Latency by percentile, all windows together", &lines);
     figure(title, Some(key(&lines)), plot, &caption, Some(numbers))
@@ -298,7 +305,7 @@ pub(super) fn key(lines: &[Line]) -> Element {
 
 fn without_latencies(comparison: &Comparison, evidence: &Evidence) -> &'static str {
     if comparison.workload.engine.operations().is_some() {
-        "A load of operations tells the latency of none of them, so there is none to draw."
+        "A load of operations reports no latency for single operations, so there is none to draw."
     } else if evidence.windows_a().chain(evidence.windows_b()).next().is_some() {
         "The windows of the pairs hold no latency, so there is none to draw."
     } else {
@@ -308,9 +315,9 @@ fn without_latencies(comparison: &Comparison, evidence: &Evidence) -> &'static s
 
 fn without_windows(evidence: &Evidence) -> &'static str {
     if evidence.pairs.is_empty() {
-        "No A/B pair counts, so there is no latency to draw."
+        "No A/B pair is usable, so there is no latency to draw."
     } else {
-        "The windows of the pairs are not at hand, so their latencies cannot be drawn."
+        "The windows of the pairs are not available, so their latencies cannot be drawn."
     }
 }
 
@@ -349,8 +356,8 @@ fn pairs(id: &str, comparison: &Comparison) -> Element {
         return no_figure(&title, &without_pairs(comparison));
     };
     let caption = format!(
-        "Discs: A/B pairs ({b} / {a}). Empty diamonds: A/A pairs. Crosses: pairs left out. Shaded: the interval of \
-         the estimate around its line. Dots that climb or fall together would be a drift.",
+        "Discs: A/B pairs ({b} / {a}). Empty diamonds: A/A pairs. Crosses: excluded pairs. Shaded: the \
+         confidence interval around the line of the estimate. Dots that rise or fall together show a drift.",
         a = comparison.a,
         b = comparison.b
     );
@@ -361,7 +368,7 @@ fn without_pairs(comparison: &Comparison) -> String {
     if comparison.pairs.is_empty() {
         "No pair was measured.".to_owned()
     } else {
-        "No pair has a ratio of this metric: all were left out, or their windows cannot tell it.".to_owned()
+        "No pair has a ratio of this metric: all were excluded, or their windows do not have it.".to_owned()
     }
 }
 
@@ -372,7 +379,7 @@ fn pair_numbers(title: &str, comparison: &Comparison, metric: Metric) -> Element
         Column::numbers(Markup::text("first arm")),
         Column::numbers(Markup::text("second arm")),
         Column::numbers(Markup::text("ratio")),
-        Column::words("counts"),
+        Column::words("included"),
     ];
     let mut table = Table::new(title, columns);
     for pair in &comparison.pairs {
@@ -409,7 +416,7 @@ fn series(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
         return no_figure(title, "The windows of the median pair hold no time series.");
     };
     let caption = format!(
-        "Pair {}, the one in the middle by its ratio of {}; it stands for the others.",
+        "Pair {}, the median pair by its ratio of {}. It represents the others.",
         outcome.number(),
         sentence::noun(comparison, comparison.design.rule.primary)
     );
@@ -443,7 +450,7 @@ fn second_cells(track: &series::Track, index: usize) -> [Cell; 3] {
         .map(|text| Cell::number(&text))
 }
 
-/// The rules as they were written before the run; comparisons with the same rule and design share one.
+/// The rules as written before the run. Comparisons with the same rule and design share one.
 pub(crate) fn rules(comparisons: &[Comparison]) -> Vec<Element> {
     let mut told: Vec<(Vec<&str>, &str, String)> = Vec::new();
     for comparison in comparisons {
@@ -453,7 +460,7 @@ pub(crate) fn rules(comparisons: &[Comparison]) -> Vec<Element> {
             .iter_mut()
             .find(|(_, told_words, told_design)| *told_words == words && *told_design == design)
         {
-            // The variants of a tree are all judged under the same workloads.
+            // All variants of a tree are judged under the same workloads.
             Some((names, ..)) if names.contains(&name.as_str()) => {}
             Some((names, ..)) => names.push(name),
             None => told.push((vec![name], words, design)),
@@ -472,7 +479,7 @@ fn rule(names: &[&str], words: &str, design: &str) -> Element {
 
 fn rule_words(comparison: &Comparison) -> &str {
     let words = comparison.design.rule.words.as_str();
-    if words.is_empty() { "The record holds no words for the rule." } else { words }
+    if words.is_empty() { "The record does not contain the rule as text." } else { words }
 }
 
 fn design_words(comparison: &Comparison) -> String {

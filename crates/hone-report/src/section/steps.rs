@@ -1,4 +1,4 @@
-//! What was done, step by step, with the commands.
+//! The steps of a run with their commands.
 
 use hone_record::StepReceipt;
 
@@ -15,7 +15,7 @@ pub(crate) fn of(steps: &[StepReceipt]) -> Element {
     let total: f64 = steps.iter().map(|step| step.took_s).filter(|took| took.is_finite()).sum();
     section
         .child(el("p").text(&format!(
-            "{} in {} altogether.",
+            "{} in {} in total.",
             quantity::counted(steps.len() as u64, "step", "steps"),
             quantity::duration(total)
         )))

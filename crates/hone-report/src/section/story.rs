@@ -1,4 +1,5 @@
-//! What was tried at each altitude, percentiles step by step, what was foretold beside what came, and all numbers to take along.
+//! The sections of a run summary: the changes in each layer, percentiles step by step, predictions with their outcome, and all
+//! numbers as files.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +15,12 @@ use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
 use crate::tree::{Element, Markup, el};
+use crate::verdict::decision_label;
 
-/// A page opens slowly with more than this inside; the rest lies in the run's folder.
+/// A page opens slowly with more bytes than this inside. The rest is in the run's folder.
 const MOST_BYTES: usize = 24 << 20;
 
-/// What each altitude is, for who does not know the word.
-/// Worse where any metric is.
+/// A description of each layer, for readers who do not know the term. The row is worse if any metric is.
 fn shown_verdict(verdict: hone_record::Verdict, entry: &hone_record::LedgerEntry) -> hone_record::Verdict {
     if entry.worse.is_empty() { verdict } else { hone_record::Verdict::Worse }
 }
@@ -28,15 +29,15 @@ fn owner(altitude: &str) -> &'static str {
     match altitude {
         "binary" => "how the service is built",
         "broker" => "how the service is set",
-        "client" => "how those who write to it are set",
+        "client" => "how its clients are set",
         "host" => "how the machine is set",
-        _ => "at several altitudes, or at none that was named",
+        _ => "in several layers, or without a named layer",
     }
 }
 
-/// All that was tried, a table for each altitude.
+/// All changes, in a table for each layer.
 pub(crate) fn tried(story: &Story) -> Element {
-    let section = section("tried", "What was tried at each altitude");
+    let section = section("tried", "What was tried in each layer");
     let mut by_altitude: BTreeMap<usize, Vec<&Chapter>> = BTreeMap::new();
     for chapter in &story.chapters {
         let place = ALTITUDES.iter().position(|altitude| chapter.entry.altitude() == Some(altitude));
@@ -83,13 +84,13 @@ fn title(chapter: &Chapter) -> Markup {
     Markup::text(entry.change_alone()).with(el("span").class("small path").text(&small))
 }
 
-/// What was decided, in the words of a reader.
+/// The decision, in the reader's words.
 fn decided<'a>(fates: &Fates<'_>, entry: &'a LedgerEntry) -> &'a str {
     match (entry.fate(), entry.decision.as_str()) {
         (Fate::Undecided | Fate::TakenBack, "") => NONE,
         (Fate::Undecided | Fate::TakenBack, decision)
-        | (Fate::Kept, decision @ ("applied" | "confirmed")) => decision,
-        _ => fates.outcome_of(entry),
+        | (Fate::Kept, decision @ ("applied" | "confirmed")) => decision_label(decision),
+        _ => decision_label(fates.outcome_of(entry)),
     }
 }
 
@@ -101,7 +102,7 @@ fn cells(fates: &Fates<'_>, entry: &LedgerEntry) -> Vec<Cell> {
     };
     let known = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
     let verdict = entry.verdict.map_or_else(
-        || Markup::text("nothing was measured"),
+        || Markup::text("not measured"),
         |verdict| mark::verdict_with(shown_verdict(verdict, entry), &entry.verdict_words()),
     );
     vec![
@@ -114,7 +115,7 @@ fn cells(fates: &Fates<'_>, entry: &LedgerEntry) -> Vec<Cell> {
     ]
 }
 
-/// Why, and by which rule, folded: long, and the same for many.
+/// The reason and the rule, folded, because they are long and the same for many entries.
 fn reasons(chapters: &[&Chapter]) -> Element {
     let item = |chapter: &&Chapter| {
         let entry = &chapter.entry;
@@ -131,12 +132,12 @@ fn reasons(chapters: &[&Chapter]) -> Element {
             .children(labelled("Question", &entry.question))
             .children(labelled("Why", &entry.why))
             .children(labelled("The rule, before the first window", &entry.rule))
-            .children(entry.undo.as_deref().and_then(|undo| labelled("To take it back", undo)))
+            .children(entry.undo.as_deref().and_then(|undo| labelled("To roll it back", undo)))
             .children(labelled("Run", &entry.run))
             .children(labelled("By", &who))
     };
     el("details")
-        .child(el("summary").text("Questions, reasons, rules and the way back"))
+        .child(el("summary").text("Questions, reasons, rules and rollback"))
         .child(el("ol").children(chapters.iter().map(item)))
 }
 
@@ -145,16 +146,16 @@ pub(crate) fn percentiles(story: &Story) -> Element {
     let section = section("percentiles", "Percentiles, step by step");
     let groups = story.groups();
     if groups.is_empty() {
-        return section.child(absent(
-            "There is no window of any step: nothing was loaded, or the runs are not there any more.",
-        ));
+        return section
+            .child(absent("No step has a window: nothing was loaded, or the runs no longer exist."));
     }
     let fates = story.fates();
     let several = story.is_of_several_hosts();
     let tables = groups.iter().map(|group| steps_table(&fates, group, several));
     section.children(tables).child(paragraph(
-        "Latency runs from the time a request was due to its acknowledgement, over all windows of a state that count. Columns were measured \
-         one after the other; only the ratio in the last row is of pairs of windows, each step beside its own state before.",
+        "Latency runs from the due time of a request to its acknowledgement, over all included windows of a \
+         state. Hone measured the columns one after the other. Only the ratio in the last row compares pairs \
+         of windows, each step with the state before it.",
     ))
 }
 
@@ -166,7 +167,10 @@ fn steps_table(fates: &Fates<'_>, group: &[&Chapter], names_host: bool) -> Eleme
         Column::numbers(if original == "before" { Markup::text("original") } else { Markup::text(original) }),
     ];
     columns.extend(group.iter().map(|chapter| {
-        Column::numbers(lines([chapter.entry.change_alone(), fates.outcome_of(&chapter.entry)]))
+        Column::numbers(lines([
+            chapter.entry.change_alone(),
+            decision_label(fates.outcome_of(&chapter.entry)),
+        ]))
     }));
     let name = match first.entry.workload.as_str() {
         "" => first.entry.experiment.clone(),
@@ -178,12 +182,12 @@ fn steps_table(fates: &Fates<'_>, group: &[&Chapter], names_host: bool) -> Eleme
         std::iter::once(&first.before).chain(group.iter().map(|chapter| &chapter.after)).collect();
     let mut row = |name: &str, cell: &dyn Fn(&BatchState) -> Option<String>, without: &str| {
         let told = |state: &&BatchState| match state.windows {
-            0 => "not there any more".to_owned(),
+            0 => "no longer available".to_owned(),
             _ => cell(state).unwrap_or_else(|| without.to_owned()),
         };
         table.row(Markup::text(name), states.iter().map(|state| Cell::number(&told(state))).collect());
     };
-    // Each window of a load that climbs had another one, and tells its capacity alone.
+    // Each window of a climbing load had a different load, so it has only a capacity.
     if first.entry.metric != Some(Metric::Capacity) {
         figures(&mut row, states.iter().any(|state| state.counts_operations));
     }
@@ -192,43 +196,43 @@ fn steps_table(fates: &Fates<'_>, group: &[&Chapter], names_host: bool) -> Eleme
     let ratios = group.iter().map(|chapter| Cell::number(&ratio_words(&chapter.entry)));
     table.row_of_class(
         "primary",
-        Markup::text(&format!("{metric}, beside its own state before")),
+        Markup::text(&format!("{metric}, compared with the state before")),
         std::iter::once(Cell::number(NONE)).chain(ratios).collect(),
     );
     table.finish()
 }
 
-/// Adds a row of a figure by its name, with what stands where it is not known.
+/// Adds a row for a named figure, with a text for unknown values.
 type Row<'a> = dyn FnMut(&str, &dyn Fn(&BatchState) -> Option<String>, &str) + 'a;
 
-/// What the states under one load have been seen to do.
+/// The observed figures of the states under one load.
 fn figures(row: &mut Row<'_>, of_operations: bool) {
     for (name, quantile) in STORY_QUANTILES.into_iter().filter(|_| !of_operations) {
         row(name, &|state| state.latency_us(quantile).map(quantity::time_us), "too few samples");
     }
-    row("CPU, cores", &|state| state.cores().map(quantity::significant), "not known");
+    row("CPU, cores", &|state| state.cores().map(quantity::significant), "unknown");
     let [cpu, rate] = match of_operations {
-        true => ["CPU an operation", "operations a second"],
-        false => ["CPU a record", "records a second"],
+        true => ["CPU time per operation", "operations per second"],
+        false => ["CPU time per record", "records per second"],
     };
-    row(cpu, &|state| state.cpu_us_per_record().map(quantity::time_us), "not known");
+    row(cpu, &|state| state.cpu_us_per_record().map(quantity::time_us), "unknown");
     if !of_operations {
         let sent = |state: &BatchState| Some(quantity::throughput(state.sent_bytes_per_s()?));
-        row("network sent a second", &sent, "not known");
+        row("network sent per second", &sent, "unknown");
     }
     let reached = |state: &BatchState| {
         (state.seconds > 0.0).then(|| quantity::significant(state.acked_records as f64 / state.seconds))
     };
-    row(rate, &reached, "not known");
+    row(rate, &reached, "unknown");
 }
 
 fn ratio_words(entry: &LedgerEntry) -> String {
     entry.ratio.map_or_else(|| NONE.to_owned(), |[ratio, ..]| quantity::change(ratio))
 }
 
-const PREDICTIONS: &str = "Predicted, and found";
+const PREDICTIONS: &str = "Predicted and measured";
 
-/// What was predicted before anything was measured, beside what came; none where nothing was said.
+/// The predictions made before any measurement, with the results. `None` when there were none.
 pub(crate) fn predictions(story: &Story) -> Option<Element> {
     let told: Vec<(&Chapter, _)> = story
         .chapters
@@ -238,9 +242,11 @@ pub(crate) fn predictions(story: &Story) -> Option<Element> {
     if told.is_empty() {
         return None;
     }
-    let columns = ["change", "predicted", "found", "came true", "by which rule"].map(Column::words).into();
+    let columns =
+        ["change", "predicted", "found", "came true", "source of the prediction"].map(Column::words).into();
     let mut table = Table::new(PREDICTIONS, columns).remark(
-        "Written down before the first window of the change, by a simulation, a replay, or as an expected gain of hone tune.",
+        "Hone wrote these down before the first window of the change: from a simulation, from a replay, or \
+         as an expected gain of hone tune.",
     );
     for (chapter, foretold) in &told {
         let entry = &chapter.entry;
@@ -264,18 +270,18 @@ pub(crate) fn predictions(story: &Story) -> Option<Element> {
     }
     let [decided, came] = story.predictions();
     let tally = match decided {
-        0 => "None of them is decided yet.".to_owned(),
-        _ => format!("{came} of {decided} that are decided came true."),
+        0 => "No prediction is decided yet.".to_owned(),
+        _ => format!("{came} of {decided} decided predictions came true."),
     };
     Some(section("foretold", PREDICTIONS).child(paragraph(&tally)).child(table.finish()))
 }
 
-/// Every number as a file, inside of the page.
+/// All numbers as files inside the page.
 pub(crate) fn downloads(story: &Story) -> Element {
     let record = Envelope::new(story.clone()).to_text().unwrap_or_default();
     let files = [
-        ("steps.csv", "text/csv", "what was tried, a line for each change", steps_csv(story)),
-        ("windows.csv", "text/csv", "a line for each window that counts", windows_csv(story)),
+        ("steps.csv", "text/csv", "what was tried, one line per change", steps_csv(story)),
+        ("windows.csv", "text/csv", "one line per included window", windows_csv(story)),
         (
             "story.json",
             "application/json",
@@ -295,12 +301,12 @@ pub(crate) fn downloads(story: &Story) -> Element {
         item.child(link).text(&format!(", {}: {what}", quantity::bytes(text.len() as u64)))
     });
     let mut section =
-        section("numbers", "The numbers, to take along").child(el("ul").class("downloads").children(links));
+        section("numbers", "The numbers as files").child(el("ul").class("downloads").children(links));
     if !story.heads.is_empty() {
         section = section
-            .child(paragraph("The ledger ended with this when the page was made:"))
+            .child(paragraph("When Hone made the page, the ledger ended with:"))
             .children(story.heads.iter().map(|head| el("p").child(el("code").class("hash").text(head))))
-            .child(paragraph("hone ledger verify --head finds out whether it is still there."));
+            .child(paragraph("hone ledger verify --expect-head checks whether this line is still there."));
     }
     section.children(story.limits.iter().map(|limit| paragraph(limit)))
 }

@@ -1,4 +1,4 @@
-//! A service that was tuned: what was seen, tried and why, what was kept, and what that is worth together.
+//! A tuned service: the measurements of the first state, each change with its reason, the kept changes, and their value together.
 
 use hone_record::{BatchState, Hope, Tuned, TunedChange, Tuning, TuningStep};
 
@@ -8,13 +8,13 @@ use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
-/// What the look at the first state has seen: by which part of the system the CPU goes, and what of.
+/// The measurements of the first state: which part of the system uses the CPU, and for what.
 pub(crate) fn first_look(tuning: &Tuning) -> Element {
     let first = &tuning.first;
     let section = section("first-look", "Where the time went, before the first change").detail();
     if first.windows == 0 {
         return section
-            .child(absent("The first state was not looked at, so where its time went is not known."));
+            .child(absent("The first state was not profiled, so it is unknown where its time went."));
     }
     if tuning.workload.climb().is_some() {
         return section.child(absent(
@@ -33,18 +33,16 @@ fn by_part(first: &BatchState, each: &str) -> Element {
     match (first.cpu_us_per_record(), share) {
         (Some(us), Some(share)) => el("div").class("ceiling").child(ceiling::parts(us, share, each)),
         (Some(us), None) => paragraph(&format!(
-            "{} of the target’s CPU a {each}. How much of it is its own code and how much the kernel’s is not known: there was too little of it \
-             to tell.",
+            "{} of the target’s CPU per {each}. The split into its own code and the kernel is unknown, \
+             because there was too little CPU time.",
             quantity::time_us(us)
         )),
-        (None, _) => {
-            absent("The target’s CPU is not known: its process is not on this machine, or not named.")
-        }
+        (None, _) => absent("The target’s CPU is unknown: its process is not on this machine, or not named."),
     }
 }
 
 fn seen(first: &BatchState) -> Element {
-    let mut table = Table::facts("What was seen");
+    let mut table = Table::facts("Measurements");
     let mut fact = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             table.fact(name, &value);
@@ -52,12 +50,12 @@ fn seen(first: &BatchState) -> Element {
     };
     let records_per_s = (first.seconds > 0.0).then(|| first.acked_records as f64 / first.seconds);
     fact("CPU, cores", first.cores().map(quantity::significant));
-    fact("records a second", records_per_s.map(quantity::significant));
-    fact("requests a second", first.requests_per_s().map(quantity::significant));
-    fact("records a batch", first.records_per_batch().map(quantity::significant));
-    fact("bytes a batch", first.bytes_per_batch().map(quantity::significant));
-    fact("batches a second", first.batches_per_s().map(quantity::significant));
-    fact("network sent a second", first.sent_bytes_per_s().map(quantity::throughput));
+    fact("records per second", records_per_s.map(quantity::significant));
+    fact("requests per second", first.requests_per_s().map(quantity::significant));
+    fact("records per batch", first.records_per_batch().map(quantity::significant));
+    fact("bytes per batch", first.bytes_per_batch().map(quantity::significant));
+    fact("batches per second", first.batches_per_s().map(quantity::significant));
+    fact("network sent per second", first.sent_bytes_per_s().map(quantity::throughput));
     for (name, quantile) in [("p50, all windows together", 0.5), ("p99, all windows together", 0.99)] {
         fact(name, first.latency_us(quantile).map(quantity::time_us));
     }
@@ -76,8 +74,9 @@ pub(crate) fn choices(tuning: &Tuning) -> Element {
         Column::words("in the end"),
     ];
     let mut table = Table::new(CHOICES, columns).class("scroll choices").remark(
-        "In the order of time. The ratio compares a change with all that was kept before it. With the others in place, it compares all kept \
-         changes with all but this one. A ratio below 1 is less of the objective.",
+        "In the order of time. The ratio compares a change with all changes that were kept before it. With \
+         the others in place, it compares all kept changes with all but this one. A ratio below 1 means less \
+         of the objective.",
     );
     tuned.changes.iter().for_each(|change| table.row(title(change), cells(change)));
     if let Some(product) = tuned.product {

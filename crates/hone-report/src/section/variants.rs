@@ -1,4 +1,4 @@
-//! The tree of variants: what became of each, what it costs, and what follows.
+//! The tree of variants: the fate of each, its cost, and what follows from it.
 
 use hone_record::{
     Comparison, Estimate, Harm, MatrixRow, Optimization, Rewriting, VariantFacts, VariantState, Verdict,
@@ -10,7 +10,7 @@ use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
 use crate::tree::{Element, Markup, el};
 
-/// The section; none where one variant was made without trouble, of which the rest of the page tells.
+/// The section. `None` when there is one variant without trouble, because the rest of the page covers it.
 pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
     let variants = &optimization.variants;
     let is_plain = |variant: &VariantFacts| {
@@ -38,14 +38,14 @@ pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
     )
 }
 
-/// All variants in one scale, where some build on others.
+/// All variants on one scale, if some build on others.
 fn beside_baseline(optimization: &Optimization) -> Option<Element> {
     let (names, rows) = optimization.beside_baseline();
     let direct = optimization.on_baseline.first()?;
     let mut columns = vec![Column::words("workload"), Column::words("metric")];
     columns.extend(names.iter().map(|name| Column::words(name)));
-    let mut table = Table::new(&format!("All variants beside {}", direct.a), columns)
-        .remark("Ratios with their intervals; below 1 is less.");
+    let mut table = Table::new(&format!("All variants compared with {}", direct.a), columns)
+        .remark("Ratios with their confidence intervals; below 1 is less.");
     for row in &rows {
         let mut cells = vec![Cell::text(row.label)];
         cells.extend(row.cells.iter().map(|judged| {
@@ -67,12 +67,12 @@ fn judged_ratio(estimate: Option<&Estimate>, verdict: Verdict) -> Cell {
     )
 }
 
-/// The slowest requests of each variant beside the throughput at which they were measured.
+/// The slowest requests of each variant, with the throughput of the same measurement.
 fn tails(comparisons: &[Comparison]) -> Element {
     let columns =
         vec![Column::words("variant"), Column::words("workload"), Column::words("slowest requests")];
-    let mut table = Table::new("The tail beside the throughput", columns)
-        .remark("Ratios to the variant that it was held against, with their intervals.");
+    let mut table = Table::new("Tail latency and throughput", columns)
+        .remark("Ratios to the variant that each was compared with, with confidence intervals.");
     for judged in comparisons {
         let cells = vec![Cell::text(&judged.workload.name), Cell::text(&judged.tail_words())];
         table.row(Markup::text(&judged.b), cells);
@@ -80,12 +80,13 @@ fn tails(comparisons: &[Comparison]) -> Element {
     table.class("scroll").finish()
 }
 
-/// The builds of each variant, where there are several.
+/// The builds of each variant, if it has several.
 fn layouts(variants: &[VariantFacts]) -> Option<Element> {
-    let columns =
-        vec![Column::words("build"), Column::words("places of functions"), Column::words("SHA-256")];
-    let mut table = Table::new("Builds of each variant", columns)
-        .remark("Each block of rounds, and each pair, measured one build of every variant; the spread between them is in the intervals.");
+    let columns = vec![Column::words("build"), Column::words("function placement"), Column::words("SHA-256")];
+    let mut table = Table::new("Builds of each variant", columns).remark(
+        "Each block of rounds, and each pair, measured one build of every variant. The intervals \
+             include the spread between builds.",
+    );
     for build in variants.iter().flat_map(|variant| &variant.builds) {
         let hash = build.sha256.get(..12).unwrap_or(&build.sha256);
         table.row(Markup::text(&build.name), vec![Cell::text(&build.places()), Cell::text(hash)]);
@@ -94,7 +95,7 @@ fn layouts(variants: &[VariantFacts]) -> Option<Element> {
     is_of_several.then(|| table.class("scroll").finish())
 }
 
-/// Comparisons of which the several builds of an arm tell nothing of the luck of its layout.
+/// Comparisons whose several builds of an arm say nothing about the variation of its layout.
 fn one_layouts(comparisons: &[Comparison]) -> Vec<Element> {
     let told = |judged: &Comparison| {
         let words = judged.one_layout_words()?;
@@ -105,11 +106,12 @@ fn one_layouts(comparisons: &[Comparison]) -> Vec<Element> {
 
 fn table(optimization: &Optimization) -> Table {
     let workloads = workloads(&optimization.comparisons);
-    let mut columns = vec![Column::words("variant"), Column::words("held against")];
+    let mut columns = vec![Column::words("variant"), Column::words("compared with")];
     columns.extend(workloads.iter().map(|name| Column::words(name)));
     columns.extend(["start-up", "resident memory", "follows"].map(Column::words));
-    let mut table = Table::new("Variants, each held against the one that it builds on", columns).remark(
-        "Ratios of the primary metric with their intervals; below 1 is less. Start-up and memory are of a few starts and of one load.",
+    let mut table = Table::new("Variants, each compared with the one that it builds on", columns).remark(
+        "Ratios of the primary metric with their confidence intervals; below 1 is less. Start-up and memory \
+         come from a few starts and one load.",
     );
     for variant in optimization.variants.iter().filter(|variant| variant.judged) {
         let mut cells = vec![Cell::text(variant.parent.as_deref().unwrap_or(NONE))];
@@ -154,7 +156,7 @@ fn costs(harm: Option<&Harm>) -> [Cell; 2] {
 fn follows(variant: &VariantFacts) -> Markup {
     let broken = variant.harm.iter().flat_map(|harm| &harm.broken).cloned();
     let first = match (&variant.state, variant.decision.as_str()) {
-        (VariantState::LeftOut { why }, _) => format!("left out: {}", why.lines().next().unwrap_or_default()),
+        (VariantState::LeftOut { why }, _) => format!("excluded: {}", why.lines().next().unwrap_or_default()),
         (VariantState::Made, "") => NONE.to_owned(),
         (VariantState::Made, decision) => format!("{decision}: {}", variant.why),
     };
@@ -176,7 +178,7 @@ fn rewriting(name: &str, done: &Rewriting) -> Element {
         );
     }
     if let Some(moved) = done.layout_modified {
-        facts.fact("functions laid out anew", &quantity::count(moved));
+        facts.fact("functions with a new layout", &quantity::count(moved));
     }
     facts.fact("profile in changed functions", &quantity::percent(done.stale_share));
     let short = done.shortfalls();
@@ -184,7 +186,7 @@ fn rewriting(name: &str, done: &Rewriting) -> Element {
         facts.fact("not laid out", &short.join("; "));
     }
     if !done.given_up.is_empty() {
-        facts.fact("tried and not taken", &done.given_up.join("; "));
+        facts.fact("tried and rejected", &done.given_up.join("; "));
     }
     if !done.culprits.is_empty() {
         let found = format!(
@@ -192,9 +194,9 @@ fn rewriting(name: &str, done: &Rewriting) -> Element {
             hone_record::demangled_all(&done.culprits),
             done.search_builds
         );
-        facts.fact("left alone, since it breaks them", &found);
+        facts.fact("left unchanged, because the layout breaks them", &found);
     } else if !done.skipped.is_empty() {
-        facts.fact("left alone", &done.skipped.join(", "));
+        facts.fact("left unchanged", &done.skipped.join(", "));
     }
     if let Some(bundle) = &done.bundle {
         facts.fact("for a bug report", bundle);
@@ -207,10 +209,11 @@ fn matrix(rows: &[MatrixRow]) -> Option<Element> {
     let mut columns = vec![Column::words("trained with")];
     columns.extend(first.cells.iter().map(|cell| Column::words(&cell.workload)));
     columns.push(Column::words("front"));
-    let mut table = Table::new("What each profile does under each workload, beside the baseline", columns).remark(
-        "On the front is what no other mix beats under every workload, by the estimates. A profile under its own workload is \
-         flattered.",
-    );
+    let mut table = Table::new("Each profile under each workload, compared with the baseline", columns)
+        .remark(
+            "A profile is on the front if no other mix beats it under every workload, by the estimates. A \
+         profile looks too good under its own workload.",
+        );
     for row in rows {
         let mut cells: Vec<Cell> = Vec::new();
         for cell in &row.cells {

@@ -1,4 +1,4 @@
-//! The loads side by side, differences marked.
+//! The loads in columns, with their differences marked.
 
 use hone_record::{Comparison, Engine, Keys, Payload, Schedule, Sizes, Workload};
 
@@ -24,12 +24,12 @@ pub(crate) fn side_by_side(training: &Workload, judging: &[&Workload]) -> Elemen
         property(&mut table, &format!("topic {key}"), value, &all);
     }
     let same = judging.iter().any(|workload| loads_alike(training, workload));
-    let section = section("workloads", "What trained and what judged").detail();
+    let section = section("workloads", "Training and judging loads").detail();
     let section = if same { section.child(warning()) } else { section };
     section.child(table.finish())
 }
 
-/// The loads of these comparisons; nothing without one.
+/// The loads of these comparisons. `None` without a load.
 pub(crate) fn judging(comparisons: &[Comparison]) -> Option<Element> {
     let tables = comparisons.iter().map(|comparison| facts(&comparison.workload.name, &comparison.workload));
     match comparisons {
@@ -57,7 +57,8 @@ fn facts(title: &str, workload: &Workload) -> Element {
 
 fn warning() -> Element {
     paragraph(
-        "Trained and judged with the same load: the figures say nothing about a load that the profile has not seen.",
+        "Training and judging used the same load: the figures say nothing about a load that the profile has \
+         not seen.",
     )
     .class("warning")
 }
@@ -68,7 +69,7 @@ fn head(role: &str, name: &str) -> Column {
 
 type Reading = fn(&Workload) -> String;
 
-/// What describes these loads: requests of a schedule have other properties than counted operations.
+/// The properties of these loads. Scheduled requests have other properties than counted operations.
 fn properties(all: &[&Workload]) -> impl Iterator<Item = &'static (&'static str, Reading)> + use<> {
     let counted = |workload: &&Workload| workload.engine.operations().is_some();
     let (operations, requests) = (all.iter().any(counted), !all.iter().all(counted));
@@ -97,16 +98,16 @@ fn once(command: Option<&[String]>) -> String {
 
 const PROPERTIES: &[(&str, Reading)] = &[
     ("arrivals", |w| schedule(&w.schedule)),
-    ("requests/s asked for", |w| quantity::plain(w.requests_per_s)),
-    ("records in a batch", |w| quantity::count(u64::from(w.records_per_batch))),
+    ("offered requests/s", |w| quantity::plain(w.requests_per_s)),
+    ("records per batch", |w| quantity::count(u64::from(w.records_per_batch))),
     ("size of a value", size),
     ("keys", |w| keys(w.keys)),
     ("contents", |w| payload(&w.payload)),
     ("compression", |w| w.compression.clone()),
     ("connections", |w| quantity::count(u64::from(w.connections))),
-    ("in flight on each, at most", |w| quantity::count(u64::from(w.in_flight))),
+    ("in flight per connection, at most", |w| quantity::count(u64::from(w.in_flight))),
     ("partitions", |w| quantity::count(u64::from(w.partitions))),
-    ("partitions in a request", |w| quantity::count(u64::from(w.partitions_per_request))),
+    ("partitions per request", |w| quantity::count(u64::from(w.partitions_per_request))),
     ("acks", |w| hone_format::acks(w.acks)),
     ("idempotent", |w| if w.idempotent { "yes" } else { "no" }.to_owned()),
     ("consumers", |w| quantity::count(u64::from(w.consumers))),
@@ -132,8 +133,12 @@ fn size(workload: &Workload) -> String {
     let whole = |bytes: u32| format!("{}{NBSP}B", quantity::count(u64::from(bytes)));
     let mean = whole(workload.record_bytes);
     if let Payload::File { sha256, .. } = &workload.payload {
-        // How long the lines are is known when the file has been read.
-        return if sha256.is_empty() { "each line’s own".to_owned() } else { format!("{mean} on average") };
+        // The length of the lines is known once the file has been read.
+        return if sha256.is_empty() {
+            "the length of each line".to_owned()
+        } else {
+            format!("{mean} on average")
+        };
     }
     match workload.sizes {
         Sizes::Fixed => mean,
@@ -147,7 +152,7 @@ fn size(workload: &Workload) -> String {
 fn keys(keys: Keys) -> String {
     match keys {
         Keys::None => "none".to_owned(),
-        Keys::Uniform { distinct } => format!("{}, all as likely", quantity::count(distinct)),
+        Keys::Uniform { distinct } => format!("{}, equally likely", quantity::count(distinct)),
         Keys::Zipf { distinct, exponent } => {
             format!("{}, zipf with exponent {}", quantity::count(distinct), quantity::plain(exponent))
         }
@@ -189,7 +194,7 @@ fn payload(payload: &Payload) -> String {
     }
 }
 
-/// A time that somebody chose, without the digits of a measurement.
+/// A time that a person chose, without the digits of a measurement.
 fn seconds(seconds: f64) -> String {
     format!("{}{NBSP}s", quantity::plain(seconds))
 }
@@ -215,7 +220,7 @@ fn property(table: &mut Table, name: &str, read: impl Fn(&Workload) -> String, a
     table.row(Markup::text(name), values.iter().map(cell).collect());
 }
 
-/// Whether two loads send the same: all but the name, the length and the rate.
+/// Whether two loads send the same. The name, the length and the rate may differ.
 fn loads_alike(left: &Workload, right: &Workload) -> bool {
     let as_many = right.engine.operations().and_then(|operations| left.with_operations(operations));
     let left = as_many.as_ref().unwrap_or(left);
@@ -252,7 +257,7 @@ mod tests {
             record_bytes: 999,
             ..sample::workload("w")
         };
-        assert_eq!(size(&lines("")), "each line’s own");
+        assert_eq!(size(&lines("")), "the length of each line");
         assert_eq!(size(&lines("ab")).replace(NBSP, " "), "999 B on average");
     }
 
@@ -286,6 +291,6 @@ mod tests {
         let training = sample::workload("train");
         let judging = Workload { duration_s: 99.0, ..sample::workload("judge") };
         let html = Markup::from(side_by_side(&training, &[&judging])).into_string();
-        assert!(html.contains("Trained and judged with the same load"));
+        assert!(html.contains("Training and judging used the same load"));
     }
 }

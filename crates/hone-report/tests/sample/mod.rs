@@ -254,7 +254,7 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
             resamples: 10_000,
             seed: 42,
             words: "Better or worse when the 95 % interval of the ratio leaves 1 out; equivalent when it lies within \
-                    1/1.02 to 1.02; otherwise not shown."
+                    1/1.02 to 1.02; otherwise inconclusive."
                 .to_owned(),
         },
         blocks: Vec::new(),
@@ -694,7 +694,7 @@ pub(crate) fn eventful() -> Window {
     window
 }
 
-/// What is tried in the sample story: change, workload, how much CPU and latency remain of the state before, decision, what was foretold.
+/// The changes of the sample run summary: change, workload, how much CPU and latency remain of the state before, decision, prediction.
 type Tried = (&'static str, &'static str, f64, &'static str, Option<Expectation>);
 
 const TRIED: [Tried; 6] = [
@@ -703,7 +703,7 @@ const TRIED: [Tried; 6] = [
     ("binary: no-jump-tables", "validate", 1.03, "drop", Some(Expectation::Gain)),
     ("client: linger=5ms", "orders", 0.55, "accepted", Some(Expectation::Gain)),
     ("client: linger=50ms, batch-size=256KiB", "orders", 1.0, "rejected", Some(Expectation::Nothing)),
-    ("broker: topic.write.caching: as it is -> true", "orders", 0.81, "rejected", None),
+    ("broker: topic.write.caching: existing value -> true", "orders", 0.81, "rejected", None),
 ];
 
 fn verdict_of(factor: f64) -> Verdict {
@@ -729,7 +729,7 @@ fn tried_entry(place: usize, (change, workload, factor, decision, expected): Tri
         experiment: if workload == "validate" { "broker" } else { "an embedded broker" }.to_owned(),
         change: change.to_owned(),
         question: format!("Does {change} help?"),
-        rule: "Primary metric: CPU per record, at 95 %. Better when the interval lies below 1 and no guard rail is worse.".to_owned(),
+        rule: "Primary metric: CPU per record, at 95 %. Better when the interval lies below 1 and no guard metric is worse.".to_owned(),
         workload: workload.to_owned(),
         metric: Some(Metric::CpuPerRecord),
         ratio: Some([factor, factor * 0.98, factor * 1.02]),
@@ -776,7 +776,7 @@ pub(crate) fn chapter_entry(place: usize, sha256: impl Fn(&str) -> String) -> Le
 /// Sample chapters.
 pub(crate) const CHAPTERS: usize = TRIED.len();
 
-/// Three altitudes and a host's change that was not measured.
+/// Three layers and a host's change that was not measured.
 pub(crate) fn story() -> Story {
     let measured = (0..CHAPTERS).map(|place| {
         let windows = chapter_windows(place);
@@ -805,7 +805,7 @@ pub(crate) fn story() -> Story {
         change: "host: profile latency".to_owned(),
         decision: "applied".to_owned(),
         why: "/proc/sys/vm/dirty_ratio = 10; for 600 s, unless confirmed".to_owned(),
-        undo: Some("hone host revert".to_owned()),
+        undo: Some("hone host rollback".to_owned()),
         ..LedgerEntry::default()
     };
     let (optimization, _) = optimization();
@@ -820,7 +820,7 @@ pub(crate) fn story() -> Story {
     }
 }
 
-/// Steps of the sample tuning: change, altitude, how much CPU remains, hope, why, decision.
+/// Steps of the sample tuning: change, layer, how much CPU remains, expected gain, why, decision.
 const STEPS: [(&str, Altitude, f64, f64, &str, Decision); 5] = [
     ("linger=100ms", Altitude::Client, 0.55, 0.6, "one record a request <each>", Decision::Accepted),
     ("build pgo", Altitude::Binary, 0.9, 0.07, "its profile", Decision::Accepted),
@@ -829,7 +829,7 @@ const STEPS: [(&str, Altitude, f64, f64, &str, Decision); 5] = [
         Altitude::Broker,
         1.0,
         0.2,
-        "the broker packs anew",
+        "the broker recompresses",
         Decision::Rejected,
     ),
     ("client.batch.num.messages=1", Altitude::Client, 1.4, 0.05, "the file asks for it", Decision::Rejected),
@@ -857,9 +857,9 @@ fn tried_step(
     let [before, after] = states.map(|windows| BatchState::from_windows(&windows));
     ProofStep {
         change: change.to_owned(),
-        words: vec![format!("{change}: as it is -> <so>")],
+        words: vec![format!("{change}: existing value -> <so>")],
         decision,
-        why: format!("CPU per record is {}; no guard rail broke.", verdict.label()),
+        why: format!("CPU per record is {}; no guard metric broke.", verdict.label()),
         promise: None,
         guards: Vec::new(),
         comparison: Some(comparison),
@@ -869,7 +869,7 @@ fn tried_step(
     }
 }
 
-/// A tuning over four altitudes, of which two changes are kept and one of them is not shown again beside the other, with its windows.
+/// A tuning over four layers with its windows. Two changes are kept, and one of them is not reconfirmed.
 pub(crate) fn tuning() -> (Tuning, BTreeMap<String, Window>) {
     let mut windows = BTreeMap::new();
     let steps = STEPS.iter().enumerate().map(|(index, (change, altitude, factor, share, why, decision))| {
@@ -897,7 +897,7 @@ pub(crate) fn tuning() -> (Tuning, BTreeMap<String, Window>) {
         workload_kept: workload("orders"),
         objective: Metric::CpuPerRecord,
         durability: optimization.durability.clone(),
-        rule: "A change is kept when the comparator calls it better and no guard rail breaks.".to_owned(),
+        rule: "A change is kept when the comparator calls it better and no guard metric breaks.".to_owned(),
         allowed: Altitude::ALL.to_vec(),
         budget_s: Some(3_600.0),
         took_s: 1_980.0,

@@ -1,5 +1,5 @@
-//! What has to hold before a host is changed, while it is, and before it keeps the change: the cluster is well, the changed
-//! broker is no slower beside its peers, consumers keep up. [`Gate`] looks and samples; [`judge`] computes.
+//! The conditions before a host is changed, during the change, and before it is confirmed: the cluster is healthy, the changed
+//! broker is not slower relative to its peers, consumers keep up. [`Gate`] observes and samples; [`judge`] computes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,47 +12,47 @@ use hone_load::{LoadError, Security};
 use hone_tool::interrupt;
 use serde::{Deserialize, Serialize};
 
-/// Records of the canary at each broker come no faster than this: a probe, and no load.
+/// Shortest time between the canary's records at each broker: it is a probe, not a load.
 const ROUND_EVERY: Duration = Duration::from_millis(50);
-/// A soak of a day is sampled more rarely.
+/// A soak of a day is sampled less often.
 const MOST_ROUNDS: u32 = 40_000;
-/// A stretch is cut into blocks of time, each one value of the estimate.
+/// A period is divided into blocks of time. Each one gives one value for the estimate.
 const BLOCKS: f64 = 20.0;
 const SHORTEST_BLOCK_S: f64 = 0.5;
 const LONGEST_BLOCK_S: f64 = 10.0;
-/// Of all tests of a gate together, how many may cry wolf.
+/// Probability of a false alarm, for all tests of a gate together.
 const FALSE_ALARMS: f64 = 0.01;
-/// While a soak goes on it is looked at many times, so an early end needs more.
+/// A soak is checked many times, so an early end needs a smaller one.
 const FALSE_ALARMS_EARLY: f64 = 0.000_1;
 const RESAMPLES: u32 = 2_000;
 const SEED: u64 = 0x6A7E;
-/// Few failures are an accident of any network.
+/// A few failures are normal in any network.
 const FEWEST_FAILURES: u64 = 3;
-/// How a group's distance may grow during a soak before it counts: our own rule, above the jitter of commits.
+/// Allowed growth of a group's lag during a soak, above the jitter of commits.
 const LAG_TIMES: u64 = 2;
 const LAG_RECORDS: u64 = 1_000;
-/// The first second after a change has the change's own writes in it.
+/// The first second after a change contains the change's own writes.
 pub(crate) const SETTLE: Duration = Duration::from_secs(1);
 
-/// How patient and how strict a gate is.
+/// Time limits and tolerances of a gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rules {
-    /// Healthy so many times in a row.
+    /// Consecutive healthy checks required.
     pub healthy: u32,
-    /// Time between two looks, in milliseconds.
+    /// Time between two checks, in milliseconds.
     pub every_ms: u64,
-    /// How long a cluster may need to get well, in seconds.
+    /// Time limit for the cluster to become healthy, in seconds.
     pub wait_s: u64,
-    /// How many times as slow beside its peers a broker may have got.
+    /// Allowed slow-down of a broker relative to its peers, as a factor.
     pub tolerance: f64,
     /// Consumer groups that have to keep up.
     pub groups: Vec<String>,
 }
 
-/// What was found at a gate.
+/// A finding at a gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Whether the gate stays closed for it.
+    /// Whether it keeps the gate closed.
     pub bad: bool,
     /// In words, with the number of samples.
     pub text: String,
@@ -64,47 +64,47 @@ impl Finding {
     }
 }
 
-/// A stretch of time during which the canary was sampled.
+/// A period in which the canary was sampled.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stretch {
-    /// Rounds, each with its time in seconds since the beginning.
+    /// Rounds, each with its time in seconds since the start.
     pub rounds: Vec<(f64, Round)>,
-    /// How far consumer groups are behind.
+    /// The lags of consumer groups.
     pub lags: Vec<GroupLag>,
     pub(crate) length_s: f64,
 }
 
-/// How a stretch of watching ended.
+/// The end of an observation.
 #[derive(Debug)]
 pub enum Watched {
-    /// At its time.
+    /// At its planned time.
     Whole(Stretch),
-    /// Earlier, since the cluster was not well so many times in a row, or was shown to be worse.
+    /// Early, because the cluster was unhealthy several times in a row, or is clearly worse.
     Early(Stretch, String),
-    /// Somebody asked to end.
+    /// The user interrupted.
     Interrupted,
 }
 
 /// Why a gate did not open, before anything was judged.
 #[derive(Debug)]
 pub enum Closed {
-    /// Not well in time.
+    /// The cluster was not healthy in time.
     Sick(String),
-    /// The user ended the wait.
+    /// The user interrupted the wait.
     Interrupted,
 }
 
-/// Somebody at the cluster.
+/// An observer of the cluster.
 pub struct Gate {
     onlooker: Onlooker,
     canary: Option<Canary>,
     rules: Rules,
-    /// Brokers that have to be there.
+    /// Brokers that must be present.
     expected: BTreeSet<i32>,
 }
 
 impl Gate {
-    /// At the cluster of these addresses; the brokers that are there now have to stay.
+    /// At the cluster of these addresses. The present brokers must remain.
     pub fn at(bootstrap: &[String], security: &Security, rules: Rules) -> Result<(Self, Health)> {
         let mut onlooker = Onlooker::new(bootstrap, security)?;
         let health = onlooker.look()?;
@@ -112,12 +112,12 @@ impl Gate {
         Ok((Self { onlooker, canary: None, rules, expected }, health))
     }
 
-    /// These brokers have to be there, too.
+    /// These brokers must be present, too.
     pub fn expect(&mut self, brokers: impl Iterator<Item = i32>) {
         self.expected.extend(brokers);
     }
 
-    /// Makes the canary's topic.
+    /// Creates the canary's topic.
     pub fn with_canary(&mut self, topic: &str, health: &Health, security: &Security) -> Result<()> {
         let brokers: BTreeMap<i32, String> =
             health.brokers.iter().map(|(id, node)| (*id, node.address.clone())).collect();
@@ -128,26 +128,27 @@ impl Gate {
                 Ok(())
             }
             Err(error) => Err(anyhow::Error::from(error).context(format!(
-                "the canary's topic {topic} can't be made; give the right to create it, or look without one (--no-canary)"
+                "the canary's topic {topic} can't be created; grant the right to create it, or check without one \
+                 (--no-canary)"
             ))),
         }
     }
 
-    /// Takes the canary's topic away, if there is one, and names it.
+    /// Deletes the canary's topic, if there is one, and returns its name.
     ///
     /// # Errors
-    /// Why it could not, in words.
+    /// The reason, in words.
     pub fn close(&mut self) -> Result<Option<String>, String> {
         let Some(canary) = self.canary.take() else { return Ok(None) };
         let topic = canary.topic().to_owned();
         match canary.delete() {
             Ok(()) => Ok(Some(topic)),
-            Err(error) => Err(format!("the topic {topic} could not be deleted: {error}")),
+            Err(error) => Err(format!("can't delete the topic {topic}: {error}")),
         }
     }
 
-    /// The broker that is the controller. Where nobody can say so yet it is asked again, as long as the cluster may need to get well:
-    /// a host that is taken for another one would be changed before its turn.
+    /// The broker that is the controller. If it is not known yet, the check repeats until the time limit: a wrong answer would
+    /// change the controller's host before its turn.
     pub fn controller(&mut self) -> Result<i32, Closed> {
         let Self { onlooker, rules, .. } = self;
         let mut look = || match onlooker.look() {
@@ -158,7 +159,7 @@ impl Gate {
         told_in_time(&mut look, wait, every)
     }
 
-    /// The cluster now; nobody answers is a state of it, too.
+    /// The current state of the cluster. No answer is a state, too.
     pub fn look(&mut self) -> Result<Health, LoadError> {
         self.onlooker.look()
     }
@@ -173,7 +174,7 @@ impl Gate {
         }
     }
 
-    /// Waits until the cluster was well so many times in a row. `alive` is called now and then.
+    /// Waits for the required number of consecutive healthy checks. `alive` is called regularly.
     pub fn until_well(&mut self, alive: &mut dyn FnMut()) -> Result<Health, Closed> {
         let deadline = Instant::now() + Duration::from_secs(self.rules.wait_s);
         let mut in_a_row = 0;
@@ -188,10 +189,13 @@ impl Gate {
                 return Err(Closed::Interrupted);
             }
             if Instant::now() >= deadline {
-                let last =
-                    if faults.is_empty() { "well only now and then".to_owned() } else { faults.join("; ") };
+                let last = if faults.is_empty() {
+                    "healthy only now and then".to_owned()
+                } else {
+                    faults.join("; ")
+                };
                 return Err(Closed::Sick(format!(
-                    "the cluster was not well {} times in a row within {} s: {last}",
+                    "the cluster did not pass {} consecutive health checks within {} s: {last}",
                     self.rules.healthy, self.rules.wait_s
                 )));
             }
@@ -199,7 +203,7 @@ impl Gate {
         }
     }
 
-    /// Samples the canary for this long, and looks at the cluster meanwhile. `alive` is called now and then, `early` may end it.
+    /// Samples the canary for this long, and checks the cluster meanwhile. `alive` is called regularly, and `early` may end it.
     pub fn watch(
         &mut self,
         length: Duration,
@@ -208,7 +212,7 @@ impl Gate {
     ) -> Watched {
         let round_every = ROUND_EVERY.max(length / MOST_ROUNDS);
         let look_every = Duration::from_millis(self.rules.every_ms);
-        // A look computes; it must not take the time of the rounds.
+        // A check computes, which must not delay the rounds.
         let judge_every = look_every.max(length / 20);
         let begun = Instant::now();
         let (mut looked, mut judged) = (begun, begun);
@@ -229,7 +233,7 @@ impl Gate {
                 let (_, faults) = self.faults();
                 sick_in_a_row = if faults.is_empty() { 0 } else { sick_in_a_row + 1 };
                 if sick_in_a_row >= self.rules.healthy {
-                    let why = format!("not well {sick_in_a_row} times in a row: {}", faults.join("; "));
+                    let why = format!("unhealthy {sick_in_a_row} times in a row: {}", faults.join("; "));
                     return Watched::Early(stretch, why);
                 }
             }
@@ -245,19 +249,19 @@ impl Gate {
         Watched::Whole(stretch)
     }
 
-    /// How far the groups are behind.
+    /// The lags of the groups.
     pub fn lags(&mut self) -> Result<Vec<GroupLag>, LoadError> {
         let groups = self.rules.groups.clone();
         groups.iter().map(|group| self.onlooker.lag(group)).collect()
     }
 
-    /// Why a record of the canary failed last.
+    /// The reason of the canary's last failed record.
     pub(crate) fn last_failure(&self) -> Option<&str> {
         self.canary.as_ref().and_then(Canary::last_failure)
     }
 }
 
-/// What a look tells, asked again and again.
+/// Repeats a check until it has a result.
 fn told_in_time(
     look: &mut dyn FnMut() -> Result<i32, String>,
     wait: Duration,
@@ -273,13 +277,13 @@ fn told_in_time(
             return Err(Closed::Interrupted);
         }
         if Instant::now() >= deadline {
-            return Err(Closed::Sick(format!("nobody can say which broker is the controller: {why}")));
+            return Err(Closed::Sick(format!("the controller is not known: {why}")));
         }
         pause(every, &mut || ());
     }
 }
 
-/// Waits, but no longer than a second at a time: a lease has to be renewed, and an interrupt heard.
+/// Waits at most one second at a time: it has to renew a lease and to notice an interruption.
 fn pause(length: Duration, alive: &mut dyn FnMut()) {
     let until = Instant::now() + length;
     while !interrupt::requested() {
@@ -292,12 +296,12 @@ fn pause(length: Duration, alive: &mut dyn FnMut()) {
     }
 }
 
-/// Which of a block's values are compared.
+/// The value of a block that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// The median: what a record usually takes.
+    /// The median: the usual time of a record.
     Typical,
-    /// The mean, which a stall moves.
+    /// The mean, which a stall increases.
     Mean,
 }
 
@@ -328,13 +332,13 @@ impl Side {
 /// Both sides, and the number of failures: all of them share the error.
 const TESTS_OF_A_BROKER: usize = Side::ALL.len() + 1;
 
-/// For each block of time the ratio of a broker to its peers; to itself where there are none.
+/// For each block of time the ratio of a broker to its peers; without peers its own value.
 fn ratios(stretch: &Stretch, block_s: f64, broker: i32, peers: &BTreeSet<i32>, side: Side) -> Vec<f64> {
     let mut blocks: BTreeMap<u64, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for (at_s, round) in &stretch.rounds {
         let (own, others) = blocks.entry((at_s / block_s) as u64).or_default();
         for (id, sample) in round {
-            // Nothing takes less than a microsecond, and 0 has no logarithm.
+            // No record takes less than a microsecond, and 0 has no logarithm.
             let us = sample.read_us.max(1) as f64;
             if *id == broker {
                 own.push(us);
@@ -350,13 +354,13 @@ fn ratios(stretch: &Stretch, block_s: f64, broker: i32, peers: &BTreeSet<i32>, s
     blocks.into_values().filter_map(ratio).collect()
 }
 
-/// Blocks of the same length in both stretches, so that their medians are of alike numbers.
+/// Length of the blocks in both periods. It is the same, so that their medians have similar sample counts.
 fn block_s(before: &Stretch, after: &Stretch) -> f64 {
     (before.length_s.min(after.length_s) / BLOCKS).clamp(SHORTEST_BLOCK_S, LONGEST_BLOCK_S)
 }
 
-/// The brokers that a change of one of them is judged by: itself beside all others, and each other beside the rest. When nobody says which
-/// one was changed, each beside all others.
+/// The comparisons that judge a change of one broker: it relative to all others, and each other one relative to the rest. If the
+/// changed broker is not known, each one relative to all others.
 fn questions(brokers: &BTreeSet<i32>, changed: Option<i32>) -> Vec<(i32, BTreeSet<i32>)> {
     let Some(changed) = changed else {
         let rest = |id: &i32| brokers.iter().copied().filter(|other| other != id).collect();
@@ -366,7 +370,7 @@ fn questions(brokers: &BTreeSet<i32>, changed: Option<i32>) -> Vec<(i32, BTreeSe
     let mut questions = vec![(changed, others.clone())];
     for other in &others {
         let rest: BTreeSet<i32> = others.iter().copied().filter(|id| id != other).collect();
-        // Beside nobody, another broker's drift could not be told from everybody's.
+        // Without peers, another broker's drift would look like a drift of all.
         if !rest.is_empty() {
             questions.push((*other, rest));
         }
@@ -374,7 +378,7 @@ fn questions(brokers: &BTreeSet<i32>, changed: Option<i32>) -> Vec<(i32, BTreeSe
     questions
 }
 
-/// What the canary says of a change of one broker. Bad is what was shown to be slower than the tolerance.
+/// The canary's result for a change of one broker. Bad is a slow-down that exceeds the tolerance significantly.
 fn latency(
     before: &Stretch,
     after: &Stretch,
@@ -395,14 +399,14 @@ fn latency(
                 Some(_) => "another broker,",
                 None => "broker",
             };
-            let beside = if peers.is_empty() { "against itself before" } else { "beside its peers" };
+            let beside = if peers.is_empty() { "relative to itself before" } else { "relative to its peers" };
             let word = side.word();
             let finding = match shift(&of(before), &of(after), confidence, RESAMPLES, SEED) {
                 Ok(found) => Finding::new(
                     found.low > tolerance,
                     format!(
-                        "{who} {broker} {beside}, {word} of write and read: x{:.2} ({:.2} to {:.2} at {:.3} %; {} and {} blocks of \
-                         {block_s:.1} s, {} and {} rounds; x{:.2} would show)",
+                        "{who} {broker} {beside}, {word} of write and read: x{:.2} ({:.2} to {:.2} at {:.3} \
+                         %; {} and {} blocks of {block_s:.1} s, {} and {} rounds; detectable from x{:.2})",
                         found.ratio,
                         found.low,
                         found.high,
@@ -411,14 +415,15 @@ fn latency(
                         found.after,
                         before.rounds.len(),
                         after.rounds.len(),
-                        // Harm is a shift that is shown to be beyond the tolerance.
+                        // Harm is a shift that significantly exceeds the tolerance.
                         found.detectable_ratio * tolerance,
                     ),
                 ),
                 Err(why) => Finding::new(
                     false,
                     format!(
-                        "{who} {broker} {beside}, {word}: nothing can be said, {why} (at least {FEWEST_PAIRS} blocks)"
+                        "{who} {broker} {beside}, {word}: inconclusive, {why} (at least {FEWEST_PAIRS} \
+                         blocks)"
                     ),
                 ),
             };
@@ -428,7 +433,8 @@ fn latency(
     findings
 }
 
-/// Records that failed at a broker, of so many; not counted where all brokers failed at once, which is nobody's own.
+/// Failed records at a broker, of all its records. Rounds in which all brokers failed do not count, since no single broker caused
+/// them.
 fn failed(stretch: &Stretch, broker: i32) -> Count {
     let is_own = |round: &&Round| round.len() < 2 || !round.values().all(|sample| sample.failed);
     let own =
@@ -439,8 +445,8 @@ fn failed(stretch: &Stretch, broker: i32) -> Count {
     })
 }
 
-/// Failures are samples of the latencies above; here they are counted. Bad is what can't be an accident: more than before, and more than
-/// the peers have now.
+/// Failures are part of the latencies above; here they are counted. Bad is a count that chance can't explain: more than before,
+/// and more than the peers have now.
 fn failures(before: &Stretch, after: &Stretch, changed: Option<i32>, alarms: f64) -> Vec<Finding> {
     let brokers: BTreeSet<i32> = before.rounds.iter().flat_map(|(_, round)| round.keys().copied()).collect();
     let questions = questions(&brokers, changed);
@@ -459,8 +465,8 @@ fn failures(before: &Stretch, after: &Stretch, changed: Option<i32>, alarms: f64
             more_often(was, is).max(beside_peers)
         });
         let told = match accident {
-            Some(accident) => format!("an accident does so with a probability of {accident:.1e}"),
-            None => "there is no third broker to hold it against".to_owned(),
+            Some(accident) => format!("the probability by chance is {accident:.1e}"),
+            None => "there is no third broker to compare with".to_owned(),
         };
         let share = alarms / (questions.len() * TESTS_OF_A_BROKER) as f64;
         let is_shown = accident.is_some_and(|accident| accident < share);
@@ -468,7 +474,8 @@ fn failures(before: &Stretch, after: &Stretch, changed: Option<i32>, alarms: f64
             Finding::new(
                 is.hits >= FEWEST_FAILURES && is_shown,
                 format!(
-                    "broker {broker}: {all} of {} records failed, {} of them there alone, before the change {} of {}; {told}",
+                    "broker {broker}: {all} of {} records failed, {} of them at this broker alone; before \
+                     the change {} of {}; {told}",
                     after.rounds.len(),
                     is.hits,
                     was.hits,
@@ -487,7 +494,7 @@ fn lags(before: &[GroupLag], after: &[GroupLag]) -> Vec<Finding> {
         Some(Finding::new(
             now.lag > most,
             format!(
-                "group {}: {} records behind, before the change {} (at most {most})",
+                "group {}: lag of {} records, before the change {} (at most {most})",
                 now.group, now.lag, was.lag
             ),
         ))
@@ -495,7 +502,7 @@ fn lags(before: &[GroupLag], after: &[GroupLag]) -> Vec<Finding> {
     after.iter().filter_map(finding).collect()
 }
 
-/// What both stretches and the last look say of a change of one broker.
+/// The findings of both periods and of the last check for a change of one broker.
 pub fn judge(before: &Stretch, after: &Stretch, changed: Option<i32>, tolerance: f64) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !before.rounds.is_empty() {
@@ -506,7 +513,7 @@ pub fn judge(before: &Stretch, after: &Stretch, changed: Option<i32>, tolerance:
     findings
 }
 
-/// Whether a soak may end early, since the harm is plain already.
+/// Whether a soak may end early, because the harm is obvious.
 pub(crate) fn plain_harm(
     before: &Stretch,
     after: &Stretch,
@@ -521,27 +528,27 @@ pub(crate) fn plain_harm(
     findings.into_iter().find(|finding| finding.bad).map(|finding| finding.text)
 }
 
-/// A look at a cluster that is well, in words.
+/// A check of a healthy cluster, in words.
 pub fn well(health: &Health, rules: &Rules) -> Finding {
     let mut text = format!(
-        "well {} times in a row: {} brokers, {} partitions led and in sync",
+        "passed {} consecutive health checks: {} brokers, {} partitions with a leader and in sync",
         rules.healthy,
         health.brokers.len(),
         health.partitions
     );
     if health.at_min_isr > 0 {
         text.push_str(&format!(
-            "; {} of them stop to take acks=all when one more replica is lost, by their own settings",
+            "; {} of them reject acks=all when they lose one more replica, because of their own settings",
             health.at_min_isr
         ));
     }
     if health.min_isr_unknown > 0 {
-        text.push_str(&format!("; min.insync.replicas of {} topics is not told", health.min_isr_unknown));
+        text.push_str(&format!("; min.insync.replicas of {} topics is not known", health.min_isr_unknown));
     }
     Finding::new(false, text)
 }
 
-/// Latencies of a stretch by broker: how many, median and 99th percentile in microseconds.
+/// Latencies of a period by broker: count, median and 99th percentile in microseconds.
 pub fn by_broker(stretch: &Stretch) -> BTreeMap<i32, (usize, u64, u64)> {
     let mut values: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
     for (id, sample) in stretch.rounds.iter().flat_map(|(_, round)| round) {
@@ -556,10 +563,14 @@ pub fn by_broker(stretch: &Stretch) -> BTreeMap<i32, (usize, u64, u64)> {
     values.into_iter().map(|(id, us)| (id, summary(us))).collect()
 }
 
-/// A gate that nobody can pass is no gate.
+/// Rejects rules that no cluster can meet.
 pub fn check(rules: &Rules) -> Result<()> {
     if !(rules.tolerance >= 1.0 && rules.tolerance.is_finite()) {
-        bail!(hone_experiment::ending::Usage("--tolerance is a factor of 1 or more, as 1.25".to_owned()));
+        bail!(hone_experiment::ending::Usage(
+            "invalid --tolerance: use a factor of 1 or more, for example \
+             1.25"
+                .to_owned()
+        ));
     }
     Ok(())
 }
@@ -569,7 +580,7 @@ mod tests {
     use super::*;
     use hone_load::canary::Sample;
 
-    /// Rounds of three brokers over some seconds; `us` says what each takes.
+    /// Rounds of three brokers over some seconds; `us` gives the time of each.
     fn stretch(seconds: u32, us: impl Fn(i32, u32) -> u64) -> Stretch {
         let sample = |us: u64| Sample { ack_us: us, read_us: us, failed: us >= 2_000_000 };
         let rounds = (0..seconds * 20)
@@ -578,7 +589,7 @@ mod tests {
         Stretch { rounds, lags: Vec::new(), length_s: f64::from(seconds) }
     }
 
-    /// Deterministic, and not the same for two brokers.
+    /// Deterministic, and different for each broker.
     fn noise(id: i32, at: u32) -> u64 {
         let mixed =
             (u64::from(at) * 31 + u64::from(id.unsigned_abs()) * 17).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -611,7 +622,7 @@ mod tests {
         let slow = stretch(10, |id, at| if id == 2 { 2 * noise(id, at) } else { noise(id, at) });
         assert!(bad(&judge(&before, &slow, Some(2), 1.25))[0].contains("the changed broker 2"));
         assert!(plain_harm(&before, &slow, Some(2), 1.25).is_some());
-        // One record in ten takes 80 ms: the median knows nothing of it.
+        // One record in ten takes 80 ms, which the median does not show.
         let stalls = stretch(10, |id, at| if id == 2 && at % 10 == 0 { 80_000 } else { noise(id, at) });
         let findings = judge(&before, &stalls, Some(2), 1.25);
         let told = bad(&findings);
@@ -633,10 +644,10 @@ mod tests {
             stretch
         };
         assert_eq!(bad(&judge(&one(1), &one(1), Some(1), 1.25)), Vec::<&str>::new());
-        assert!(bad(&judge(&one(1), &one(2), Some(1), 1.25))[0].contains("against itself before"));
+        assert!(bad(&judge(&one(1), &one(2), Some(1), 1.25))[0].contains("relative to itself before"));
     }
 
-    /// As `noise`, but that every so many records of these brokers fail.
+    /// Like `noise`, with a regular failure of the records of these brokers.
     fn failing(brokers: &'static [i32], every: u32) -> Stretch {
         stretch(
             10,
@@ -653,16 +664,16 @@ mod tests {
 
     #[test]
     fn failures_are_harm_where_they_can_not_be_an_accident() {
-        // 3 of 200 after none of 200: an accident does so in one case of eight.
+        // 3 of 200 after none of 200: the probability by chance is one in eight.
         assert_eq!(bad_failures(&failing(&[2], 80)), Vec::<String>::new());
         let told = bad_failures(&failing(&[2], 10));
         assert!(told.len() == 1 && told[0].contains("broker 2: 20 of 200 records failed"), "{told:?}");
         assert!(bad_failures(&failing(&[1], 10))[0].contains("broker 1"), "harm to another one");
-        // What befalls all of them is not the change's doing.
+        // A failure of all of them is not the change's fault.
         assert_eq!(bad_failures(&failing(&[1, 2, 3], 10)), Vec::<String>::new());
     }
 
-    /// A thousand soaks in which a record fails by accident, three brokers each: no more than the promised share is called harm.
+    /// A thousand soaks with random failures and three brokers each: the share of false alarms is at most the promised one.
     #[test]
     fn accidents_are_seldom_called_harm() {
         let mut seed = 7_u64;
@@ -708,6 +719,6 @@ mod tests {
     fn too_short_a_stretch_says_so() {
         let short = stretch(1, noise);
         let findings = judge(&short, &short, Some(1), 1.25);
-        assert!(findings.iter().all(|finding| !finding.bad && finding.text.contains("nothing can be said")));
+        assert!(findings.iter().all(|finding| !finding.bad && finding.text.contains("inconclusive")));
     }
 }

@@ -1,8 +1,8 @@
-//! A change brought to hosts one by one, behind the health of their cluster. Here rooms meet: `hone-host` knows hosts and keeps
-//! the journal, `hone-load` looks at the cluster, `hone-compare` says what its canary shows.
+//! A roll-out: it changes hosts one by one, if the health of their cluster allows it. `hone-host` changes hosts and keeps the
+//! journal, `hone-load` checks the cluster, and `hone-compare` judges the canary.
 //!
-//! The controller holds a lease on each host that it has changed: while it lives it renews, and when it is gone, or can't reach
-//! the host any more, the host's own guard takes the change back.
+//! The controller holds a lease on each host that it has changed, and renews it. If the controller dies, or can't reach the host
+//! any more, the host's own watchdog rolls the change back.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -34,17 +34,17 @@ use remote::{Lines, OpenChange, Planned, Remote, TakenBack, told_as};
 
 pub use remote::{Source, profile_text, source};
 
-/// A host that hears from us every third of its lease may miss two of them.
+/// A lease is renewed three times, so that two renewals may fail.
 const RENEWALS_IN_A_LEASE: u32 = 3;
-/// The canary's topic begins so.
+/// Prefix of the canary's topic.
 pub const CANARY_TOPIC: &str = "hone-canary";
 
-/// What was asked for. Kept in the journal, so that it can go on; logins are not kept.
+/// The settings. They are stored in the journal for a resumed run, without logins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Brokers of the cluster, `host:port` each.
     pub bootstrap: Vec<String>,
-    /// What the cluster must meet.
+    /// The requirements for the cluster.
     pub rules: Rules,
     /// Seconds that Hone watches the cluster after each changed host.
     pub soak_s: u64,
@@ -56,15 +56,15 @@ pub struct Settings {
     pub no_canary: bool,
     /// The host that is changed first.
     pub first: Option<String>,
-    /// Confirmed until the next boot only.
+    /// The changes last only until the next boot.
     pub this_boot: bool,
-    /// Also what can't matter.
+    /// Includes knobs that can't matter.
     pub all: bool,
     /// Hone's path on the hosts.
     pub remote_hone: Option<String>,
 }
 
-/// What became of a host, with what was found there.
+/// The outcome of a host, with its findings.
 #[derive(Debug, Clone, Serialize)]
 pub struct Visit {
     /// The host.
@@ -75,31 +75,31 @@ pub struct Visit {
     /// Lines of its plan.
     pub changes: Vec<String>,
     pub(crate) obstacles: Vec<String>,
-    /// What was found wrong.
+    /// Its findings.
     pub findings: Vec<Finding>,
 }
 
-/// What became of a roll-out.
+/// The outcome of a roll-out.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub(crate) run: Option<PathBuf>,
     /// The profile's name.
     pub profile: String,
-    /// In the order in which they came, or will.
+    /// In the order of their turns.
     pub hosts: Vec<Visit>,
-    /// Why no further host was changed.
+    /// Why the roll-out stopped.
     pub halted: Option<String>,
     /// Whether a change was measured to be worse.
     pub worse: bool,
-    /// Brokers of the cluster that are on no host of the inventory.
+    /// Brokers of the cluster on no host of the inventory.
     pub(crate) strangers: Vec<i32>,
-    /// What could not be put away.
+    /// Leftovers that could not be removed.
     pub remarks: Vec<String>,
-    /// Of a dry run: how long it would take, in seconds.
+    /// For a dry run: the duration of the roll-out, in seconds.
     pub(crate) would_take_s: Option<u64>,
 }
 
-/// The parts of a roll-out that is under way.
+/// The parts of a running roll-out.
 struct Course<'a> {
     settings: &'a Settings,
     source: &'a Source,
@@ -115,7 +115,7 @@ struct Harm {
     why: String,
     /// It was measured, and is worse.
     worse: bool,
-    /// The host was told to confirm, and nobody heard what came of it.
+    /// The host was asked to confirm, but its answer was lost.
     may_stay: bool,
 }
 
@@ -128,23 +128,23 @@ impl Harm {
         Self { worse: true, ..Self::other(why) }
     }
 
-    /// A gate behind a soak that did not open. An interrupt is no measurement.
+    /// A gate after a soak that did not open. An interruption is not a measurement.
     fn behind_a_soak(why: Closed) -> Self {
         let worse = matches!(why, Closed::Sick(_));
         Self { worse, ..closed(why) }
     }
 }
 
-/// How a visit of a host ended.
+/// The end of a visit to a host.
 enum Visited {
-    /// It keeps its change, or had nothing to change.
+    /// It keeps its change, or needed none.
     Kept,
-    /// It was not touched: the controller came to it, and others are left.
+    /// It was not changed: it became the controller's host, and others are left.
     Later,
     Halt(Harm),
 }
 
-/// Brings a change to hosts, from the beginning.
+/// Starts a roll-out.
 pub fn begin(
     settings: &Settings,
     source: &Source,
@@ -172,7 +172,7 @@ pub fn begin(
     course.go(&health, &mut log, security, folder)
 }
 
-/// Goes on with one that was interrupted or halted. A host that was open is taken back first: its soak was not whole.
+/// Continues an interrupted or halted roll-out. It first rolls back a host that was left open, since its soak was not complete.
 pub fn resume(
     settings: &Settings,
     source: &Source,
@@ -190,30 +190,32 @@ pub fn resume(
         let Some(host) = state.begun.hosts.iter().find(|host| host.name == *name).filter(|_| is_open) else {
             continue;
         };
-        progress.line(&format!("{name}: it was left open; taken back before going on"));
+        progress.line(&format!("{name}: left open by the earlier attempt; rolling back first"));
         let ours = Ours::new(&state, name);
         let back = lines.to(host).and_then(|remote| take_back(&remote, &ours));
         match back {
             Ok(None) => {
-                let why = "found closed".to_owned();
+                let why = "there was no open change".to_owned();
                 log.append(&Entry::Reverted { host: name.clone(), whole: true, why })?;
             }
             Ok(Some(back)) if back.whole => {
-                let why = "its soak was broken off".to_owned();
+                let why = "its soak was interrupted".to_owned();
                 log.append(&Entry::Reverted { host: name.clone(), whole: true, why })?;
             }
             Ok(Some(back)) => {
                 bail!(
-                    "{name}: not everything is as it was ({}); set it right by hand, then go on",
+                    "{name}: only partly rolled back ({}); fix it by hand, then continue",
                     back.left.join(", ")
                 )
             }
-            Err(error) => return Err(error.context(format!("{name} was left open, and can't be taken back"))),
+            Err(error) => {
+                return Err(error.context(format!("{name} was left open, and can't be rolled back")));
+            }
         }
     }
     delete_canaries(&state, &settings.bootstrap, security, &mut log, progress)?;
     let (mut gate, health) = Gate::at(&settings.bootstrap, security, settings.rules.clone())?;
-    // One that has gone since the beginning is missed.
+    // A broker that has disappeared since the start counts as missing.
     gate.expect(state.begun.hosts.iter().filter_map(|host| host.broker));
     let course = Course { settings, source, lines: &lines, gate, hosts: state.begun.hosts.clone(), progress };
     course.go(&health, &mut log, security, folder)
@@ -222,17 +224,18 @@ pub fn resume(
 fn known_first(first: Option<&str>, hosts: &[Host], controller: Option<i32>) -> Result<()> {
     let Some(first) = first else { return Ok(()) };
     match hosts.iter().find(|host| host.name == first) {
-        None => bail!(Usage(format!("--canary {first} is no host of the inventory"))),
+        None => bail!(Usage(format!("the inventory has no host {first} (--canary)"))),
         Some(host) if hosts.len() > 1 && controller.is_some() && host.broker == controller => {
             bail!(Usage(format!(
-                "--canary {first} is the host of the cluster's controller, which comes last; name another one"
+                "--canary {first} is the host of the cluster's controller, which must be last\n  next: name \
+                 another host"
             )))
         }
         Some(_) => Ok(()),
     }
 }
 
-/// What would be done, with the plan of each host as it is now; nothing is changed.
+/// The plan, with the current plan of each host; it changes nothing.
 pub fn dry(
     settings: &Settings,
     source: &Source,
@@ -245,7 +248,7 @@ pub fn dry(
     known_first(settings.first.as_deref(), &hosts, health.controller)?;
     let scratch = tempfile::tempdir()?;
     let lines = Lines::new(scratch.path(), settings.remote_hone.as_deref())?;
-    progress.doing("looking at the cluster");
+    progress.doing("checking the cluster");
     let findings = match gate.until_well(&mut || ()) {
         Ok(health) => vec![gate::well(&health, &settings.rules)],
         Err(Closed::Sick(why)) => vec![Finding { bad: true, text: why }],
@@ -278,7 +281,7 @@ pub fn dry(
     })
 }
 
-/// Both looks at the cluster that a host needs when nothing is wrong.
+/// Both checks of the cluster per host, without problems.
 fn rules_s(rules: &Rules) -> u64 {
     2 * u64::from(rules.healthy) * rules.every_ms / 1_000 + gate::SETTLE.as_secs()
 }
@@ -325,7 +328,7 @@ impl Visit {
 }
 
 impl Course<'_> {
-    /// All hosts that are left, until one halts it.
+    /// All remaining hosts, until one stops the roll-out.
     fn go(
         mut self,
         health: &Health,
@@ -375,7 +378,7 @@ impl Course<'_> {
                 Ok(controller) => Some(controller),
                 Err(why) => {
                     let why = closed(why).why;
-                    return halted(Harm::other(format!("{why}; no further host was touched")), visits, log);
+                    return halted(Harm::other(format!("{why}; no further host was changed")), visits, log);
                 }
             };
             let is_first = visits.is_empty() && !is_canary_done;
@@ -393,7 +396,7 @@ impl Course<'_> {
                 put_off += 1;
                 if put_off > self.hosts.len() {
                     let why = format!(
-                        "{}: the controller came to each host whose turn it was; it was not touched",
+                        "{}: it was the controller's host at each of its turns; it was not changed",
                         host.name
                     );
                     return halted(Harm::other(why), visits, log);
@@ -410,12 +413,12 @@ impl Course<'_> {
         Ok((visits, None))
     }
 
-    /// One host: plan, gate, apply, verify, soak, gate, confirm; else its change is taken back.
+    /// One host: plan, gate, apply, verify, soak, gate, confirm. After a failure its change is rolled back.
     fn visit(&mut self, host: &Host, visit: &mut Visit, others: usize, log: &mut Log) -> Result<Visited> {
         let name = &host.name;
         let (lines, progress) = (self.lines, self.progress);
         let untouched = |harm: Harm| {
-            Ok(Visited::Halt(Harm { why: format!("{}; {name} was not touched", harm.why), ..harm }))
+            Ok(Visited::Halt(Harm { why: format!("{}; {name} was not changed", harm.why), ..harm }))
         };
         progress.doing(&format!("{name}: planning"));
         let reached =
@@ -427,8 +430,9 @@ impl Course<'_> {
         visit.changes.clone_from(&planned.changes);
         visit.obstacles.clone_from(&planned.obstacles);
         if planned.changes.is_empty() {
-            progress.line(&format!("{name}: nothing to change"));
-            // Nothing is made here, so what is there is somebody's: whoever goes on must not take it for ours.
+            progress.line(&format!("{name}: no change needed"));
+            // Nothing is changed here, so existing changes are not part of this roll-out. A resumed run must
+            // know that.
             let known = match remote.changes() {
                 Ok(changes) => changes.into_iter().map(|change| change.id).collect(),
                 Err(error) => return untouched(Harm::other(format!("{error:#}"))),
@@ -443,10 +447,10 @@ impl Course<'_> {
                 return untouched(harm);
             }
         };
-        // Controllers move, and the gate and the latencies took their time.
+        // The controller may have moved while the gate and the latencies were measured.
         match if others > 0 { self.has_controller(host) } else { Ok(false) } {
             Ok(true) => {
-                progress.line(&format!("{name}: the cluster's controller is there now, so it comes later"));
+                progress.line(&format!("{name}: it has the cluster's controller now, so its turn is later"));
                 return Ok(Visited::Later);
             }
             Ok(false) => {}
@@ -473,8 +477,8 @@ impl Course<'_> {
         Ok(host.broker == Some(controller))
     }
 
-    /// The change itself, until it is confirmed; or why it has to go back.
-    #[expect(clippy::too_many_arguments, reason = "what one visit has gathered until then")]
+    /// The change itself, until it is confirmed; or the reason for a rollback.
+    #[expect(clippy::too_many_arguments, reason = "the intermediate results of one visit")]
     fn carried_out(
         &mut self,
         host: &Host,
@@ -492,7 +496,7 @@ impl Course<'_> {
             Ok(Some(change)) => change,
             Err(error) => return Ok(Err(Harm::other(format!("{error:#}")))),
         };
-        self.progress.line(&format!("{name}: changed, {} attributes", planned.changes.len()));
+        self.progress.line(&format!("{name}: changed {} attributes", planned.changes.len()));
         ours.change = Some(change.clone());
         log.append(&Entry::Applied { host: name.clone(), change: Some(change.clone()), lease_s })?;
         if let Err(harm) = self.changed(host, remote, &change, before, visit) {
@@ -514,12 +518,12 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// The gate before a change, and what the canary says without it.
+    /// The gate before a change, and the canary's latencies without it.
     fn before(&mut self, host: &Host, visit: &mut Visit) -> Result<Stretch, Harm> {
-        self.progress.doing(&format!("{}: gate before the change", host.name));
+        self.progress.doing(&format!("{}: checking the gate before the change", host.name));
         let health = self.gate.until_well(&mut || ()).map_err(closed)?;
         visit.findings.push(gate::well(&health, &self.settings.rules));
-        self.progress.doing(&format!("{}: latency before the change", host.name));
+        self.progress.doing(&format!("{}: sampling latencies before the change", host.name));
         let length = Duration::from_secs(self.settings.baseline_s);
         let mut stretch = match self.gate.watch(length, &mut || (), &|_| None) {
             Watched::Whole(stretch) => stretch,
@@ -530,7 +534,7 @@ impl Course<'_> {
         Ok(stretch)
     }
 
-    /// From the change to the gate behind its soak.
+    /// From the change to the gate after its soak.
     fn changed(
         &mut self,
         host: &Host,
@@ -543,9 +547,9 @@ impl Course<'_> {
         let now =
             remote.plan(self.source, self.settings.all).map_err(|error| Harm::other(format!("{error:#}")))?;
         if let Some(first) = now.changes.first() {
-            return Err(Harm::other(format!("the change did not hold: {first}")));
+            return Err(Harm::other(format!("the change did not persist: {first}")));
         }
-        self.progress.doing(&format!("{}: soak of {} s", host.name, self.settings.soak_s));
+        self.progress.doing(&format!("{}: soaking for {} s", host.name, self.settings.soak_s));
         std::thread::sleep(gate::SETTLE);
         let changed = host.broker;
         let tolerance = self.settings.rules.tolerance;
@@ -558,7 +562,7 @@ impl Course<'_> {
             Watched::Interrupted => return Err(Harm::other("interrupted")),
         };
         if broken_off.is_none() {
-            self.progress.doing(&format!("{}: gate after the change", host.name));
+            self.progress.doing(&format!("{}: checking the gate after the change", host.name));
             let health = self.gate.until_well(&mut || lease.alive()).map_err(Harm::behind_a_soak)?;
             visit.findings.push(gate::well(&health, &self.settings.rules));
             after.lags = self.gate.lags().map_err(|error| Harm::other(error.to_string()))?;
@@ -581,7 +585,7 @@ impl Course<'_> {
         }
     }
 
-    /// Takes the change of a host back. If it can't be reached, its guard does.
+    /// Rolls the change of a host back. If the host can't be reached, its watchdog does that.
     fn back(
         &self,
         name: &str,
@@ -590,29 +594,31 @@ impl Course<'_> {
         harm: Harm,
         log: &mut Log,
     ) -> Result<Visited> {
-        self.progress.doing(&format!("{name}: taking the change back"));
+        self.progress.doing(&format!("{name}: rolling back"));
         let (entry, told) = match take_back(remote, ours) {
             Ok(None) => (
                 Entry::Reverted { host: name.to_owned(), whole: true, why: harm.why.clone() },
-                format!("{name}: its guard has taken it back already, or nothing was changed"),
+                format!("{name}: its watchdog has rolled it back already, or nothing was changed"),
             ),
             Ok(Some(back)) if back.whole => (
                 Entry::Reverted { host: name.to_owned(), whole: true, why: harm.why.clone() },
-                format!("{name}: taken back, every value is as it was"),
+                format!("{name}: rolled back, all values are restored"),
             ),
             Ok(Some(back)) => (
                 Entry::Reverted { host: name.to_owned(), whole: false, why: harm.why.clone() },
-                format!("{name}: taken back, but for {}", back.left.join(", ")),
+                format!("{name}: rolled back, except for {}", back.left.join(", ")),
             ),
             Err(error) => {
                 let then = if harm.may_stay {
-                    "it may have confirmed its change and keep it; once it can be reached, take it back with --undo".to_owned()
+                    "it may have confirmed its change and keep it; when the host is reachable again, roll \
+                     back with --rollback"
+                        .to_owned()
                 } else {
-                    format!("its own guard does so within {} s", self.settings.lease_s)
+                    format!("its own watchdog does so within {} s", self.settings.lease_s)
                 };
                 (
                     Entry::Unknown { host: name.to_owned(), why: format!("{error:#}") },
-                    format!("{name}: can't be told to take it back ({error:#}); {then}"),
+                    format!("{name}: can't roll it back from here ({error:#}); {then}"),
                 )
             }
         };
@@ -656,13 +662,13 @@ fn nothing_to_change(name: &str, log: &mut Log) -> Result<Visited> {
     Ok(Visited::Kept)
 }
 
-/// What is known of the roll-out's change of a host.
+/// The roll-out's change on a host.
 struct Ours {
-    /// Its name, if the host has told it.
+    /// Its id, if the host has returned it.
     change: Option<String>,
     /// Changes that the host had before.
     known: Vec<String>,
-    /// What the host calls the profile.
+    /// The profile's name on the host.
     profile: String,
 }
 
@@ -672,12 +678,12 @@ impl Ours {
         Self { change: state.change(host), known: state.known(host).to_vec(), profile }
     }
 
-    /// Our change among those of the host that are not taken back.
+    /// This roll-out's change among the open ones of the host.
     fn among<'a>(&self, changes: &'a [OpenChange]) -> Result<Option<&'a str>> {
         if let Some(name) = &self.change {
             return Ok(changes.iter().map(|change| change.id.as_str()).find(|id| id == name));
         }
-        // Nobody has told its name: it is new since, and of our profile.
+        // The id is not known. It is a newer change with this profile.
         let is_new =
             |change: &&OpenChange| !self.known.contains(&change.id) && change.profile == self.profile;
         let new: Vec<&str> = changes.iter().filter(is_new).map(|change| change.id.as_str()).collect();
@@ -685,20 +691,21 @@ impl Ours {
             [] => Ok(None),
             [id] => Ok(Some(id)),
             _ => bail!(
-                "the host has not told the name of the roll-out's change, and {} may be it; take it back there by hand (`hone host revert --change ID`)",
+                "the id of the roll-out's change is not known, and {} may be it; roll it back on that host \
+                 (`hone host rollback --change-id ID`)",
                 new.join(" or ")
             ),
         }
     }
 }
 
-/// Takes our change of a host back, and no other one. `None` when there is none (any more).
+/// Rolls back this roll-out's change on a host, and no other one. `None` if there is none (any more).
 fn take_back(remote: &Remote<'_>, ours: &Ours) -> Result<Option<TakenBack>> {
     let changes = remote.changes()?;
     ours.among(&changes)?.map(|id| remote.revert(id)).transpose()
 }
 
-/// Tells a host now and then that we are alive.
+/// Renews the lease of a host.
 struct Lease<'a> {
     remote: &'a Remote<'a>,
     change: &'a str,
@@ -721,27 +728,27 @@ impl<'a> Lease<'a> {
         self.renewed = Instant::now();
         if let Err(error) = self.remote.renew(self.change, self.length) {
             let why = format!("{error:#}");
-            self.progress.line(&format!("the lease could not be renewed: {why}"));
+            self.progress.line(&format!("can't renew the lease: {why}"));
             self.failed = Some(why);
         } else {
             self.failed = None;
         }
     }
 
-    /// Whether the last renewal, if there was one, went through.
+    /// Whether the last renewal, if any, succeeded.
     fn holds(&self) -> Result<(), String> {
         self.failed.clone().map_or(Ok(()), |why| Err(format!("its lease could not be renewed: {why}")))
     }
 }
 
-/// What became of a host whose change is taken back.
+/// The outcome of a rollback on a host.
 #[derive(Debug, Serialize)]
 pub struct Undone {
     /// The host.
     pub host: String,
-    /// Whether it has answered; else its change may be in force.
+    /// Whether it answered. Otherwise its change may be in force.
     pub(crate) reached: bool,
-    /// Whether every value is as it was.
+    /// Whether all values are restored.
     pub whole: bool,
     pub(crate) told: String,
 }
@@ -749,25 +756,27 @@ pub struct Undone {
 impl Undone {
     fn new(host: &Host, taken: Result<Option<TakenBack>>) -> Self {
         let (whole, told) = match &taken {
-            Ok(None) => (true, "nothing was left to take back".to_owned()),
-            Ok(Some(back)) if back.whole => (true, "every value is as it was".to_owned()),
-            Ok(Some(back)) => (false, format!("left as somebody else has set it: {}", back.left.join(", "))),
+            Ok(None) => (true, "there was nothing to roll back".to_owned()),
+            Ok(Some(back)) if back.whole => (true, "all values are restored".to_owned()),
+            Ok(Some(back)) => {
+                (false, format!("not restored, because another program changed it: {}", back.left.join(", ")))
+            }
             Err(error) => (false, format!("{error:#}")),
         };
         Self { host: host.name.clone(), reached: taken.is_ok(), whole, told }
     }
 }
 
-/// Takes everything back that a roll-out has changed, the last host first. Behind no gate: a sick cluster may be the reason.
+/// Rolls back all changes of a roll-out, the last host first. It has no gate: an unhealthy cluster may be the reason.
 pub fn undo(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<Vec<Undone>> {
     let mut log = Log::resume(folder.path())?;
     let state = hone_host::rollout::log::read(folder.path())?;
     let settings: Settings = serde_json::from_value(state.begun.settings.clone())
-        .context("the journal's settings are of another version of hone; use that one")?;
+        .context("the journal's settings belong to another version of hone; use that version")?;
     let lines = Lines::new(folder.path(), settings.remote_hone.as_deref())?;
     let mut undone = Vec::new();
     for host in state.changed() {
-        progress.doing(&format!("{}: taking the change back", host.name));
+        progress.doing(&format!("{}: rolling back", host.name));
         let taken = lines.to(host).and_then(|remote| {
             let back = take_back(&remote, &Ours::new(&state, &host.name))?;
             if back.as_ref().is_none_or(|back| back.whole) {
@@ -778,8 +787,8 @@ pub fn undo(folder: &RunFolder, security: &Security, progress: &Progress) -> Res
         let ended = Undone::new(host, taken);
         let (host, whole) = (host.name.clone(), ended.whole);
         log.append(&match ended.reached {
-            true => Entry::Reverted { host, whole, why: "asked for".to_owned() },
-            // It may keep its change: whoever asks once more is to find its name.
+            true => Entry::Reverted { host, whole, why: "requested".to_owned() },
+            // The host may keep its change, so the next attempt must find its id.
             false => Entry::Unknown { host, why: ended.told.clone() },
         })?;
         undone.push(ended);
@@ -788,7 +797,7 @@ pub fn undo(folder: &RunFolder, security: &Security, progress: &Progress) -> Res
     Ok(undone)
 }
 
-/// Topics of a canary that a killed process has left. That one can't be deleted is told, and no reason to stop.
+/// Deletes topics of a canary that a killed process left. A failure is reported, and does not stop the run.
 fn delete_canaries(
     state: &State,
     bootstrap: &[String],
@@ -800,14 +809,14 @@ fn delete_canaries(
         match delete_left(topic, bootstrap, security) {
             Ok(()) => log.append(&Entry::CanaryGone { topic: topic.clone() })?,
             Err(error) => {
-                progress.line(&format!("the topic {topic} may be left, and could not be deleted: {error}"))
+                progress.line(&format!("the topic {topic} may be left, and can't be deleted: {error}"))
             }
         }
     }
     Ok(())
 }
 
-/// What the journal of a roll-out says.
+/// The state in the journal of a roll-out.
 pub fn inspect(folder: &Path) -> Result<Report> {
     let state = hone_host::rollout::log::read(folder)?;
     Ok(Report {
@@ -817,7 +826,7 @@ pub fn inspect(folder: &Path) -> Result<Report> {
         halted: state
             .halted
             .clone()
-            .or_else(|| (!state.finished).then(|| "it was broken off, or goes on".to_owned())),
+            .or_else(|| (!state.finished).then(|| "it was interrupted, or is still running".to_owned())),
         worse: false,
         strangers: Vec::new(),
         remarks: Vec::new(),
@@ -851,6 +860,6 @@ mod tests {
         );
         assert_eq!(known("b", &hosts, None), Ok(()));
         assert_eq!(known("b", &hosts[1..], Some(2)), Ok(()), "the only one has to be first");
-        assert!(known("c", &hosts, Some(2)).unwrap_err().contains("no host of the inventory"));
+        assert!(known("c", &hosts, Some(2)).unwrap_err().contains("the inventory has no host c"));
     }
 }

@@ -1,4 +1,4 @@
-//! Which broker is on which host.
+//! Maps brokers to hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, ToSocketAddrs as _};
@@ -31,7 +31,9 @@ pub(crate) fn placed(hosts: Vec<Host>, brokers: &BTreeMap<i32, Node>) -> Result<
     let distinct: BTreeSet<Option<i32>> = hosts.iter().map(|host| host.broker).collect();
     if distinct.len() < hosts.len() {
         bail!(Usage(
-            "two hosts of the inventory have the same broker; say which is whose (`broker = ID`)".to_owned()
+            "two hosts of the inventory have the same broker\n  next: write `broker = ID` for each of them \
+             into the inventory"
+                .to_owned()
         ));
     }
     Ok(hosts)
@@ -41,7 +43,7 @@ fn listed<'a>(ids: impl Iterator<Item = &'a i32>) -> String {
     ids.map(i32::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// By the address that the broker tells its clients: the name itself, or one of its addresses.
+/// By the broker's advertised address: the name itself, or one of its IP addresses.
 pub(crate) fn broker_of(name: &str, brokers: &BTreeMap<i32, Node>) -> Result<i32> {
     let name = name.rsplit_once('@').map_or(name, |(_, host)| host);
     let host_of =
@@ -65,9 +67,10 @@ pub(crate) fn broker_of(name: &str, brokers: &BTreeMap<i32, Node>) -> Result<i32
     let shares = |node: &Node| addresses(&host_of(node)).intersection(&own).next().is_some();
     let by_address = brokers.iter().filter(|(_, node)| shares(node)).map(|(id, _)| *id).collect();
     only(by_address).ok_or_else(|| {
-        let known: Vec<String> = brokers.iter().map(|(id, node)| format!("{id} at {}", node.address)).collect();
+        let known: Vec<String> =
+            brokers.iter().map(|(id, node)| format!("{id} at {}", node.address)).collect();
         Usage(format!(
-            "the broker of host {name} can't be told by its address ({}); write `broker = ID` into the inventory",
+            "no broker's address matches host {name} ({})\n  next: write `broker = ID` into the inventory",
             known.join(", ")
         ))
         .into()
@@ -106,7 +109,7 @@ mod tests {
             found(&["root@KAFKA-1.example", "127.0.0.2"]).unwrap(),
             [(Some(1), rack("a")), (Some(2), rack("b"))]
         );
-        // Two brokers on one address, and a host of none.
+        // Two brokers at one address, and a host without a broker.
         for name in ["127.0.0.3", "127.0.0.9"] {
             assert!(found(&[name]).unwrap_err().to_string().contains("broker = ID"), "{name}");
         }

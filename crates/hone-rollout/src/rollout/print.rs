@@ -1,6 +1,6 @@
-//! The steps of a roll-out for other tools: a play of Ansible, a DaemonSet of Kubernetes. Pure.
+//! The steps of a roll-out for other tools: an Ansible play, a Kubernetes DaemonSet. Pure.
 //!
-//! What a user wrote stands in them as quoted values, never inside of a script or a template.
+//! The user's texts are quoted values in them, never a part of a script or a template.
 
 use std::fmt::Write as _;
 
@@ -11,26 +11,27 @@ use super::{Settings, gate};
 use crate::kubernetes::{SECRETS, escaped, secret_made};
 use hone_experiment::ending::Usage;
 
-/// A guard waits a day at most.
+/// A watchdog waits a day at most.
 const LONGEST_GUARD_S: u64 = 86_400;
-/// For what lies between the steps: ssh, a scheduler of pods.
+/// Time between the steps: ssh, the scheduler of pods.
 const SPARE_S: u64 = 300;
 
-/// Nobody renews a lease in these, so the guard waits for all that may come.
+/// These tools renew no lease, so the watchdog must wait for all steps.
 fn guard_s(settings: &Settings) -> u64 {
     let gates_s = 2 * (settings.rules.wait_s + settings.baseline_s);
     settings.soak_s + gates_s + SPARE_S + gate::SETTLE.as_secs()
 }
 
-/// Refuses what a guard would not outlive: it would take a change back that does no harm, in the middle of its soak.
+/// Rejects settings that exceed the watchdog's time limit: it would roll back a harmless change in the middle of its soak.
 pub fn check(settings: &Settings) -> Result<()> {
     let needed_s = guard_s(settings);
     if needed_s <= LONGEST_GUARD_S {
         return Ok(());
     }
     bail!(Usage(format!(
-        "nobody renews a guard in what --print writes, and one waits {LONGEST_GUARD_S} s at most: a soak of {} s with both of its gates takes up \
-         to {needed_s} s\n  next: shorten --soak, --wait or --baseline by {} s together, or run the roll-out without --print",
+        "the files of --emit renew no lease, and a watchdog waits {LONGEST_GUARD_S} s at most, but a soak of \
+         {} s with both gates takes up to {needed_s} s\n  next: shorten --soak, --health-timeout or \
+         --baseline-duration by {} s together, or run the roll-out without --emit",
         settings.soak_s,
         needed_s - LONGEST_GUARD_S
     )))
@@ -41,20 +42,20 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A list of YAML in one line.
+/// A YAML list on one line.
 fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let words: Vec<String> = words.into_iter().map(quoted).collect();
     format!("[{}]", words.join(", "))
 }
 
-/// The options of a gate, but for the files of what was seen.
+/// The options of a gate, without the files of the baseline.
 fn gate_options(settings: &Settings, security: &[String]) -> Vec<String> {
     let mut words = vec!["--bootstrap".to_owned(), settings.bootstrap.join(",")];
     let mut add = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    add("--baseline", format!("{}s", settings.baseline_s));
-    add("--healthy", settings.rules.healthy.to_string());
-    add("--every-ms", settings.rules.every_ms.to_string());
-    add("--wait", format!("{}s", settings.rules.wait_s));
+    add("--baseline-duration", format!("{}s", settings.baseline_s));
+    add("--healthy-checks", settings.rules.healthy.to_string());
+    add("--poll-interval", format!("{}ms", settings.rules.every_ms));
+    add("--health-timeout", format!("{}s", settings.rules.wait_s));
     add("--tolerance", settings.rules.tolerance.to_string());
     for group in &settings.rules.groups {
         add("--group", group.clone());
@@ -66,12 +67,12 @@ fn gate_options(settings: &Settings, security: &[String]) -> Vec<String> {
     words
 }
 
-/// A play of Ansible.
+/// An Ansible play.
 #[derive(Debug)]
 pub struct Play<'a> {
     /// The profile's name.
     pub profile: &'a str,
-    /// The profile's text, where it is no built-in one.
+    /// The profile's text, unless it is a built-in one.
     pub profile_text: Option<&'a str>,
     /// The hosts, in their order.
     pub hosts: &'a [Host],
@@ -79,7 +80,7 @@ pub struct Play<'a> {
     pub data: Option<&'a str>,
     /// Rules, waits and leases.
     pub settings: &'a Settings,
-    /// Options of TLS and login; their files are on the machine that runs the play.
+    /// Options for TLS and login. Their files are on the machine that runs the play.
     pub security: &'a [String],
 }
 
@@ -89,7 +90,7 @@ impl Play<'_> {
         format!("{}{}{PLAY_TASKS}", self.head(), self.profile_tasks())
     }
 
-    /// What is said once: hosts, and the words that the tasks take.
+    /// The head: the hosts and the variables of the tasks.
     fn head(&self) -> String {
         let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
         let pattern = if names.is_empty() { "hone_rollout".to_owned() } else { names.join(",") };
@@ -101,11 +102,11 @@ impl Play<'_> {
         }
         let confirm = if self.settings.this_boot { list(["--this-boot"]) } else { "[]".to_owned() };
         format!(
-            "# Kernel settings, one host at a time, behind the health of the cluster. Written by `hone host rollout --print ansible`.
-# `hone` is needed in PATH on the hosts and on the machine that runs this play. Hosts come in the order of the inventory: put the one with the
+            "# Kernel settings, one host at a time, if the health of the cluster allows it. Written by `hone host rollout --emit ansible`.
+# The hosts and the machine that runs this play need `hone` in PATH. The play follows the order of the inventory: put the host of the
 # cluster's controller last.
 #   ansible-playbook -i INVENTORY THIS_FILE
-- name: Kernel settings behind the health of the cluster
+- name: Kernel settings, if the health of the cluster allows it
   hosts: {pattern}
   order: inventory
   serial: 1
@@ -114,17 +115,17 @@ impl Play<'_> {
   become: true
   vars:
     hone_profile: !unsafe {profile}
-    # Seconds after which a host takes its change back by itself, whatever becomes of this play.
+    # Seconds after which a host's watchdog rolls its change back, even if this play has died.
     hone_guard_s: {guard_s}
     hone_soak_s: {soak_s}
     hone_apply_options: !unsafe {apply}
     hone_confirm_options: {confirm}
     hone_gate_options: !unsafe {gate}
-    # The change's name, once there is one: whatever else is changed on a host is not this play's.
+    # The change's id, after it is applied. This play leaves other changes of the host alone.
     hone_change: \"{{{{ ((hone_applied.stdout | default('') or '{{}}') | from_json).get('body', {{}}).get('applied', {{}}).get('id', '') if hone_applied is succeeded else '' }}}}\"
     hone_data: {data}
     hone_broker: {broker}
-    # In a folder that is nobody else's: who could write it would decide what is worse.
+    # The folder is private: another user who can write this file could falsify the result.
     hone_before: \"{{{{ hone_folder.path }}}}/before.json\"
   tasks:
 ",
@@ -139,20 +140,20 @@ impl Play<'_> {
         )
     }
 
-    /// A profile that is none of Hone's own is brought to the host.
+    /// Copies the profile to the host, unless it is one of Hone's own.
     fn profile_tasks(&self) -> String {
         let Some(profile) = self.profile_text else { return String::new() };
         format!(
-            "    - name: The profile's folder
+            "    - name: Create the profile's folder
       ansible.builtin.file: {{path: /etc/hone, state: directory, mode: \"0755\"}}
-    - name: The profile
+    - name: Copy the profile
       ansible.builtin.copy: {{dest: /etc/hone/profile.toml, mode: \"0644\", content: !unsafe {}}}
 ",
             quoted(profile)
         )
     }
 
-    /// An expression that gives a value by the host's name, and nothing for others.
+    /// An expression that gives a value by the host's name, and a default for others.
     fn by_host(&self, value: impl Fn(&Host) -> Option<String>, default: Option<&str>) -> String {
         let known: Vec<String> = self
             .hosts
@@ -167,21 +168,21 @@ impl Play<'_> {
     }
 }
 
-const PLAY_TASKS: &str = r#"    - name: A folder for what is seen before the change
+const PLAY_TASKS: &str = r#"    - name: Create a folder for the baseline
       ansible.builtin.tempfile: {state: directory, prefix: hone-}
       register: hone_folder
       delegate_to: localhost
       become: false
       changed_when: false
-    - name: The gate before the change, and latencies without it
+    - name: Check the gate before the change, and save the baseline
       ansible.builtin.command:
-        argv: "{{ ['hone', 'host', 'rollout', '--gate-only', '--keep', hone_before] + hone_gate_options }}"
+        argv: "{{ ['hone', 'host', 'rollout', '--gate-only', '--save-baseline', hone_before] + hone_gate_options }}"
       delegate_to: localhost
       become: false
       changed_when: false
     - name: Change, soak, gate, confirm
       block:
-        - name: Apply under a guard
+        - name: Apply with a rollback watchdog
           ansible.builtin.command:
             argv: "{{ ['hone', 'host', 'apply', hone_profile, '--json', '--confirm-within', hone_guard_s ~ 's'] + hone_apply_options + (['--data', hone_data] if hone_data else []) }}"
           register: hone_applied
@@ -189,39 +190,39 @@ const PLAY_TASKS: &str = r#"    - name: A folder for what is seen before the cha
         - name: Soak
           ansible.builtin.pause: {seconds: "{{ hone_soak_s | int }}"}
           when: hone_applied is changed
-        - name: The gate after the change
+        - name: Check the gate after the change
           ansible.builtin.command:
-            argv: "{{ ['hone', 'host', 'rollout', '--gate-only', '--against', hone_before] + (['--changed', hone_broker] if hone_broker else []) + hone_gate_options }}"
+            argv: "{{ ['hone', 'host', 'rollout', '--gate-only', '--baseline-file', hone_before] + (['--changed', hone_broker] if hone_broker else []) + hone_gate_options }}"
           delegate_to: localhost
           become: false
           changed_when: false
           when: hone_applied is changed
         - name: Confirm
           ansible.builtin.command:
-            argv: "{{ ['hone', 'host', 'confirm', '--change', hone_change] + hone_confirm_options }}"
+            argv: "{{ ['hone', 'host', 'confirm', '--change-id', hone_change] + hone_confirm_options }}"
           when: hone_applied is changed
       rescue:
-        - name: Take the change back
+        - name: Roll the change back
           ansible.builtin.command:
-            argv: [hone, host, revert, --change, "{{ hone_change }}"]
+            argv: [hone, host, rollback, --change-id, "{{ hone_change }}"]
           when: hone_applied is changed and hone_applied is succeeded
         - name: Halt
           ansible.builtin.fail:
-            msg: "{{ inventory_hostname }} {{ 'was taken back' if hone_applied is changed and hone_applied is succeeded else 'was not changed, or goes back by its own guard' }}: {{ ansible_failed_result.stdout | default(ansible_failed_result.msg | default('')) }}"
+            msg: "{{ inventory_hostname }} {{ 'was rolled back' if hone_applied is changed and hone_applied is succeeded else 'was not changed, or its watchdog rolls it back' }}: {{ ansible_failed_result.stdout | default(ansible_failed_result.msg | default('')) }}"
       always:
-        - name: The folder is not needed any more
+        - name: Remove the folder
           ansible.builtin.file: {path: "{{ hone_folder.path }}", state: absent}
           delegate_to: localhost
           become: false
           changed_when: false
 "#;
 
-/// A DaemonSet of Kubernetes.
+/// A Kubernetes DaemonSet.
 #[derive(Debug)]
 pub struct Kubernetes<'a> {
     /// The profile's name.
     pub profile: &'a str,
-    /// The profile's text, where it is no built-in one.
+    /// The profile's text, unless it is a built-in one.
     pub profile_text: Option<&'a str>,
     /// The container's image.
     pub image: &'a str,
@@ -229,13 +230,13 @@ pub struct Kubernetes<'a> {
     pub data: Option<&'a str>,
     /// Rules, waits and leases.
     pub settings: &'a Settings,
-    /// Options of TLS and login, whose files are in [`SECRETS`].
+    /// Options for TLS and login, whose files are in [`SECRETS`].
     pub security: &'a [String],
-    /// Those files: their names there, and where they are now.
+    /// Those files: their names there, and their current paths.
     pub secrets: &'a [(String, String)],
 }
 
-/// What the container runs; the settings are its arguments.
+/// The script of the container; the settings are its arguments.
 const SCRIPT: &str = include_str!("daemonset.sh");
 
 impl Kubernetes<'_> {
@@ -304,21 +305,23 @@ data:
     }
 }
 
-/// A line of the script, which has no two dollars side by side, so only what looks like a variable of Kubernetes' is escaped: people read it.
+/// A line of the script. It has no two adjacent dollar signs, so only Kubernetes variables need escaping, and the script stays
+/// readable.
 fn of_script(line: &str) -> String {
     line.replace("$(", "$$(")
 }
 
-const DAEMONSET_HEAD: &str = "# Kernel settings of nodes, one node at a time, behind the health of the cluster. Written by `hone host rollout --print daemonset`.
-# Settings of memory and disks are of the node, so the pod is privileged and works in the node's own namespaces. It runs as root, whatever user the
-# image names: a privileged container of another user has none of root's rights. A DaemonSet begins on all of its nodes at once; a label lets them in one by one, and a pod is ready when its node keeps the settings:
+const DAEMONSET_HEAD: &str = "# Kernel settings of nodes, one node at a time, if the health of the cluster allows it. Written by `hone host rollout --emit daemonset`.
+# Settings of memory and disks belong to the node, so the pod is privileged and works in the node's own namespaces. It runs as root,
+# whatever user the image names: a privileged container of another user does not have root's rights. A DaemonSet starts on all of its
+# nodes at once. A label lets the nodes in one by one, and a pod is ready when its node keeps the settings:
 #   for node in NODES; do
 #     kubectl label node $node hone.dev/host-settings=apply && kubectl rollout status daemonset/hone-host-settings --timeout=2h || break
 #   done
-# Put the node with the cluster's controller last. To take it back on a node:
-#   kubectl label node $node hone.dev/host-settings-   and, there:   /var/lib/hone/bin/hone-of-daemonset host revert
-# The image needs hone, sh and nsenter (util-linux), and the node systemd: the guard is a unit there, and outlives the pod; elsewhere it would
-# end with the pod's control group. A node without it is left as it is.
+# Put the node of the cluster's controller last. To roll back a node:
+#   kubectl label node $node hone.dev/host-settings-   and on the node:   /var/lib/hone/bin/hone-of-daemonset host rollback
+# The image needs hone, sh and nsenter (util-linux), and the node needs systemd. The rollback watchdog is a systemd unit of the node and
+# survives the pod. Without systemd it would end with the pod's control group, so the pod does not change such a node.
 ";
 
 const DAEMONSET_BODY: &str = "apiVersion: apps/v1
@@ -338,7 +341,7 @@ spec:
     spec:
       nodeSelector: {hone.dev/host-settings: apply}
       tolerations: [{operator: Exists}]
-      # The guard is a process of the node, and outlives the pod.
+      # The rollback watchdog is a process of the node, and survives the pod.
       hostPID: true
       hostNetwork: true
       dnsPolicy: ClusterFirstWithHostNet
@@ -432,7 +435,7 @@ mod tests {
         );
     }
 
-    /// Hone's image has a user of its own, who is nobody on the node, privileged or not.
+    /// Hone's image has a user of its own, who has no rights on the node, privileged or not.
     #[test]
     fn the_pod_is_of_root() {
         let settings = settings();

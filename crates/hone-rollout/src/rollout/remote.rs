@@ -1,7 +1,7 @@
-//! A host over the system's `ssh`: Hone's own program there, asked by words and answering by records.
+//! A host over the system's `ssh`: it runs Hone's own program there, with words as arguments and records as answers.
 //!
-//! `sshd` hands one line to the login shell of the user, so the words are quoted for a POSIX shell. Nothing that comes back is
-//! believed but a record of Hone's.
+//! `sshd` passes one line to the user's login shell, so the words are quoted for a POSIX shell. Only a record of Hone's is
+//! accepted as an answer.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,38 +16,38 @@ use sha2::{Digest as _, Sha256};
 use hone_experiment::ending::Usage;
 use hone_experiment::host_plan::profile_file;
 
-/// Where Hone puts its program when it finds none.
+/// Folder for Hone's program on hosts that have none.
 const FOLDER: &str = "/var/lib/hone/bin";
-/// A verb on a host that answers takes a second or two.
+/// Time limit of a verb on a host. It usually takes a second or two.
 const VERB_LIMIT: Duration = Duration::from_secs(60);
-/// A program of many megabytes over a slow line.
+/// Time limit of a copy: the program is large, and the connection may be slow.
 const COPY_LIMIT: Duration = Duration::from_secs(600);
-/// `ssh` has its own failures by this code; whatever ran there may have ended with it as well.
+/// The exit code for `ssh`'s own failures. A remote command may return it, too.
 const SSH_FAILED: i32 = 255;
-/// These stand behind the user's own options, and `ssh` takes the first value that it is given.
+/// These options follow the user's own, and `ssh` uses the first value that it gets.
 const SSH_OPTIONS: [&str; 5] = [
     "-T",
-    // Nobody is there to type a password.
+    // Nobody can type a password.
     "-oBatchMode=yes",
     "-oConnectTimeout=10",
-    // A host that went away is noticed in 15 s.
+    // A lost host is noticed in 15 s.
     "-oServerAliveInterval=5",
     "-oServerAliveCountMax=3",
 ];
-/// Puts its input where `$1/$2` is, whole or not at all.
+/// Writes its input to `$1/$2`, completely or not at all.
 const INSTALL: &str =
     r#"umask 022 && mkdir -p "$1" && cat > "$1/.$2.$$" && chmod 755 "$1/.$2.$$" && mv "$1/.$2.$$" "$1/$2""#;
 
-/// Words as one line that a POSIX shell takes apart into the same words.
+/// Words as one line that a POSIX shell splits into the same words.
 ///
 /// # Errors
-/// When a word has a byte of 0, which no shell can be given.
+/// When a word contains a byte of 0, which no shell accepts.
 pub(crate) fn quoted(words: &[String]) -> Result<String> {
     shlex::try_join(words.iter().map(String::as_str))
-        .with_context(|| format!("{words:?} has a byte of 0, which no shell can be given"))
+        .with_context(|| format!("{words:?} contains a byte of 0, which no shell accepts"))
 }
 
-/// The call of `ssh` that starts these words on a host.
+/// The `ssh` call that runs these words on a host.
 pub(crate) fn call(ssh: &Path, folder: &Path, step: &str, host: &Host, words: &[String]) -> Result<Call> {
     let sudo = host.sudo.unwrap_or(false);
     let prefix = if sudo { &["sudo", "-n", "--"][..] } else { &[] };
@@ -60,25 +60,25 @@ pub(crate) fn call(ssh: &Path, folder: &Path, step: &str, host: &Host, words: &[
         .limit(VERB_LIMIT))
 }
 
-/// What starts `ssh`, and keeps what it said.
+/// Starts `ssh`, and stores its output.
 pub(crate) struct Lines {
     runner: System,
     ssh: PathBuf,
     folder: PathBuf,
-    /// A program that is on the hosts already, in place of a copy of this one.
+    /// A program that exists on the hosts, instead of a copy of this one.
     given: Option<String>,
 }
 
-/// The profile, as the hosts are told of it.
+/// The profile, in the form for the hosts.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// Its name, or its file's.
     pub name: String,
-    /// Its text in a file, if it is none of Hone's own.
+    /// Its text in a file, unless it is one of Hone's own.
     pub file: Option<PathBuf>,
 }
 
-/// The profile's name and, if it is none of Hone's own, its text: checked here, before any host is asked.
+/// The profile's name, and its text unless it is one of Hone's own. It is checked here, before any host is contacted.
 pub fn profile_text(profile: &str) -> Result<(String, Option<String>)> {
     if OWN.iter().any(|(name, _)| *name == profile) {
         return Ok((profile.to_owned(), None));
@@ -92,7 +92,7 @@ pub fn profile_text(profile: &str) -> Result<(String, Option<String>)> {
     Ok((profile.to_owned(), Some(text)))
 }
 
-/// The profile as it is brought to the hosts: its text lies in this folder, where it is none of Hone's own.
+/// The profile for the hosts. Unless it is one of Hone's own, its text is in this folder.
 ///
 /// # Errors
 /// When the folder can't be written.
@@ -108,33 +108,33 @@ pub fn source(folder: &Path, name: String, text: Option<&str>) -> Result<Source>
     Ok(Source { name, file })
 }
 
-/// What a host is told of a profile, and what its journal calls it: a text comes by standard input.
+/// The profile argument on a host, and its name in the journal. A text is sent over standard input.
 pub(crate) fn told_as(name: &str, is_text: bool) -> &str {
     if is_text { "-" } else { name }
 }
 
-/// What a plan of a host says.
+/// The plan of a host.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Planned {
     pub fingerprint: String,
-    /// A line for each attribute that would be written.
+    /// One line per attribute to write.
     pub changes: Vec<String>,
-    /// What stands in the way.
+    /// Reasons against writing an attribute.
     pub obstacles: Vec<String>,
 }
 
-/// A change of a host that is not taken back.
+/// An open change of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OpenChange {
     pub id: String,
     pub profile: String,
 }
 
-/// How a host's change was taken back.
+/// The result of a rollback on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TakenBack {
     pub whole: bool,
-    /// Attributes that are not as before.
+    /// Attributes without their original values.
     pub left: Vec<String>,
 }
 
@@ -142,7 +142,7 @@ impl Lines {
     /// Logs go to `folder`.
     pub(crate) fn new(folder: &Path, given: Option<&str>) -> Result<Self> {
         let ssh =
-            Tool::new("ssh", "HONE_SSH").locate(&[]).context("the hosts are reached by the system's ssh")?;
+            Tool::new("ssh", "HONE_SSH").locate(&[]).context("needs the system's ssh to reach the hosts")?;
         Ok(Self {
             runner: System::new(folder.join("ssh"))?,
             ssh: ssh.path().to_owned(),
@@ -151,7 +151,7 @@ impl Lines {
         })
     }
 
-    /// A host with a program of Hone's version on it, which is copied there if it is missing.
+    /// A host that has a program of Hone's version. Hone copies it there if it is missing.
     pub(crate) fn to<'a>(&'a self, host: &'a Host) -> Result<Remote<'a>> {
         let program = match &self.given {
             Some(given) => given.clone(),
@@ -163,7 +163,7 @@ impl Lines {
         }
         if let Some(given) = &self.given {
             bail!(
-                "{}: {given} is no hone {}; copy this version there, or leave --remote-hone out",
+                "{}: {given} is not hone {}; copy this version there, or remove --remote-hone",
                 host.name,
                 env!("CARGO_PKG_VERSION")
             );
@@ -172,8 +172,8 @@ impl Lines {
         match remote.version()? {
             Some(_) => Ok(remote),
             None => bail!(
-                "{}: hone was copied to {}, and does not start there (another kind of CPU, or libraries that are missing); \
-                 install it by hand and name it with --remote-hone",
+                "{}: hone was copied to {}, but does not start there (another CPU architecture, or missing \
+                 libraries); install it by hand and name it with --remote-hone",
                 host.name,
                 remote.program
             ),
@@ -181,7 +181,7 @@ impl Lines {
     }
 }
 
-/// The copy's name: the same for the same program, so that it is copied once.
+/// The copy's name, which depends on the program's contents, so that it is copied only once.
 fn own_name() -> Result<String> {
     let program = std::env::current_exe()?;
     let mut file =
@@ -200,20 +200,20 @@ pub(crate) struct Remote<'a> {
 }
 
 impl Remote<'_> {
-    /// The version of the program there; `None` where there is none that starts.
+    /// The version of the program there; `None` if there is none that starts.
     fn version(&self) -> Result<Option<String>> {
         let words = [self.program.clone(), "--version".to_owned()];
         let call = (1..SSH_FAILED).fold(self.call("version", &words)?, Call::accept_status);
         let finished = self.lines.runner.run(&call).with_context(|| self.unreachable())?;
         let text = finished.stdout_text()?;
-        // A login shell may have said something before.
+        // A login shell may have printed something first.
         let version = text.lines().rev().find_map(|line| line.strip_prefix("hone "));
         Ok(version.filter(|_| finished.code == 0).map(|version| version.trim().to_owned()))
     }
 
     fn unreachable(&self) -> String {
         format!(
-            "{} can't be reached by ssh; see that `ssh {}` works without a password",
+            "can't reach {} with ssh; check that `ssh {}` works without a password",
             self.host.name, self.host.name
         )
     }
@@ -224,14 +224,14 @@ impl Remote<'_> {
         let call = self.call("copy", &words)?.stdin(std::env::current_exe()?).limit(COPY_LIMIT);
         self.lines.runner.run(&call).with_context(|| {
             format!(
-                "{}: hone can't be copied to {}; give room and rights there, or --remote-hone",
+                "{}: can't copy hone to {}; check the free space and the rights there, or use --remote-hone",
                 self.host.name, self.program
             )
         })?;
         Ok(())
     }
 
-    /// Deletes the copy; a program that was there before is left.
+    /// Deletes the copy. A program that was there before stays.
     pub(crate) fn remove_copy(&self) -> Result<()> {
         if self.lines.given.is_some() {
             return Ok(());
@@ -245,7 +245,7 @@ impl Remote<'_> {
         call(&self.lines.ssh, &self.lines.folder, step, self.host, words)
     }
 
-    /// A verb of `hone host` there; the body of its record. Exit code 1 with a record is an answer, too.
+    /// Runs a verb of `hone host` there; returns the body of its record. Exit code 1 with a record is an answer, too.
     fn ask(&self, verb: &[&str], source: Option<&Source>) -> Result<(i32, Value)> {
         let mut words = vec![self.program.clone(), "host".to_owned()];
         words.extend(verb.iter().map(|word| (*word).to_owned()));
@@ -254,7 +254,7 @@ impl Remote<'_> {
             words.extend(["--root".to_owned(), text_of(root)?]);
         }
         let step = verb.first().copied().unwrap_or("host");
-        // What was begun on a host is ended there; whoever interrupts is heard between two calls.
+        // A started step on a host is completed. An interruption takes effect between two calls.
         let mut call = self.call(step, &words)?.accept_status(1).despite_interrupt();
         if let Some(file) = source.and_then(|source| source.file.as_ref()) {
             call = call.stdin(file);
@@ -285,17 +285,21 @@ impl Remote<'_> {
         Ok(words)
     }
 
-    /// What the profile would change there.
+    /// The changes of the profile on this host.
     pub(crate) fn plan(&self, source: &Source, all: bool) -> Result<Planned> {
         let what = self.what(source)?;
         let verb: Vec<&str> = ["plan"].into_iter().chain(what.iter().map(String::as_str)).collect();
         let (_, body) = self.ask(&verb, Some(source))?;
         planned(&body, all).with_context(|| {
-            format!("{}: the plan is not one of hone {}", self.host.name, env!("CARGO_PKG_VERSION"))
+            format!(
+                "{}: the plan has another format than that of hone {}",
+                self.host.name,
+                env!("CARGO_PKG_VERSION")
+            )
         })
     }
 
-    /// Makes what a plan says, if the host is as it was then. Answers the change's name; `None` when there was nothing to change.
+    /// Applies a plan, if the host has not changed since then. Returns the change's name; `None` if there was nothing to change.
     pub(crate) fn apply(
         &self,
         source: &Source,
@@ -321,58 +325,58 @@ impl Remote<'_> {
         }
     }
 
-    /// Tells the host that we are alive: its guard waits this long from now on.
+    /// Renews the lease: the host's watchdog waits this long from now on.
     pub(crate) fn renew(&self, change: &str, lease: Duration) -> Result<()> {
-        self.ask(&["renew", &format!("{}s", lease.as_secs()), "--change", change], None).map(|_| ())
+        self.ask(&["renew", &format!("{}s", lease.as_secs()), "--change-id", change], None).map(|_| ())
     }
 
-    /// Keeps a change.
+    /// Confirms a change.
     pub(crate) fn confirm(&self, change: &str, this_boot: bool) -> Result<()> {
-        let mut verb = vec!["confirm", "--change", change];
+        let mut verb = vec!["confirm", "--change-id", change];
         if this_boot {
             verb.push("--this-boot");
         }
         match self.ask(&verb, None)? {
             (0, _) => Ok(()),
-            (code, _) => bail!("{}: hone host confirm ended with code {code}", self.host.name),
+            (code, _) => bail!("{}: hone host confirm exited with code {code}", self.host.name),
         }
     }
 
-    /// Changes that are not taken back.
+    /// The open changes.
     pub(crate) fn changes(&self) -> Result<Vec<OpenChange>> {
         let (_, body) = self.ask(&["status", "--watch", "0"], None)?;
-        open_changes(&body).with_context(|| format!("{}: what is changed there is not known", self.host.name))
+        open_changes(&body).with_context(|| format!("{}: its open changes are not known", self.host.name))
     }
 
-    /// Takes a change back.
+    /// Rolls a change back.
     pub(crate) fn revert(&self, change: &str) -> Result<TakenBack> {
-        let (code, body) = self.ask(&["revert", "--change", change], None)?;
+        let (code, body) = self.ask(&["rollback", "--change-id", change], None)?;
         Ok(taken_back(code, &body))
     }
 }
 
-/// Changes that are not taken back, of what `hone host status` says.
+/// The open changes in the output of `hone host status`.
 fn open_changes(status: &Value) -> Result<Vec<OpenChange>> {
     let list = |name: &str| status.get(name).and_then(Value::as_array);
     if let Some(one) = list("unreadable").and_then(|unreadable| unreadable.first()) {
-        bail!("{}", one.get("why").and_then(Value::as_str).unwrap_or("a journal can't be read"));
+        bail!("{}", one.get("why").and_then(Value::as_str).unwrap_or("can't read a journal"));
     }
     let one = |change: &Value| {
         let text = |name: &str| change.get(name)?.as_str().map(str::to_owned);
         Some(OpenChange { id: text("id")?, profile: text("profile")? })
     };
-    let changes = list("changes").context("it tells of no changes")?;
+    let changes = list("changes").context("the answer has no list of changes")?;
     changes.iter().map(|change| one(change).context("a change has no name")).collect()
 }
 
-/// The record in what came back; a login shell may have said something before it.
+/// The record in the output. A login shell may have printed something before it.
 fn record_in(text: &str) -> Option<Value> {
     let begin = if text.starts_with('{') { 0 } else { text.find("\n{")? };
     serde_json::from_str(text.get(begin..)?).ok()
 }
 
 fn text_of(path: &Path) -> Result<String> {
-    path.to_str().map(str::to_owned).with_context(|| format!("{} is no UTF-8", path.display()))
+    path.to_str().map(str::to_owned).with_context(|| format!("{} is not valid UTF-8", path.display()))
 }
 
 fn planned(plan: &Value, all: bool) -> Option<Planned> {
@@ -407,13 +411,13 @@ fn taken_back(code: i32, body: &Value) -> TakenBack {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a shell is asked what it makes of the words")]
+#[expect(clippy::disallowed_methods, reason = "compares with a real shell")]
 mod tests {
     use super::*;
     use hone_host::rollout::inventory;
     use serde_json::json;
 
-    /// What a shell makes of a line, word by word.
+    /// The words of a line, as a shell splits it.
     fn by_shell(line: &str) -> Vec<String> {
         let script = format!("for word in {line}; do printf '%s\\0' \"$word\"; done");
         let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();

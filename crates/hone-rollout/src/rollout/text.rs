@@ -1,4 +1,4 @@
-//! A roll-out as text: the order, what was found at the gates, what is changed where, and the way back.
+//! A roll-out as text: the order, the findings of the gates, the changes of each host, and the command that rolls back.
 
 use std::fmt::Write as _;
 
@@ -9,20 +9,20 @@ use serde::Serialize;
 use crate::rollout::gate::Finding;
 use crate::rollout::{Report, Undone, Visit};
 
-/// What the gates show, without any change.
+/// The state of the gates, without any change.
 #[derive(Debug, Serialize)]
 pub struct Gates {
-    /// What the cluster said of itself.
+    /// The cluster's own report.
     pub health: Option<Health>,
-    /// What was found wrong.
+    /// The findings.
     pub findings: Vec<Finding>,
     /// By broker: records, median and 99th percentile of write and read in microseconds.
     pub latencies: std::collections::BTreeMap<i32, (usize, u64, u64)>,
-    /// Sentences for the operator.
+    /// Remarks for the operator.
     pub remarks: Vec<String>,
 }
 
-/// A roll-out, or what one would be.
+/// A roll-out, or its plan.
 pub fn report(report: &Report) -> String {
     let mut out = format!("{}: {} hosts\n", report.profile, report.hosts.len());
     for (at, visit) in report.hosts.iter().enumerate() {
@@ -30,7 +30,7 @@ pub fn report(report: &Report) -> String {
     }
     if !report.strangers.is_empty() {
         let ids: Vec<String> = report.strangers.iter().map(i32::to_string).collect();
-        let _ = writeln!(out, "! on no host of the inventory: broker {}", ids.join(", "));
+        let _ = writeln!(out, "! no host of the inventory has broker {}", ids.join(", "));
     }
     for remark in &report.remarks {
         let _ = writeln!(out, "! {remark}");
@@ -49,7 +49,7 @@ fn one(at: usize, visit: &Visit, is_dry: bool) -> String {
         let _ = writeln!(out, "       ~ {change}");
     }
     if is_dry && visit.changes.is_empty() {
-        out.push_str("       = nothing to change\n");
+        out.push_str("       = no change needed\n");
     }
     for obstacle in &visit.obstacles {
         let _ = writeln!(out, "       ! {obstacle}");
@@ -66,14 +66,14 @@ fn findings(findings: &[Finding], indent: &str) -> String {
 
 fn fate(fate: &Fate) -> String {
     match fate {
-        Fate::Waiting => "not touched".to_owned(),
-        Fate::Open { change } => format!("open{}, its guard takes it back", named(change.as_deref())),
-        Fate::Confirmed { change: None } => "nothing to change".to_owned(),
+        Fate::Waiting => "not changed".to_owned(),
+        Fate::Open { change } => format!("open{}; its watchdog rolls it back", named(change.as_deref())),
+        Fate::Confirmed { change: None } => "no change needed".to_owned(),
         Fate::Confirmed { change } => format!("keeps its change{}", named(change.as_deref())),
-        Fate::Reverted { whole: true, why, .. } => format!("taken back ({why})"),
+        Fate::Reverted { whole: true, why, .. } => format!("rolled back ({why})"),
         Fate::Reverted { whole: false, why, change } => {
             format!(
-                "taken back{}, but not everything is as it was ({why}); `hone host status` there tells what",
+                "partly rolled back{} ({why}); `hone host status` on that host shows the rest",
                 named(change.as_deref())
             )
         }
@@ -89,7 +89,7 @@ fn ending(report: &Report) -> String {
     if let Some(seconds) = report.would_take_s {
         let time =
             if seconds >= 120 { format!("{} min", seconds.div_ceil(60)) } else { format!("{seconds} s") };
-        return format!("Nothing was changed. It would take about {time}.\n");
+        return format!("Nothing was changed. The roll-out would take about {time}.\n");
     }
     let changed =
         report.hosts.iter().filter(|visit| matches!(visit.fate, Fate::Confirmed { change: Some(_) })).count();
@@ -100,26 +100,26 @@ fn ending(report: &Report) -> String {
     if let Some(run) = &report.run {
         let run = run.display();
         if report.halted.is_some() {
-            let _ = writeln!(out, "Go on:               hone host rollout --resume {run}");
+            let _ = writeln!(out, "Continue:  hone host rollout --resume {run}");
         }
-        let _ = writeln!(out, "Take all of it back: hone host rollout --undo {run}");
+        let _ = writeln!(out, "Roll back: hone host rollout --rollback {run}");
     }
     out
 }
 
-/// What was taken back.
+/// The hosts that were rolled back.
 pub fn undone(hosts: &[Undone]) -> String {
     let mut out: String = hosts
         .iter()
         .map(|host| format!("  {} {}: {}\n", if host.whole { "=" } else { "!" }, host.host, host.told))
         .collect();
     if hosts.is_empty() {
-        out.push_str("There is nothing to take back.\n");
+        out.push_str("There is nothing to roll back.\n");
     }
     out
 }
 
-/// What the gates show.
+/// The state of the gates.
 pub fn gates(gates: &Gates) -> String {
     let mut out = String::new();
     if let Some(health) = &gates.health {

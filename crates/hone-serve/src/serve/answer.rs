@@ -1,4 +1,5 @@
-//! From an address to a page, or the same as JSON. An address holds words of a fixed set and ids; nothing of it is ever a path.
+//! Maps an address to a page, or to the same content as JSON. An address contains fixed words and ids. No part of it becomes a
+//! path.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,6 +9,7 @@ use hone_record::{
     ShelfRun, Verdict,
 };
 use hone_report::desk::{self, Around, Chosen, LedgerFault, LedgerSheet, Pager};
+use hone_report::verdict::decision_label;
 use serde::Serialize;
 use serde_json::json;
 use url::form_urlencoded;
@@ -21,19 +23,19 @@ use crate::page;
 use crate::story;
 use hone_experiment::reader::Reader as _;
 
-/// Runs or records on a page.
+/// Runs or records per page.
 const ON_A_PAGE: usize = 50;
-/// Entries of a ledger on its page.
+/// Ledger entries per page.
 const ENTRIES: usize = 200;
-/// A larger ledger is left to `hone ledger`.
+/// The size limit of a ledger. `hone ledger` handles larger ones.
 const MOST_LEDGER_BYTES: u64 = 64 << 20;
-/// Pairs of a query that are looked at.
+/// The number of query pairs that are read.
 const MOST_PAIRS: usize = 32;
 
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// What is sent back.
+/// An answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub status: u16,
@@ -51,7 +53,7 @@ impl Answer {
         Self { status: 200, kind: JSON, body: format!("{record:#}\n").into_bytes() }
     }
 
-    /// Says what is in the way, in the form that was asked for.
+    /// Reports a problem in the requested format.
     pub(crate) fn problem(status: u16, title: &str, why: &str, is_json: bool) -> Self {
         if is_json {
             let body = format!("{:#}\n", json!({"error": title, "why": why}));
@@ -61,9 +63,9 @@ impl Answer {
     }
 }
 
-/// What an address asks for.
+/// The parts of an address.
 struct PageRequest<'a> {
-    /// Without the ending that asks for JSON.
+    /// The address without the suffix that requests JSON.
     path: &'a str,
     query: BTreeMap<String, String>,
     is_json: bool,
@@ -99,7 +101,7 @@ impl<'a> PageRequest<'a> {
         }
     }
 
-    /// The same address with these words in place of its own; one without a value is left out.
+    /// The same address with these words replaced. A word without a value is removed.
     fn address(&self, changes: &[(&str, Option<String>)]) -> String {
         let mut query = self.query.clone();
         query.remove("json");
@@ -122,7 +124,7 @@ impl<'a> PageRequest<'a> {
         Around { notes: content.notes(), json: self.address(&[("json", Some("1".to_owned()))]), chosen }
     }
 
-    /// The first side of a comparison, where what the address names can be one: with another nothing can be compared.
+    /// The first side of a comparison, if the address names a valid one. Any other value would make every comparison fail.
     fn known_a(&self, content: &Content) -> Option<String> {
         self.word("a").filter(|a| beside::side(content, a).is_ok()).map(str::to_owned)
     }
@@ -147,9 +149,9 @@ pub(crate) fn answer(shelf: &Shelf, path: &str, query: &str) -> Answer {
         _ => Err(NOT_HERE),
     };
     found.unwrap_or_else(|(status, title, why)| {
-        // A file that is read for the first time may be there in a moment.
+        // A file that is read for the first time may appear in a moment.
         let is_missing = status == 404 && !content.is_whole();
-        let more = if is_missing { " Not all files are read yet: look again." } else { "" };
+        let more = if is_missing { " Some files are not read yet: refresh the page." } else { "" };
         Answer::problem(status, title, &format!("{why}{more}"), asked.is_json)
     })
 }
@@ -158,13 +160,13 @@ type Found = Result<Answer, (u16, &'static str, &'static str)>;
 
 const NOT_HERE: (u16, &str, &str) = (
     404,
-    "Not here",
-    "There is nothing at this address: it may have been moved or removed, or is not among the folders that are shown.",
+    "Not found",
+    "There is nothing at this address. It was moved or removed, or it is not in the served folders.",
 );
 const TOO_LARGE: (u16, &str, &str) =
-    (413, "Too large", "The ledger is too large for a page; hone ledger show and hone report read it.");
+    (413, "Too large", "The ledger is too large for a page. Use hone ledger show or hone report.");
 const TOO_MUCH: (u16, &str, &str) =
-    (413, "Too large", "The story rests on too many windows for a page here; hone report tells it.");
+    (413, "Too large", "The run summary has too many windows for a page here. Use hone report.");
 
 fn runs(asked: &PageRequest<'_>, content: &Content) -> Answer {
     let filter = ShelfFilter { a: asked.known_a(content), ..asked.filter() };
@@ -212,7 +214,7 @@ fn records(asked: &PageRequest<'_>, content: &Content) -> Answer {
     Answer::page(desk::records(&page, &pager, &asked.around(content)))
 }
 
-/// Whether each word of a text stands in one of the places, whatever the case.
+/// Whether each word of a text occurs in one of the places, in any case.
 fn has_words(text: &str, places: &[&str]) -> bool {
     let places: Vec<String> = places.iter().map(|place| place.to_lowercase()).collect();
     text.to_lowercase().split_whitespace().all(|word| places.iter().any(|place| place.contains(word)))
@@ -239,7 +241,8 @@ fn page_of<T>(
     (ShelfPage { filter, items, matching: count, in_all, page, pages, kinds }, pager)
 }
 
-/// The page that is asked for, how many there are, and the way to those beside it. `place` is that of an item that has to be on it.
+/// The requested page, the number of pages, and links to its neighbours. `place` is the index of an item that must be on the
+/// page.
 fn pages_of(
     asked: &PageRequest<'_>,
     count: usize,
@@ -271,7 +274,7 @@ fn record(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) 
     let item: &Item = content.records.get(id).ok_or(NOT_HERE)?;
     let text = read(&item.path);
     if asked.is_json {
-        // The file itself, as it is.
+        // The raw file.
         return Ok(match text {
             Ok(text) => Answer { status: 200, kind: JSON, body: text.into_bytes() },
             Err(why) => Answer::problem(500, "Can't be read", &why, true),
@@ -280,22 +283,22 @@ fn record(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) 
     let why = match &text {
         Err(why) => why.clone(),
         Ok(_) if item.record.is_broken() => {
-            format!("This is no record that can be read: {}.", item.record.said)
+            format!("This is no readable record: {}.", item.record.said)
         }
         Ok(_) => match page::page(&item.path, reader) {
-            // A page without some of its windows would be another one.
+            // A page without some of its windows would be wrong.
             _ if reader.was_too_much() => {
-                "Its windows are too many for a page here; hone report makes one.".to_owned()
+                "It has too many windows for a page here. Use hone report.".to_owned()
             }
             Ok(html) => return Ok(Answer::page(desk::in_desk(&html, &item.record))),
-            Err(error) => without_paths(&format!("There is no report of it: {error:#}"), &item.path),
+            Err(error) => without_paths(&format!("There is no report for it: {error:#}"), &item.path),
         },
     };
     let around = Around { json: format!("/record/{id}.json"), ..asked.around(content) };
     Ok(Answer::page(desk::record(&item.record, &text.unwrap_or_default(), &why, &around)))
 }
 
-/// Where the folders lie is nobody's business who only sees the page.
+/// A reader of the page does not need the absolute paths of the folders.
 fn without_paths(text: &str, path: &Path) -> String {
     let folder = path.parent().unwrap_or(path).display().to_string();
     text.replace(&format!("{folder}/"), "").replace(&folder, "its folder")
@@ -305,7 +308,7 @@ fn compared(asked: &PageRequest<'_>, content: &Content) -> Found {
     const CHOOSE: (u16, &str, &str) = (
         400,
         "Choose two records",
-        "An address like /compare?a=ID&b=ID is wanted; the list of records has links that make it.",
+        "Use an address like /compare?a=ID&b=ID. The list of records has links for it.",
     );
     let (Some(a), Some(b)) = (asked.word("a"), asked.word("b")) else { return Err(CHOOSE) };
     let primary = asked.metric("primary").unwrap_or(Metric::CpuPerRecord);
@@ -367,7 +370,8 @@ fn ledger(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) 
     let in_all = checked.lines.len();
     let unchained = checked.unchained().count();
     let wanted: Vec<_> = checked.lines.into_iter().filter(|line| wants(&filter, &line.entry)).collect();
-    // An entry's address names its line, which moves from page to page as the ledger grows.
+    // The address of an entry contains its line, because the entry moves from page to page as the ledger
+    // grows.
     let of_line = asked.word("line").and_then(|line| {
         let number: usize = line.parse().ok()?;
         wanted.iter().rev().position(|line| line.number == number)
@@ -405,7 +409,7 @@ fn ledger(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) 
 }
 
 fn wants(filter: &ShelfFilter, entry: &LedgerEntry) -> bool {
-    let places = [
+    let places: [&str; 9] = [
         &entry.change,
         &entry.experiment,
         &entry.verb,
@@ -413,10 +417,10 @@ fn wants(filter: &ShelfFilter, entry: &LedgerEntry) -> bool {
         &entry.why,
         &entry.question,
         &entry.decision,
+        decision_label(&entry.decision),
         &entry.who,
     ];
-    has_words(&filter.text, &places.map(String::as_str))
-        && filter.verdict.is_none_or(|verdict| entry.verdict == Some(verdict))
+    has_words(&filter.text, &places) && filter.verdict.is_none_or(|verdict| entry.verdict == Some(verdict))
 }
 
 fn ledger_json(sheet: &LedgerSheet) -> serde_json::Value {
@@ -451,7 +455,7 @@ fn whole_story(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &
         }
         Err(error) => {
             let why = without_paths(&format!("{error:#}"), path);
-            Ok(Answer::problem(500, "The story can’t be told", &why, asked.is_json))
+            Ok(Answer::problem(500, "The run summary can’t be shown", &why, asked.is_json))
         }
     }
 }
@@ -475,7 +479,7 @@ mod tests {
             let query = format!("a={a}&q=b");
             let asked = PageRequest::parse("/records", &query);
             let Chosen { name, forget } = asked.around(&content).chosen.unwrap();
-            assert!(name.as_ref().is_err_and(|why| why.contains("is not known here")), "{name:?}");
+            assert!(name.as_ref().is_err_and(|why| why.contains("is unknown here")), "{name:?}");
             assert_eq!((forget.as_str(), asked.known_a(&content)), ("/records?q=b", None));
         }
         assert_eq!(PageRequest::parse("/records", "q=b").around(&content).chosen, None);

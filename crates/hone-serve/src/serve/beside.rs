@@ -1,4 +1,4 @@
-//! Two sides held against each other: windows by the computation of `hone compare A.json B.json`, other records field by field.
+//! Compares two sides: windows by the computation of `hone compare A.json B.json`, other records field by field.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use serde_json::Value;
 
 use super::shelf::{Content, Item, is_id, read};
 
-/// Windows of a side that are read: the newest ones. Each takes a megabyte or two of memory.
+/// Maximum windows of a side. The newest are read. Each takes one or two megabytes of memory.
 const MOST_WINDOWS: usize = 100;
-/// Bytes of a side that are read.
+/// Maximum bytes of a side.
 const MOST_SIDE_BYTES: u64 = 256 << 20;
-/// Larger records are not held against each other field by field.
+/// Size limit for a comparison field by field.
 const MOST_FIELDS_BYTES: u64 = 16 << 20;
-/// Fields that are listed.
+/// Maximum fields in the list.
 const MOST_FIELDS: usize = 300;
-/// Letters of a field's value.
+/// Maximum characters of a field's value.
 const MOST_LETTERS: usize = 120;
-/// As `hone compare` has it unless told otherwise.
+/// The default of `hone compare`.
 const ALPHA: f64 = 0.05;
 /// See `ALPHA`.
 const EQUIVALENCE: f64 = 0.02;
 
-/// What an address names as a side.
+/// A side as an address names it.
 pub(super) enum Side {
     /// One record.
     Record(Arc<Item>),
@@ -33,7 +33,7 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// For people.
+    /// The name for people.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Record(item) => &item.record.path,
@@ -41,7 +41,7 @@ impl Side {
         }
     }
 
-    /// Of its own page.
+    /// The address of its own page.
     pub(super) fn address(&self) -> String {
         match self {
             Self::Record(item) => format!("/record/{}", item.record.id),
@@ -63,23 +63,23 @@ impl Side {
     }
 }
 
-/// Finds a side by what an address says: an id, or that of a run with `~VARIANT` behind it.
+/// Finds a side by its address: an id, or the id of a run with `~VARIANT` appended.
 ///
 /// # Errors
-/// With what to choose instead.
+/// The error says what to choose instead.
 pub(super) fn side(content: &Content, named: &str) -> Result<Side, String> {
     let (id, variant) = match named.split_once('~') {
         Some((id, variant)) => (id, Some(variant)),
         None => (named, None),
     };
     let unknown =
-        || "a side of a comparison is not known here; choose both from the list of records".to_owned();
+        || "one side of the comparison is unknown here; choose both from the list of records".to_owned();
     if !is_id(id) {
         return Err(unknown());
     }
     if let (Some(item), None) = (content.records.get(id), variant) {
         return if item.record.is_broken() {
-            Err(format!("{} can't be read: {}", item.record.path, item.record.said))
+            Err(format!("can't read {}: {}", item.record.path, item.record.said))
         } else {
             Ok(Side::Record(Arc::clone(item)))
         };
@@ -115,11 +115,11 @@ pub(super) fn side(content: &Content, named: &str) -> Result<Side, String> {
     Ok(Side::Windows { run: id.to_owned(), name: format!("{}, {variant}", run.name), items, left_out })
 }
 
-/// What two sides are held against each other by.
+/// The basis of a comparison of two sides.
 pub(super) enum Held {
     /// Windows.
     Saved(Box<SavedComparison>),
-    /// Anything else, with the texts of both.
+    /// Any other record, with the texts of both sides.
     Fields(Box<SideBySide>, [String; 2]),
 }
 
@@ -127,15 +127,15 @@ fn rule(primary: Metric) -> SavedRule {
     SavedRule { primary, alpha: ALPHA, equivalence: EQUIVALENCE }
 }
 
-/// Metrics by which windows may be held against each other.
+/// Metrics for a comparison of windows.
 pub(super) fn metrics() -> Vec<Metric> {
     Metric::ALL.into_iter().filter(|metric| hone_compare::check_saved(rule(*metric)).is_ok()).collect()
 }
 
-/// Holds two sides against each other.
+/// Compares two sides.
 ///
 /// # Errors
-/// With what is in the way.
+/// The error names the obstacle.
 pub(super) fn held(a: &Side, b: &Side, primary: Metric) -> Result<Held, String> {
     if let (Some(of_a), Some(of_b)) = (a.windows()?, b.windows()?) {
         let rule = rule(primary);
@@ -143,7 +143,7 @@ pub(super) fn held(a: &Side, b: &Side, primary: Metric) -> Result<Held, String> 
         let mut found = compare_saved((a.name(), &of_a), (b.name(), &of_b), rule);
         for (name, side) in [("A", a), ("B", b)] {
             if let Side::Windows { left_out: 1.., .. } = side {
-                found.cannot_show.push(format!("older windows: of {name} only the newest are looked at"));
+                found.cannot_show.push(format!("older windows: Hone reads only the newest of {name}"));
             }
         }
         return Ok(Held::Saved(Box::new(found)));
@@ -154,7 +154,7 @@ pub(super) fn held(a: &Side, b: &Side, primary: Metric) -> Result<Held, String> 
         );
     };
     if let Some(large) = [a, b].into_iter().find(|item| item.record.bytes > MOST_FIELDS_BYTES) {
-        return Err(format!("{} is too large to be compared field by field", large.record.path));
+        return Err(format!("{} is too large for a comparison field by field", large.record.path));
     }
     let texts = [read(&a.path)?, read(&b.path)?];
     let [of_a, of_b] = [&texts[0], &texts[1]].map(|text| leaves(text));
@@ -163,7 +163,7 @@ pub(super) fn held(a: &Side, b: &Side, primary: Metric) -> Result<Held, String> 
     Ok(Held::Fields(Box::new(found), texts))
 }
 
-/// Every value of a record's body that is neither a list nor an object, by its place, in the order of the record.
+/// Every value of a record's body that is neither a list nor an object, by its path, in the order of the record.
 fn leaves(text: &str) -> Vec<(String, String)> {
     let record: Value = serde_json::from_str(text).unwrap_or_default();
     let mut found = Vec::new();
@@ -183,11 +183,11 @@ fn collect(value: &Value, place: &str, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// Histograms are thousands of letters that say nothing to a reader.
+/// Histograms are thousands of characters that say nothing to a reader.
 fn in_short(text: &str) -> String {
     let cut = text.floor_char_boundary(MOST_LETTERS);
     match text.get(..cut) {
-        Some(cut) if cut.len() < text.len() => format!("{cut} … ({} letters)", text.len()),
+        Some(cut) if cut.len() < text.len() => format!("{cut} … ({} characters)", text.len()),
         _ => text.to_owned(),
     }
 }
@@ -250,6 +250,6 @@ mod tests {
     fn a_histogram_is_cut_short() {
         assert_eq!(in_short("short"), "short");
         let long = "ä".repeat(1_000);
-        assert!(in_short(&long).ends_with("… (2000 letters)") && in_short(&long).len() < 200);
+        assert!(in_short(&long).ends_with("… (2000 characters)") && in_short(&long).len() < 200);
     }
 }

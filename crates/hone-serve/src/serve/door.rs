@@ -1,4 +1,4 @@
-//! Who may ask, and how: checked before anything else is looked at.
+//! Access control. It runs before any other part of a request.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,23 +14,23 @@ use subtle::ConstantTimeEq as _;
 
 use hone_experiment::ending::Usage;
 
-/// Shorter ones could be guessed.
+/// A shorter token could be guessed.
 const LEAST_TOKEN: usize = 24;
 const MOST_TOKEN: usize = 4096;
-/// How to make a token.
+/// The command that creates a token.
 const MAKE_ONE: &str = "(umask 077; head -c 32 /dev/urandom | base64 > hone.token)";
 
-/// What a request has to bring.
+/// The requirements of a request.
 #[derive(Debug)]
 pub struct Door {
     is_loopback: bool,
-    /// Names, beside addresses, under which it may be asked.
+    /// Host names, apart from addresses, that requests may use.
     names: Vec<String>,
     /// SHA-256 of the token.
     token: Option<[u8; 32]>,
 }
 
-/// Why a request is not answered.
+/// The reason for a refused request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused {
     pub(crate) status: StatusCode,
@@ -38,47 +38,49 @@ pub struct Refused {
 }
 
 impl Door {
-    /// For a server at this address.
+    /// The access rules of a server at this address.
     ///
     /// # Errors
-    /// When others than this machine could ask, and there is no token.
+    /// Other machines can reach the address, and there is no token.
     pub fn new(address: SocketAddr, names: &[String], token: Option<&str>) -> Result<Self> {
         let is_loopback = address.ip().is_loopback();
         if !is_loopback && token.is_none() {
             bail!(Usage(format!(
-                "others than this machine can reach {address}, and without a token they could read everything\n  next: make a token with \
-                 {MAKE_ONE} and say --token-file hone.token, or listen at 127.0.0.1 and reach it by ssh -L"
+                "other machines can reach {address}, and without a token they can read everything\n  next: \
+                 make a token with {MAKE_ONE} and use --token-file hone.token, or listen at 127.0.0.1 and \
+                 connect with ssh -L"
             )));
         }
         let names = names.iter().map(|name| without_port(name).to_ascii_lowercase()).collect();
         Ok(Self { is_loopback, names, token: token.map(|token| Sha256::digest(token).into()) })
     }
 
-    /// Checks a request. No answer of a refused one says anything of what is shown.
+    /// Checks a request. The answer to a refused request reveals nothing about the content.
     pub fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
         let refused = |status, why| Err(Refused { status, why });
         if !matches!(*method, Method::GET | Method::HEAD) {
-            return refused(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD: nothing can be changed here");
+            return refused(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD: this server is read-only");
         }
         if !self.is_asked_as_itself(uri, headers) {
             return refused(
                 StatusCode::MISDIRECTED_REQUEST,
-                "this server is not asked for by that name; --host NAME lets it be",
+                "this server does not accept that host name; allow it with --allowed-host NAME",
             );
         }
         if is_of_another_site(headers) {
             return refused(
                 StatusCode::FORBIDDEN,
-                "another site may link here, and not read or load anything",
+                "another site may link to this server, but may not read or load anything from it",
             );
         }
         if !self.has_token(headers) {
-            return refused(StatusCode::UNAUTHORIZED, "the token of --token-file is wanted, as the password");
+            return refused(StatusCode::UNAUTHORIZED, "send the token of --token-file as the password");
         }
         Ok(())
     }
 
-    /// A page elsewhere can have its own name lead here, but it can't make a browser ask for another name than that.
+    /// A foreign page can let its own name resolve to this server. But the browser then sends that name, so this check refuses
+    /// it.
     fn is_asked_as_itself(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
@@ -103,7 +105,7 @@ impl Door {
     }
 }
 
-/// `host`, `host:port`, `[address]:port`: the port says nothing, since it may be forwarded.
+/// `host`, `host:port`, `[address]:port`. The port is ignored, because it may be forwarded.
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -111,7 +113,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// What browsers say of a request that a page of another site has made. Following a link is one, too, and harmless.
+/// The browser's statement about a request from a page of another site. A followed link is such a request, too, but harmless.
 fn is_of_another_site(headers: &HeaderMap) -> bool {
     let says =
         |name: &str, value: &str| headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes());
@@ -119,7 +121,7 @@ fn is_of_another_site(headers: &HeaderMap) -> bool {
     says("sec-fetch-site", "cross-site") && !is_link
 }
 
-/// `Bearer TOKEN`, or as a browser asks for it: any user, and the token as the password.
+/// `Bearer TOKEN`, or the browser's form: any user name, with the token as the password.
 fn token_of(value: &HeaderValue) -> Option<Vec<u8>> {
     use base64::Engine as _;
     let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
@@ -137,14 +139,14 @@ fn token_of(value: &HeaderValue) -> Option<Vec<u8>> {
 /// Reads a token.
 ///
 /// # Errors
-/// When it can't be read, others can read it, too, or it could be guessed.
+/// The token can't be read, is readable for others, or is easy to guess.
 pub fn read_token(path: &Path) -> Result<String> {
-    let cannot = || format!("the token {} can't be read\n  next: make one with {MAKE_ONE}", path.display());
+    let cannot = || format!("can't read the token {}\n  next: make one with {MAKE_ONE}", path.display());
     let file = File::open(path).with_context(cannot)?;
     let mode = file.metadata().with_context(cannot)?.permissions().mode();
     if mode & 0o077 != 0 {
         bail!(Usage(format!(
-            "others on this machine can read the token {0} too\n  next: chmod 600 {0}",
+            "others on this machine can read the token {0}, too\n  next: chmod 600 {0}",
             path.display()
         )));
     }
@@ -154,7 +156,8 @@ pub fn read_token(path: &Path) -> Result<String> {
     let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
     if token.len() < LEAST_TOKEN || !is_plain {
         bail!(Usage(format!(
-            "the token {} is no line of {LEAST_TOKEN} or more letters, digits and signs\n  next: make one with {MAKE_ONE}",
+            "the token {} is not one line of {LEAST_TOKEN} or more letters, digits and signs\n  next: make \
+             one with {MAKE_ONE}",
             path.display()
         )));
     }
@@ -281,6 +284,9 @@ mod tests {
         for weak in ["", "secret", "with a blank in it, which is none", &"é".repeat(40)] {
             assert!(with(weak, 0o600).unwrap_err().contains("next: make one"), "{weak}");
         }
-        assert!(format!("{:#}", read_token(&dir.path().join("none")).unwrap_err()).contains("can't be read"));
+        assert!(
+            format!("{:#}", read_token(&dir.path().join("none")).unwrap_err())
+                .contains("can't read the token")
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Lines of one metric over commits, builds or entries of a ledger, and where their level changes.
+//! Lines of one metric over commits, builds or ledger entries, with their change points.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -10,15 +10,16 @@ use hone_record::{History, HistoryLine, HistoryOver, HistoryPoint, LedgerEntry, 
 use super::shelf::Content;
 use hone_experiment::reader::Reader;
 
-/// Of a point's label, where it is a hash.
+/// Characters of a point's label, if it is a hash.
 const SHORT: usize = 12;
-/// Points that make a line.
+/// Minimum points of a line.
 const FEWEST_POINTS: usize = 2;
-/// A larger ledger is not followed: it would be read for every page.
+/// The size limit of a ledger with history, because every page would read all of it.
 const MOST_LEDGER_BYTES: u64 = 64 << 20;
-/// A longer pause between two windows of a folder ends a sitting: within one there is time for a start, a warm-up and what failed.
+/// A longer pause between two windows of a folder starts a new session. A session has room for a start, a warm-up and failed
+/// windows.
 const MOST_PAUSE_MS: u64 = 30 * 60_000;
-/// Of the permutations: the same history gives the same page.
+/// Seed of the permutations, so that the same history gives the same page.
 const SEED: u64 = 1;
 
 /// A line with the points of each of its metrics, the oldest first.
@@ -28,7 +29,7 @@ pub(super) struct Line {
     points: BTreeMap<Metric, Vec<HistoryPoint>>,
 }
 
-/// All lines that have points enough, by their ids.
+/// All lines with enough points, by their ids.
 pub(super) fn lines(content: &Content, reader: &dyn Reader) -> BTreeMap<String, Line> {
     let mut lines = of_windows(content);
     for (shown, path) in content.ledgers.values() {
@@ -47,7 +48,7 @@ pub(super) fn lines(content: &Content, reader: &dyn Reader) -> BTreeMap<String, 
     lines
 }
 
-/// A line by one metric; its first one where none is asked for, or it has no such.
+/// A line by one metric. The default is its first metric.
 pub(super) fn history(line: &Line, asked: Option<Metric>) -> History {
     let metric = asked.filter(|metric| line.points.contains_key(metric));
     let metric = metric.or_else(|| line.points.keys().next().copied());
@@ -71,7 +72,7 @@ fn id_of(parts: &[&str]) -> String {
     id
 }
 
-/// The windows of one sitting: they share its luck, so they are one point.
+/// The windows of one session. They share its conditions, so they form one point.
 #[derive(Debug, Default)]
 struct Sitting {
     label: String,
@@ -137,7 +138,8 @@ fn folder_of(record: &ShelfRecord) -> &str {
     record.path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Windows with the number of their sitting in their folder: a folder of every night's windows has one for each night.
+/// Windows with the number of their session in their folder. A folder with the windows of every night has one session for each
+/// night.
 fn by_sittings<'a>(records: impl Iterator<Item = &'a ShelfRecord>) -> Vec<(&'a ShelfRecord, usize)> {
     let mut windows: Vec<&ShelfRecord> = records.filter(|record| record.window.is_some()).collect();
     windows.sort_by_key(|record| (folder_of(record), record.at_unix_ms));
@@ -175,7 +177,7 @@ impl Line {
     }
 }
 
-/// Answers to one question, each time that it was asked.
+/// The answers to one question, once for each time that it was asked.
 fn of_ledger(
     content: &Content,
     (ledger, path): (&str, &Path),
@@ -189,7 +191,8 @@ fn of_ledger(
             continue;
         }
         let entry = line.entry;
-        // Its loads and targets stand on command lines and have no names of their own: nothing says that two of them are alike.
+        // The loads and targets come from command lines and have no names. So nothing shows that two of them
+        // are the same.
         if entry.verb == "compare" {
             continue;
         }
@@ -233,7 +236,7 @@ fn file_name(path: &str) -> String {
     Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The run of an entry, where it is shown: at its place, or moved with its ledger.
+/// The run of an entry, if the server shows it: at its original path, or moved with its ledger.
 pub(super) fn run_of(content: &Content, ledger: &Path, entry: &LedgerEntry) -> Option<String> {
     let beside = ledger.parent()?.join(Path::new(&entry.run).file_name()?);
     let is_it = |path: &Path| path == Path::new(&entry.run) || path == beside;

@@ -1,4 +1,4 @@
-//! The server: HTTP/1.1 by hyper, one connection for one answer, and an end to time and number of everything.
+//! The server: HTTP/1.1 with hyper, one connection per answer, and limits for time and number of everything.
 
 use std::convert::Infallible;
 use std::net::TcpListener;
@@ -20,22 +20,22 @@ use super::answer::{Answer, answer};
 use super::door::{Door, Refused};
 use super::shelf::Shelf;
 
-/// How often an interrupt is looked for while nobody asks.
+/// Interval of the checks for an interrupt while there is no request.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// From the first byte of a request to the last of its answer.
+/// Time limit from the first byte of a request to the last byte of its answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// For the head of a request.
+/// Time limit for the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a head.
+/// Size limit of a head.
 const MOST_HEAD_BYTES: usize = 16 << 10;
-/// Connections that are open at a time; others wait.
+/// Maximum open connections. Others wait.
 const MOST_CONNECTIONS: usize = 64;
-/// Pages that are made at a time: each may hold the windows of a whole run.
+/// Maximum pages under construction, because each may hold the windows of a whole run.
 const MOST_PAGES: usize = 2;
-/// What is being answered when the end comes may be finished so long.
+/// Time to finish open answers at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What every answer is made of.
+/// The shared parts of every answer.
 #[derive(Debug)]
 struct House {
     shelf: Arc<Shelf>,
@@ -44,12 +44,13 @@ struct House {
     pages: Arc<Semaphore>,
 }
 
-/// Serves until `stop` says so.
+/// Serves until `stop` returns true.
 ///
 /// # Errors
-/// When the system gives no event loop.
+/// The system provides no event loop.
 pub fn serve(listener: TcpListener, shelf: Arc<Shelf>, door: Door, stop: impl Fn() -> bool) -> Result<()> {
-    let policy = HeaderValue::from_str(&hone_report::desk::policy()).context("the policy is no header")?;
+    let policy =
+        HeaderValue::from_str(&hone_report::desk::policy()).context("the policy is not a valid header")?;
     let pages = Arc::new(Semaphore::new(MOST_PAGES));
     let house = Arc::new(House { shelf, door, policy, pages });
     listener.set_nonblocking(true)?;
@@ -57,7 +58,7 @@ pub fn serve(listener: TcpListener, shelf: Arc<Shelf>, door: Door, stop: impl Fn
         .enable_all()
         .max_blocking_threads(MOST_PAGES)
         .build()
-        .context("there is no event loop")?;
+        .context("can't create an event loop")?;
     runtime.block_on(accept(listener, &house, stop))?;
     runtime.shutdown_timeout(LAST_WORDS);
     Ok(())
@@ -75,12 +76,12 @@ async fn accept(listener: TcpListener, house: &Arc<House>, stop: impl Fn() -> bo
             Ok((Ok(place), Ok((stream, _)))) => {
                 let house = Arc::clone(house);
                 tokio::spawn(async move {
-                    // Whoever goes away, or takes too long, has lost an answer of their own.
+                    // A client that disconnects or is too slow loses only its own answer.
                     let _ = tokio::time::timeout(PATIENCE, connection(stream, house)).await;
                     drop(place);
                 });
             }
-            // No descriptor is left, for a moment.
+            // For the moment, no file descriptor is left.
             Ok(_) => tokio::time::sleep(LOOK_EVERY).await,
             Err(_) => {}
         }
@@ -112,18 +113,18 @@ async fn respond(request: Request<Incoming>, house: Arc<House>) -> Result<Respon
     let answer = made.unwrap_or_else(|| {
         Answer::problem(
             500,
-            "Something is wrong here",
-            "The page could not be made: this is a defect of Hone.",
+            "Internal error",
+            "Hone could not create the page. This is a defect of Hone.",
             false,
         )
     });
     Ok(house.response(answer))
 }
 
-/// Does what is asked for once its turn has come; `None` when it panics.
+/// Does the requested work when a permit is free. `None` when the work panics.
 ///
-/// The turn goes with the work, which nobody can stop: whoever goes away meanwhile leaves it behind, and the next ones must not pile up behind it.
-/// Who goes away before has left nothing.
+/// The permit stays with the work, because the work can't be stopped. A client that disconnects leaves running work behind, and
+/// further requests must not pile up behind it. A client that disconnects before the work starts leaves nothing behind.
 async fn in_turn<T: Send + 'static>(
     turns: &Arc<Semaphore>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -146,7 +147,7 @@ impl House {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.kind));
         headers.insert(header::CONTENT_SECURITY_POLICY, self.policy.clone());
         for (name, value) in [
-            // What is shown changes while it is looked at, and may be nobody else's business.
+            // The content changes during a visit, and may be confidential.
             (header::CACHE_CONTROL, "no-store"),
             (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
             (header::REFERRER_POLICY, "no-referrer"),
@@ -165,7 +166,7 @@ impl House {
         let mut response = self.response(Answer { status, kind: "text/plain; charset=utf-8", body });
         let more = match refused.status {
             StatusCode::METHOD_NOT_ALLOWED => Some((header::ALLOW, "GET, HEAD")),
-            // Browsers ask for the password by themselves.
+            // Browsers then ask for the password.
             StatusCode::UNAUTHORIZED => Some((
                 header::WWW_AUTHENTICATE,
                 "Basic realm=\"hone: any name, the token as password\", charset=\"UTF-8\"",

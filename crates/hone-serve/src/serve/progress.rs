@@ -1,4 +1,4 @@
-//! How far a run is, by the files that it has written.
+//! The progress of a run, according to the files that it has written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,18 +10,18 @@ use serde_json::Value;
 
 use super::shelf::{Content, PASSED_BY, Run, read};
 
-/// Windows that are shown.
+/// Maximum windows on the page.
 const LAST_WINDOWS: usize = 12;
-/// Other records that are shown.
+/// Maximum other records on the page.
 const MOST_OTHERS: usize = 50;
-/// Parts of a run that are shown.
+/// Maximum parts of a run on the page.
 const MOST_STAGES: usize = 60;
-/// A larger note is not looked into.
+/// Size limit of a note.
 const MOST_NOTE_BYTES: u64 = 4 << 20;
-/// Folders below each other in a run that are looked at.
+/// Maximum depth of folders in a run.
 const DEEPEST: usize = 3;
 
-/// Looks a run up.
+/// Looks up a run.
 pub(super) fn of_run(content: &Content, run: &Run) -> RunProgress {
     let records: Vec<&ShelfRecord> = content.records_of(&run.id).map(|item| &item.record).collect();
     let mut windows: Vec<&ShelfRecord> =
@@ -44,10 +44,10 @@ pub(super) fn of_run(content: &Content, run: &Run) -> RunProgress {
     }
 }
 
-/// The step that an optimisation is at.
+/// The current step of an optimisation.
 fn attempt(run: &Path) -> Option<RunStage> {
     let note = note(&run.join("attempt.json"))?;
-    let step = note.get("step").and_then(Value::as_str).unwrap_or("before the first one");
+    let step = note.get("step").and_then(Value::as_str).unwrap_or("before the first step");
     let done = files(&run.join("steps"));
     Some(RunStage {
         name: "steps".to_owned(),
@@ -58,7 +58,7 @@ fn attempt(run: &Path) -> Option<RunStage> {
     })
 }
 
-/// Each folder of a run that has pairs, rounds, or a change that is tried.
+/// Each folder of a run with pairs, rounds, or a tested change.
 fn look(path: &Path, name: &str, depth: usize, stages: &mut Vec<RunStage>) {
     if let Some(stage) = stage(path, name) {
         stages.push(stage);
@@ -67,7 +67,7 @@ fn look(path: &Path, name: &str, depth: usize, stages: &mut Vec<RunStage>) {
     let below = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let below: BTreeSet<String> = below.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     for folder in below.iter().filter(|folder| !folder.starts_with('.')) {
-        // A run of everything has thousands of windows and no folders below them.
+        // The folder of a long run has thousands of windows and no subfolders.
         let is_passed_by = folder == "windows" || PASSED_BY.contains(&folder.as_str());
         if depth < DEEPEST && stages.len() < MOST_STAGES && !is_passed_by {
             let name = if name.is_empty() { folder.clone() } else { format!("{name}/{folder}") };
@@ -87,7 +87,7 @@ fn stage(path: &Path, name: &str) -> Option<RunStage> {
         name: name.to_owned(),
         counted: counted.to_owned(),
         done,
-        // Pairs and rounds of the reserve come on top of the plan.
+        // Reserve pairs and rounds are on top of the plan.
         of: of.map(|of| of.max(done)),
         note: said.clone().unwrap_or_default(),
     };
@@ -110,7 +110,7 @@ fn stage(path: &Path, name: &str) -> Option<RunStage> {
     }
 }
 
-/// Which change a step tries, and what was decided of it.
+/// The change of a step, and its decision.
 fn said(path: &Path) -> Option<String> {
     let step = note(&path.join("step.json"));
     let found = step.as_ref().map(|step| step.get("step").unwrap_or(step));
@@ -122,17 +122,17 @@ fn said(path: &Path) -> Option<String> {
     decided.or_else(|| {
         let chosen = note(&path.join("chosen.json"))?;
         let name = words(chosen.get("candidate").and_then(|candidate| candidate.get("name")))?;
-        Some(format!("{name}: is being tried"))
+        Some(format!("{name}: in progress"))
     })
 }
 
-/// A private note of a run, as far as anybody else can read it.
+/// The public part of a run's private note.
 fn note(path: &Path) -> Option<Value> {
     let is_small = fs::symlink_metadata(path).is_ok_and(|found| found.len() <= MOST_NOTE_BYTES);
     if is_small { serde_json::from_str(&read(path).ok()?).ok() } else { None }
 }
 
-/// Files of JSON in a folder to which no link leads.
+/// JSON files in a folder, without links.
 fn files(path: &Path) -> u64 {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
         return 0;
@@ -184,7 +184,7 @@ mod tests {
                 of("judge-x", "rounds", 1, Some(12), ""),
                 of("pilot", "pairs", 1, Some(2), ""),
                 of("steps/01", "pairs", 0, Some(3), "linger 5 ms: accepted"),
-                of("steps/02", "step", 0, Some(1), "lz4: is being tried"),
+                of("steps/02", "step", 0, Some(1), "lz4: in progress"),
             ]
         );
         write(path, "attempt.json", r#"{"pid": 1, "step": "train"}"#);

@@ -1,5 +1,5 @@
-//! What lies in the folders: looked through by a thread of its own, so that a page waits for no file that it does not show. Files are known by
-//! ids, so that an address can name only what was found by walking the folders, and never a path.
+//! Index of the served folders. A separate thread scans them, so that a page does not wait for files that it does not show. Files
+//! have ids. So an address can only name a file that the scan found, and never a path.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, Metadata};
@@ -21,26 +21,27 @@ use hone_experiment::ending::Usage;
 use hone_experiment::folder::RESULTS;
 use hone_experiment::ledger;
 
-/// Files that are looked at, in all folders.
+/// Maximum files of a scan, in all folders.
 const MOST_FILES: usize = 200_000;
-/// Folders below folders.
+/// Maximum depth of folders.
 const DEEPEST: usize = 10;
-/// So often at most are the folders looked through.
+/// Minimum time between two scans.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Between two looks lies so many times what the last one took, so that an open page takes little from what is measured beside it.
+/// The pause between two scans is this many times the duration of the last one, so that an open page disturbs a measurement
+/// little.
 const REST: u32 = 20;
-/// A page waits so long for what has changed since, before it shows what is known.
+/// Time that a page waits for recent changes before it shows the known state.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// What was read is shown so often while there is more to read.
+/// Interval of updates while files remain to be read.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 /// Digits of an id.
 const ID: usize = 16;
 
-/// What a run has besides its records: builds, data, and what programs have said.
+/// Folders of a run without records: builds, data, and program output.
 pub(super) const PASSED_BY: [&str; 9] =
     ["scratch", "builds", "logs", "bin", "profile-raw", "bolt", "running", "processes", "profiles"];
 
-/// Files by which a folder is known as that of a run.
+/// Files that identify a folder as a run's folder.
 const OF_A_RUN: [&str; 7] = [
     "asked.json",
     "asked-live.json",
@@ -51,10 +52,10 @@ const OF_A_RUN: [&str; 7] = [
     "rounds.json",
 ];
 
-/// Files that a command locks as long as it has a run.
+/// Files that a command locks while it works on a run.
 const LOCKS: [&str; 2] = ["lock", ".lock"];
 
-/// Folders, and what lies there.
+/// The folders and their content.
 #[derive(Debug)]
 pub struct Shelf {
     roots: Vec<Root>,
@@ -72,25 +73,25 @@ struct Root {
 #[derive(Debug, Default)]
 struct State {
     content: Arc<Content>,
-    /// Looks that have ended.
+    /// Number of finished scans.
     looks: u64,
-    /// From here on the next one may begin.
+    /// Earliest start of the next scan.
     next: Option<Instant>,
     is_asked: bool,
 }
 
-/// What was found, at one moment.
+/// The content at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Content {
-    /// By their ids.
+    /// The files by id.
     pub records: BTreeMap<String, Arc<Item>>,
     pub(crate) runs: BTreeMap<String, Arc<Run>>,
     pub(crate) ledgers: BTreeMap<String, (ShelfLedger, PathBuf)>,
-    /// Whether the folders were looked through at all.
+    /// Whether the folders were scanned at least once.
     is_known: bool,
-    /// Files that are not read yet.
+    /// Number of files that are not read yet.
     waiting: usize,
-    /// What was not looked at, in words.
+    /// The skipped parts, in words.
     pub limits: Vec<String>,
 }
 
@@ -99,7 +100,7 @@ pub struct Content {
 pub struct Item {
     pub(crate) record: ShelfRecord,
     pub(crate) path: PathBuf,
-    /// Of an optimisation, the SHA-256 of each variant's program.
+    /// SHA-256 of each variant's program, for an optimisation.
     pub builds: BTreeMap<String, String>,
     stamp: Stamp,
 }
@@ -108,13 +109,13 @@ pub struct Item {
 #[derive(Debug, Clone, Default)]
 pub struct Run {
     pub(crate) id: String,
-    /// Below the folders that are shown.
+    /// Path below the served folders.
     pub name: String,
     pub(crate) path: PathBuf,
     newest_ms: u64,
 }
 
-/// By which a file is known to be as it was.
+/// Properties that show whether a file was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified_ns: i128,
@@ -133,20 +134,20 @@ impl Stamp {
     }
 }
 
-/// A JSON file that was met.
+/// A JSON file of a scan.
 #[derive(Debug)]
 struct Met {
-    /// Below the folders that are shown.
+    /// Path below the served folders.
     name: String,
     path: PathBuf,
     stamp: Stamp,
     run: Option<String>,
 }
 
-/// All that was met in one look.
+/// The result of one scan.
 #[derive(Debug, Default)]
 struct Walk {
-    /// Files that are looked at.
+    /// Number of files in the scan.
     most_files: usize,
     folders: HashSet<PathBuf>,
     files: Vec<Met>,
@@ -156,15 +157,15 @@ struct Walk {
 }
 
 impl Shelf {
-    /// For these folders, record files and ledgers.
+    /// Creates the index for these folders, record files and ledgers.
     ///
     /// # Errors
-    /// When one is not there.
+    /// One of them does not exist.
     pub fn new(places: &[PathBuf]) -> Result<Self> {
         let mut roots: Vec<Root> = Vec::new();
         for place in places {
             let path = place.canonicalize().with_context(|| {
-                format!("{} can't be shown; name a folder of runs, a record or a ledger", place.display())
+                format!("can't serve {}: name a folder of runs, a record or a ledger", place.display())
             })?;
             if roots.iter().any(|root| root.path == path) {
                 continue;
@@ -178,12 +179,12 @@ impl Shelf {
                 .map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned());
             roots.push(Root { label: free_label(&roots, name), path, is_folder });
         }
-        // What lies in another one is met there, and has one name.
+        // A folder inside another one is found there, and has one name.
         roots.sort_by_key(|root| root.path.components().count());
         Ok(Self { roots, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// Reads for one page: in the folders, and of a file that was named itself in the folder that it lies in.
+    /// A reader for one page. It reads in the folders, and for a file named by the user in the folder of that file.
     pub(super) fn reader(&self) -> Shown {
         let folder = |root: &Root| match root.path.parent() {
             Some(folder) if !root.is_folder => folder.to_owned(),
@@ -192,7 +193,7 @@ impl Shelf {
         Shown::new(self.roots.iter().map(folder).collect())
     }
 
-    /// What is there. Has it looked through when that was not done just now, and waits a moment for the answer.
+    /// The current content. Requests a scan unless there was one just now, and waits a moment for its result.
     pub fn content(&self) -> Arc<Content> {
         let until = Instant::now() + PATIENCE;
         let mut state = self.locked();
@@ -211,7 +212,7 @@ impl Shelf {
         Arc::clone(&state.content)
     }
 
-    /// Looks through the folders once, and then whenever somebody asks; until the program is to end.
+    /// Scans the folders once, and then on each request, until the program ends.
     pub fn keep(&self) {
         let mut no_records: HashMap<PathBuf, Stamp> = HashMap::new();
         while !interrupt::requested() {
@@ -232,7 +233,8 @@ impl Shelf {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One look; answers how long it took to go through the folders, without what was read. `no_records` are files that were read and are none.
+    /// One scan. Returns the time to walk the folders, without reading files. `no_records` are files that were read and are no
+    /// records.
     fn look(&self, no_records: &mut HashMap<PathBuf, Stamp>) -> Duration {
         let began = Instant::now();
         let Walk { mut files, runs, ledgers, limits, .. } = self.walk();
@@ -246,14 +248,14 @@ impl Shelf {
         let mut records: BTreeMap<String, Arc<Item>> = BTreeMap::new();
         let mut unread = Vec::new();
         for met in files {
-            // A folder may have become that of a run since.
+            // A folder may have become a run's folder since.
             let is_same = |item: &&&Arc<Item>| item.stamp == met.stamp && item.record.run == met.run;
             match known.get(met.name.as_str()).filter(is_same) {
                 Some(item) => drop(records.insert(item.record.id.clone(), Arc::clone(item))),
                 None => unread.push(met),
             }
         }
-        // What is new is asked for first.
+        // New files are requested first.
         unread.sort_by_key(|met| std::cmp::Reverse(met.stamp.modified_ns));
         let runs = runs.into_iter().map(|(id, run)| (id, Arc::new(run))).collect();
         let mut content = Content { records, runs, ledgers, is_known: true, waiting: unread.len(), limits };
@@ -291,8 +293,8 @@ impl Shelf {
                 Ok(found) if found.is_dir() => walk.folder(&root.path, &root.label, None, 0),
                 Ok(_) if walk.has_met(&root.path) => {}
                 Ok(found) if found.is_file() => walk.file(&root.path, &root.label, &found, None),
-                Ok(_) => walk.limits.push(format!("{} is neither a folder nor a file any more", root.label)),
-                Err(error) => walk.limits.push(format!("{} can't be looked at: {error}", root.label)),
+                Ok(_) => walk.limits.push(format!("{} is no longer a folder or a file", root.label)),
+                Err(error) => walk.limits.push(format!("can't scan {}: {error}", root.label)),
             }
         }
         walk
@@ -304,13 +306,13 @@ impl Walk {
         if depth > DEEPEST || self.files.len() >= self.most_files {
             return self.limited();
         }
-        // One that was named, and lies in another that was named, too.
+        // The user named this folder and a folder above it.
         if !self.folders.insert(path.to_owned()) {
             return;
         }
         let mut entries: Vec<fs::DirEntry> = match fs::read_dir(path) {
             Ok(entries) => entries.flatten().collect(),
-            Err(error) => return self.limits.push(format!("{name} can't be looked at: {error}")),
+            Err(error) => return self.limits.push(format!("can't scan {name}: {error}")),
         };
         entries.sort_by_key(fs::DirEntry::file_name);
         let is_run =
@@ -321,7 +323,7 @@ impl Walk {
             let file_name = entry.file_name();
             let Some(plain) = file_name.to_str().filter(|plain| !plain.starts_with('.')) else { continue };
             let (path, name) = (entry.path(), format!("{name}/{plain}"));
-            // Links are not followed: they could lead out of the folders that are shown.
+            // The scan does not follow links, because they could lead out of the served folders.
             let Ok(found) = entry.metadata() else { continue };
             if found.is_dir() && !PASSED_BY.contains(&plain) {
                 self.folder(&path, &name, run, depth + 1);
@@ -338,8 +340,10 @@ impl Walk {
 
     fn limited(&mut self) {
         let most = self.most_files;
-        let limit =
-            format!("More than {most} files, or {DEEPEST} folders below each other: the rest is not shown.");
+        let limit = format!(
+            "There are more than {most} files, or folders more than {DEEPEST} levels deep. The rest \
+                 is not listed."
+        );
         if !self.limits.contains(&limit) {
             self.limits.push(limit);
         }
@@ -378,7 +382,7 @@ impl Walk {
     }
 }
 
-/// Two folders may have one name: `runs`, `runs-2`.
+/// Two folders may have the same name: `runs`, `runs-2`.
 fn free_label(roots: &[Root], name: String) -> String {
     let is_free = |label: &String| roots.iter().all(|root| root.label != *label);
     let numbered = (2..).map(|number: u32| format!("{name}-{number}"));
@@ -389,7 +393,7 @@ fn is_of_a_run(name: &str) -> bool {
     OF_A_RUN.contains(&name) || RESULTS.contains(&name)
 }
 
-/// The beginning of the SHA-256 of its name: the same in every life of the server, and nothing that could be a path.
+/// The first digits of the SHA-256 of the name. They stay the same when the server restarts, and can't be a path.
 fn id_of(name: &str) -> String {
     let mut id = sha256_hex(name.as_bytes());
     id.truncate(ID);
@@ -401,7 +405,7 @@ pub(crate) fn is_id(text: &str) -> bool {
     text.len() == ID && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// What a list needs of a file; `None` where it is no record.
+/// A summary of a file for a list. `None` when the file is no record.
 fn item(met: &Met) -> Option<Item> {
     let found = read(&met.path).and_then(|text| sketch(&text));
     let sketch = match found {
@@ -435,19 +439,19 @@ fn item(met: &Met) -> Option<Item> {
     Some(Item { record, path: met.path.clone(), builds, stamp: met.stamp })
 }
 
-/// A file's text, as far as a record may be long.
+/// The text of a file, up to the size limit of a record.
 ///
 /// # Errors
-/// With what is wrong with it.
+/// The error names the fault.
 pub fn read(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     let read = open(path)?.take(MOST_BYTES).read_to_end(&mut bytes);
-    read.map_err(|error| format!("it can't be read: {error}"))?;
+    read.map_err(|error| format!("can't read it: {error}"))?;
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
 }
 
 impl Content {
-    /// All runs, the newest first.
+    /// All runs, newest first.
     pub(crate) fn runs_now(&self) -> Vec<ShelfRun> {
         let locks = Locks::read(Path::new("/"));
         let mut of_run: HashMap<&str, Vec<&ShelfRecord>> = HashMap::new();
@@ -469,26 +473,26 @@ impl Content {
         self.records.values().filter(move |item| item.record.run.as_deref() == Some(run))
     }
 
-    /// Whether all is there that will be: nothing is looked for, or read, at this moment.
+    /// Whether the index is complete: no scan and no read is pending.
     pub fn is_whole(&self) -> bool {
         self.is_known && self.waiting == 0
     }
 
-    /// What a page has to say of all that is shown.
+    /// Notes that every page shows.
     pub fn notes(&self) -> Vec<String> {
         let missing = match (self.is_known, self.waiting) {
-            (false, _) => Some("The folders are not looked through yet: look again.".to_owned()),
+            (false, _) => Some("The folders are not scanned yet: refresh the page.".to_owned()),
             (true, 0) => None,
-            (true, files) => Some(format!("{files} files are not read yet: look again.")),
+            (true, files) => Some(format!("{files} files are not read yet: refresh the page.")),
         };
         missing.into_iter().chain(self.limits.iter().cloned()).collect()
     }
 }
 
 impl Run {
-    /// As it is at this moment.
+    /// The current state of the run.
     pub fn now(&self, records: &[&ShelfRecord], locks: &Locks) -> ShelfRun {
-        // The run's own, and not that of a part of it.
+        // The note of the run, not of one of its parts.
         let result = RESULTS.iter().find_map(|name| {
             let path = format!("{}/{name}", self.name);
             records.iter().find(|record| record.path == path && !record.is_broken())
@@ -551,7 +555,7 @@ mod tests {
         let found =
             shelf.locked().content.records.values().map(|item| item.record.path.clone()).collect::<Vec<_>>();
         assert_eq!(found, ["shown/a.json"]);
-        assert!(read(&dir.path().join("shown/b.json")).unwrap_err().contains("can't be read"), "nor later");
+        assert!(read(&dir.path().join("shown/b.json")).unwrap_err().contains("can't read it"), "nor later");
     }
 
     #[test]
@@ -588,7 +592,7 @@ mod tests {
         let (shelf, _) = kept(&[dir.path().join("runs")]);
         let content = Arc::clone(&shelf.locked().content);
         assert!(content.is_whole() && !Content::default().is_whole());
-        assert!(Content::default().notes()[0].contains("not looked through yet"));
+        assert!(Content::default().notes()[0].contains("not scanned yet"));
         let runs = content.runs_now();
         assert_eq!(runs.len(), 1);
         assert_eq!(
@@ -642,7 +646,7 @@ mod tests {
         for name in ["x-001/design.json", "x-001/a.json", "x-001/builds/b.json"] {
             fs::write(runs.join(name), DOCTOR).unwrap();
         }
-        // Builds are passed by in a run, unless they are named themselves.
+        // The scan skips builds in a run, unless the user names them.
         let places = ["x-001", "x-001/a.json", "", "x-001/builds"].map(|name| runs.join(name));
         let (shelf, mut none) = kept(&places);
         for _ in 0..2 {
@@ -674,6 +678,6 @@ mod tests {
         let (shelf, _) = kept(&[dir.path().to_owned()]);
         let content = Arc::clone(&shelf.locked().content);
         let record = &content.records.values().next().unwrap().record;
-        assert!(record.is_broken() && record.said.contains("at most are read"), "{record:?}");
+        assert!(record.is_broken() && record.said.contains("the limit is"), "{record:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a page may read: regular files in the folders that are shown, to which no link leads, and so many at most.
+//! The files that a page may read: a limited number of regular files in the served folders, not through links.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -14,13 +14,13 @@ use hone_ledger::{Checked, Ledger};
 
 use hone_experiment::reader::Reader;
 
-/// A larger file is listed and not read.
+/// A larger file is listed but not read.
 pub(super) const MOST_BYTES: u64 = 64 << 20;
-/// Files that a page may rest on: a window takes a megabyte or two of memory.
+/// Maximum files of a page. A window takes one or two megabytes of memory.
 const MOST_FILES: usize = 1_000;
-/// Their bytes.
+/// Maximum bytes of a page.
 const MOST_BYTES_OF_A_PAGE: u64 = 512 << 20;
-/// A writer has a ledger for a moment; whoever keeps it longer keeps nobody else waiting.
+/// A writer locks a ledger for a moment. A process that holds it longer must not block others.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The reader of one page.
@@ -39,17 +39,17 @@ struct Read {
 }
 
 impl Shown {
-    /// In these folders, whose paths have no links.
+    /// Reads in these folders, whose paths have no links.
     pub(super) fn new(folders: Vec<PathBuf>) -> Self {
         Self { folders, files: MOST_FILES, read: RefCell::default() }
     }
 
-    /// Whether something was left out because it was too much for a page.
+    /// Whether a file was omitted because of the limits of a page.
     pub(super) fn was_too_much(&self) -> bool {
         self.read.borrow().was_too_much
     }
 
-    /// A file counts once, however often it is read.
+    /// Repeated reads of a file count once.
     fn count(&self, path: &Path, bytes: u64) -> Result<()> {
         let mut read = self.read.borrow_mut();
         if read.files.contains(path) {
@@ -58,7 +58,7 @@ impl Shown {
         let in_all = read.bytes.saturating_add(bytes);
         if read.was_too_much || read.files.len() >= self.files || in_all > MOST_BYTES_OF_A_PAGE {
             read.was_too_much = true;
-            bail!("a page rests on {} files and {MOST_BYTES_OF_A_PAGE} bytes at most", self.files);
+            bail!("a page reads at most {} files and {MOST_BYTES_OF_A_PAGE} bytes", self.files);
         }
         read.files.insert(path.to_owned());
         read.bytes = in_all;
@@ -75,7 +75,7 @@ impl Reader for Shown {
 
     fn open(&self, path: &Path) -> Result<File> {
         if !self.may_see(path) {
-            bail!("it lies in none of the folders that are shown");
+            bail!("it is in none of the served folders");
         }
         let file = open(path).map_err(|why| anyhow!(why))?;
         self.count(path, file.metadata()?.len())?;
@@ -87,7 +87,7 @@ impl Reader for Shown {
         let until = Instant::now() + PATIENCE;
         while file.try_lock_shared().is_err() {
             if Instant::now() >= until {
-                bail!("another process keeps {} locked; look again", path.display());
+                bail!("another process holds the lock of {}; refresh the page", path.display());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -95,13 +95,15 @@ impl Reader for Shown {
     }
 }
 
-/// Opens a regular file that lies at this very place: neither it nor a folder above it is a link, also not since it was found.
+/// Opens a regular file at exactly this path. Neither the file nor a folder above it may be a link, even if it was replaced since
+/// the scan.
 ///
 /// # Errors
-/// With what is in the way.
+/// The error names the obstacle.
 pub(super) fn open(path: &Path) -> Result<File, String> {
-    let cannot = |error: io::Error| format!("it can't be read: {error}");
-    // Held before it is opened, since to open a pipe is to wait, and to open a device may do something.
+    let cannot = |error: io::Error| format!("can't read it: {error}");
+    // The type is checked before the file is opened, because opening a pipe blocks, and opening a device may
+    // have effects.
     let held = File::options()
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
@@ -110,13 +112,13 @@ pub(super) fn open(path: &Path) -> Result<File, String> {
     let name = format!("/proc/self/fd/{}", held.as_raw_fd());
     let found = held.metadata().map_err(cannot)?;
     if found.is_symlink() || fs::read_link(&name).map_err(cannot)? != path {
-        return Err("it can't be read: a link leads there, or it was replaced just now".to_owned());
+        return Err("can't read it: there is a link on its path, or it was replaced just now".to_owned());
     }
     if !found.is_file() {
-        return Err("it can't be read: it is no file".to_owned());
+        return Err("can't read it: it is no file".to_owned());
     }
     if found.len() > MOST_BYTES {
-        return Err(format!("it has {} bytes, and {MOST_BYTES} at most are read", found.len()));
+        return Err(format!("it has {} bytes; the limit is {MOST_BYTES}", found.len()));
     }
     File::open(&name).map_err(cannot)
 }

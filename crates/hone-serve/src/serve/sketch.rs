@@ -1,4 +1,4 @@
-//! What a list needs of a record's text.
+//! Summaries of records for lists.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use hone_record::{
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// A record in short.
+/// A record summary.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Sketch {
     pub kind: String,
@@ -22,7 +22,7 @@ pub(crate) struct Sketch {
     pub said: String,
     pub at_unix_ms: Option<u64>,
     pub window: Option<ShelfWindow>,
-    /// Of an optimisation, the SHA-256 of each variant's program.
+    /// SHA-256 of each variant's program, for an optimisation.
     pub builds: BTreeMap<String, String>,
 }
 
@@ -32,17 +32,17 @@ struct Head {
     kind: Option<String>,
 }
 
-/// Reads a file's text; `None` where it is whole, but no record: runs have notes of their own beside their records.
+/// Reads a file's text. `None` when it is valid JSON but no record: runs also contain private notes.
 ///
 /// # Errors
-/// With what is wrong with it.
+/// The error names the fault.
 pub(crate) fn sketch(text: &str) -> Result<Option<Sketch>, String> {
     let head = match serde_json::from_str::<Head>(text) {
         Ok(head) => head,
-        // A list, or a number, or no JSON at all.
+        // The text is a list, a number, or no JSON at all.
         Err(_) => {
             let whole = serde_json::from_str::<IgnoredAny>(text);
-            return whole.map(|_| None).map_err(|error| format!("it is not whole JSON: {error}"));
+            return whole.map(|_| None).map_err(|error| format!("it is not complete JSON: {error}"));
         }
     };
     let (Some(version), Some(kind)) = (head.hone_record, head.kind) else { return Ok(None) };
@@ -91,12 +91,12 @@ fn of_kind(kind: &str, text: &str) -> Result<Sketch, RecordError> {
         WhatIf::KIND => whole::<WhatIf>(text)?,
         SelfTest::KIND => whole::<SelfTest>(text)?,
         Machine::KIND => whole::<Machine>(text)?,
-        // Told and not read again: a profile's check, a doctor's findings.
+        // Some kinds have no summary: a profile's check, a doctor's findings.
         _ => Sketch::default(),
     })
 }
 
-/// A record of which a list says no more than that it is one.
+/// A record whose list entry only names its kind.
 fn whole<T: Body>(text: &str) -> Result<Sketch, RecordError> {
     Envelope::<T>::parse(text).map(|_| Sketch::default())
 }
@@ -110,12 +110,12 @@ fn window(found: &Window) -> Sketch {
         Metric::ALL.into_iter().filter_map(|metric| Some((metric, found.value(metric)?))).collect();
     let left_out = why_saved_does_not_count(found);
     let said = match &found.outcome {
-        Outcome::Steady if found.was_interrupted() => "ended before its time",
+        Outcome::Steady if found.was_interrupted() => "ended early",
         Outcome::Steady if left_out.is_some() => "too many requests failed",
         Outcome::Steady => "steady",
         Outcome::Saturated { .. } => "saturated",
-        Outcome::Warming { .. } => "still warming",
-        Outcome::GeneratorLate { .. } => "generator late",
+        Outcome::Warming { .. } => "still warming up",
+        Outcome::GeneratorLate { .. } => "the generator fell behind",
         Outcome::Failed { .. } => "failed",
     };
     Sketch {
@@ -152,7 +152,7 @@ fn circumstances(found: &Window) -> String {
     )
 }
 
-/// The same to the last setting. The seed differs between runs of one load.
+/// The same with every setting except the seed, which differs between runs of one load.
 fn alike(found: &Window) -> String {
     let load = Workload { seed: 0, ..found.workload.clone() };
     let machine = found.environment.as_ref().map(|environment| &environment.machine);
@@ -170,7 +170,7 @@ fn comparison(found: &Comparison) -> Sketch {
     }
 }
 
-/// Its verdict is that of the best variant, or else of the first comparison.
+/// The verdict is the one of the best variant, or else of the first comparison.
 fn optimization(found: &Optimization) -> Sketch {
     let of_best = found.comparisons.iter().find(|comparison| Some(&comparison.b) == found.best.as_ref());
     Sketch {
@@ -201,7 +201,7 @@ fn proof(found: &Proof) -> Sketch {
     }
 }
 
-/// Its verdict is that of the primary metric under the first load, or under one where it is worse: that decides.
+/// The verdict is the one of the primary metric under the first load, or under a load with a regression, which decides.
 fn commit_gate(found: &CommitGate) -> Sketch {
     let primary = || found.findings.iter().filter(|finding| finding.primary);
     let worst = primary().find(|finding| finding.verdict == Some(Verdict::Worse));
@@ -209,8 +209,8 @@ fn commit_gate(found: &CommitGate) -> Sketch {
         GateOutcome::Passed => "passed",
         GateOutcome::SameProgram => "passed: the same program",
         GateOutcome::Worse => "failed: worse",
-        GateOutcome::TooLittlePower => "could not tell: too few pairs",
-        GateOutcome::NotSeen => "could not tell: no estimate",
+        GateOutcome::TooLittlePower => "inconclusive: too few pairs",
+        GateOutcome::NotSeen => "inconclusive: no estimate",
     };
     Sketch {
         title: format!("{}: {} against {}", found.name, found.head.short(), found.base.short()),
@@ -220,14 +220,14 @@ fn commit_gate(found: &CommitGate) -> Sketch {
     }
 }
 
-/// Its verdict is that of all that helped, together, or of the only one that was tried.
+/// The verdict is the one of all good settings together, or of the only tested one.
 fn host_trial(found: &HostTrial) -> Sketch {
     let only = match &found.tried[..] {
         [only] => Some(only),
         _ => None,
     };
     let kept = found.tried.iter().filter(|knob| knob.decision == Decision::Accepted).count();
-    let left = if found.left_in_force.is_some() { "; left in force" } else { "" };
+    let left = if found.left_in_force.is_some() { "; still active" } else { "" };
     Sketch {
         title: found.target.clone(),
         verdict: found.together.as_ref().or(only).map(|knob| knob.verdict),
@@ -236,7 +236,7 @@ fn host_trial(found: &HostTrial) -> Sketch {
     }
 }
 
-/// It has no verdict: nothing was held against anything.
+/// There is no verdict, because there was no comparison.
 fn capacity(found: &Capacity) -> Sketch {
     Sketch {
         title: format!("{} under {}", found.variant, found.workload.name),
@@ -257,11 +257,11 @@ mod tests {
             assert_eq!(sketch(note), Ok(None), "{note}");
         }
         let broken = |text: &str| sketch(text).unwrap_err();
-        assert!(broken("").starts_with("it is not whole JSON"));
-        assert!(broken(r#"{"hone_record": 1, "kind": "window", "bo"#).starts_with("it is not whole JSON"));
+        assert!(broken("").starts_with("it is not complete JSON"));
+        assert!(broken(r#"{"hone_record": 1, "kind": "window", "bo"#).starts_with("it is not complete JSON"));
         assert!(broken(r#"{"hone_record": 1, "kind": "window", "body": {}}"#).contains("missing field"));
         assert!(broken(r#"{"hone_record": 9, "kind": "window", "body": {}}"#).contains("format version 9"));
-        assert!(broken(&"[".repeat(100_000)).contains("EOF"), "and the stack stands it");
+        assert!(broken(&"[".repeat(100_000)).contains("EOF"), "and the stack suffices");
         let told = sketch(r#"{"hone_record": 1, "kind": "doctor", "body": {"x": 1}}"#).unwrap().unwrap();
         assert_eq!(told.kind, "doctor");
     }

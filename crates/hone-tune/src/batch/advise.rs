@@ -1,4 +1,4 @@
-//! What the X-ray advises. It replays the topic's own records as `hone batch whatif` does, so that the two never differ.
+//! The advice of the X-ray. It replays the topic's own records like `hone batch whatif`, so that both always agree.
 
 use anyhow::Result;
 use hone_batch::whatif::calibrate::Told;
@@ -10,26 +10,26 @@ use super::replaying::{self, LAST_S, Question, Window, Wish};
 use super::segments::Files;
 use hone_experiment::moment::now_ms;
 
-/// Topics that are replayed where nobody named one.
+/// Topics that are replayed if you name none.
 pub const MOST_REPLAYED: usize = 8;
-/// The rule behind what a replay advises.
+/// The rule behind a replay's advice.
 const RULE: &str =
     "the topic's own records, replayed by the rules of the client that wrote them (hone batch whatif)";
 
 /// How to replay.
 #[derive(Debug, Clone, Copy)]
 pub struct Replaying {
-    /// Mebibytes that are read of a topic at most.
-    pub budget_mib: u64,
-    /// How long reading may take, and replaying, in seconds.
+    /// Mebibytes to read of a topic at most.
+    pub budget_bytes: u64,
+    /// Time limits for reading and for the replay, in seconds.
     pub limit_s: f64,
-    /// Whether records may be unpacked.
+    /// Whether records may be decompressed.
     pub reads_records: bool,
-    /// The longest linger that may be advised, in milliseconds.
+    /// The longest linger to propose, in milliseconds.
     pub tolerable_ms: f64,
 }
 
-/// Where a topic's records are read.
+/// Source of a topic's records.
 pub enum Records<'a> {
     /// A cluster that runs.
     Cluster(&'a mut Topics),
@@ -37,12 +37,12 @@ pub enum Records<'a> {
     Files(&'a Files),
 }
 
-/// Whether a replay can say more of a topic than its headers do.
+/// Whether a replay can add to what a topic's headers show.
 pub fn is_open(topic: &TopicXray) -> bool {
     topic.findings.iter().any(|finding| Reason::for_verdict(finding.verdict).is_some())
 }
 
-/// Replays a topic, and puts what it advises into its findings. A topic that can't be replayed says why.
+/// Replays a topic, and adds its advice to the findings. A topic that can't be replayed gets the reason.
 pub fn advise(topic: &mut TopicXray, records: Records<'_>, replaying: &Replaying) {
     let advice = match replay(topic, records, replaying) {
         Ok(advice) => advice,
@@ -54,13 +54,13 @@ pub fn advise(topic: &mut TopicXray, records: Records<'_>, replaying: &Replaying
 
 fn replay(topic: &TopicXray, records: Records<'_>, replaying: &Replaying) -> Result<BatchAdvice> {
     let wish = |last_s| {
-        let Replaying { budget_mib, limit_s, reads_records, .. } = *replaying;
-        Wish::usual(last_s, budget_mib, limit_s, reads_records)
+        let Replaying { budget_bytes, limit_s, reads_records, .. } = *replaying;
+        Wish::usual(last_s, budget_bytes, limit_s, reads_records)
     };
     let window: Window = match records {
         Records::Cluster(topics) => {
             let since_ms = now_ms() - (1e3 * LAST_S) as i64;
-            // Of a topic that nobody wrote to lately the X-ray looks at all that is kept.
+            // If nobody wrote to a topic recently, the X-ray reads all of it.
             let is_recent = topic.read.times_ms.is_some_and(|(_, last)| last >= since_ms);
             replaying::of_cluster(topics, &topic.topic, &wish(is_recent.then_some(LAST_S)))?
         }
@@ -77,11 +77,11 @@ fn replay(topic: &TopicXray, records: Records<'_>, replaying: &Replaying) -> Res
         limit_s: replaying.limit_s,
     };
     let WhatIf { advice, refused, .. } = replaying::replayed(window, &question)?;
-    let why = refused.unwrap_or_else(|| "the replay came to no end".to_owned());
+    let why = refused.unwrap_or_else(|| "the replay did not finish".to_owned());
     Ok(advice.unwrap_or(BatchAdvice::Unknown { why }))
 }
 
-/// Reasons for small batches that a linger or a batch size may mend.
+/// Reasons for small batches that a linger or a batch size can fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
     /// Time, or too few records.
@@ -102,12 +102,12 @@ impl Reason {
     }
 }
 
-/// Puts the advice into a finding of small batches by time or by size. Other findings keep what the headers say.
+/// Adds the advice to a finding of small batches by time or by size. Other findings keep the result from the headers.
 fn take_over(finding: &mut BatchFinding, advice: &BatchAdvice) {
     let Some(reason) = Reason::for_verdict(finding.verdict) else { return };
     let verdict = match (reason, advice) {
         (Reason::Size, BatchAdvice::Set { .. }) => finding.verdict,
-        // The headers name the limit, and the replay has nothing better.
+        // The headers show the limit, and the replay has no better value.
         (Reason::Size, _) => return,
         (Reason::Time, BatchAdvice::Set { linger_ms: None, .. }) => BatchVerdict::SizeCapped,
         (Reason::Time, BatchAdvice::Set { .. }) => BatchVerdict::LingerBound,
@@ -166,7 +166,7 @@ mod tests {
         let commits = BatchAdvice::Commits { share: 0.97, tolerable_ms: 100.0, effect };
         let (verdict, action) = taken_over(BatchVerdict::LingerBound, &commits);
         assert!(verdict == BatchVerdict::Flusher && action.contains("97.0 % of the batches end"), "{action}");
-        // What the headers say of other reasons stays.
+        // The headers' result for other reasons stays.
         assert_eq!(taken_over(BatchVerdict::Flusher, &set).1, "by the headers");
         assert_eq!(taken_over(BatchVerdict::SizeCapped, &starved).1, "by the headers");
         let unknown = BatchAdvice::Unknown { why: "two senders".to_owned() };

@@ -1,5 +1,5 @@
-//! The write caching card: what an acknowledgement from memory would change for a topic. It is the one question in which durability
-//! classes are compared, so both are named in everything that it says.
+//! The write caching report: the effect of acknowledgements from memory on a topic. Only this command compares durability
+//! classes, so all its texts name both.
 
 use std::time::Instant;
 
@@ -21,48 +21,48 @@ use hone_experiment::probe::TargetProbe;
 use hone_experiment::progress::Progress;
 use hone_experiment::warmth::Looker;
 
-/// What a broker calls its way from an acknowledgement to the disk.
+/// The setting by which a broker acknowledges before it writes to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// Redpanda and the embedded broker: `write.caching`, bounded by `flush.ms` and `flush.bytes`.
     WriteCaching,
-    /// Apache Kafka: acknowledged from the page cache unless `flush.messages` says otherwise.
+    /// Apache Kafka: it acknowledges from the page cache unless `flush.messages` is set.
     PageCache,
 }
 
-/// Properties that are asked for.
+/// Properties that Hone reads.
 pub(crate) const PROPERTIES: [&str; 5] =
     ["write.caching", "flush.ms", "flush.bytes", "flush.messages", "hone.durability"];
-/// Kafka's default of flush.messages: never by count.
+/// Kafka's default of flush.messages: it never flushes by count.
 const NEVER: &str = "9223372036854775807";
 
-/// What the card says.
+/// The contents of the report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Card {
-    /// The topic that it is about; `None` for a load that was only described.
+    /// The topic; `None` for a load that was only described.
     pub topic: Option<String>,
     /// For people: an address, a command, or the broker that Hone starts.
     pub target: String,
-    /// The settings that this broker has for it.
+    /// The broker's own settings for it.
     pub family: Family,
-    /// Name, and the value in force for the topic.
+    /// Name and effective value of the topic's properties.
     pub in_force: Vec<(String, String)>,
     /// The settings of the test topics.
     pub change: String,
-    /// What an acknowledgement promises without it and with it.
+    /// The durability guarantee without it and with it.
     pub classes: [String; 2],
-    /// How a record that was acknowledged can be lost, beyond how it can be lost now.
+    /// The additional ways to lose an acknowledged record.
     pub risk: String,
-    /// Fsyncs for each batch, without it and with it; `None` where the broker's counters are out of reach.
+    /// Fsyncs per batch, without it and with it. `None`: the broker's counters can't be read.
     pub fsyncs_per_batch: Option<[f64; 2]>,
-    /// What the windows showed.
+    /// The result of the windows.
     pub proof: Proof,
-    /// What a reader has to know of it, in sentences.
+    /// Notes for the reader, in sentences.
     pub notes: Vec<String>,
 }
 
-/// Bounds of what is not on the disk yet.
+/// Bounds for records that are not on the disk yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlushBounds {
     /// `flush.ms`.
@@ -72,12 +72,12 @@ pub struct FlushBounds {
 }
 
 impl FlushBounds {
-    /// Where nobody says otherwise: as Redpanda has them.
+    /// Redpanda's defaults.
     pub const USUAL: Self = Self { flush_ms: 100, flush_bytes: 262_144 };
 }
 
 impl Family {
-    /// By the properties that a topic has.
+    /// From the properties of a topic.
     ///
     /// # Errors
     /// When it has neither.
@@ -87,24 +87,25 @@ impl Family {
             (true, _) => Ok(Self::WriteCaching),
             (false, true) => Ok(Self::PageCache),
             (false, false) => bail!(Usage(format!(
-                "{broker} has neither write.caching (Redpanda 24.1 and later) nor flush.messages (Apache Kafka): there is nothing to try"
+                "{broker} has neither write.caching (Redpanda 24.1 and later) nor flush.messages (Apache \
+                 Kafka): there is nothing to try"
             ))),
         }
     }
 
     /// # Errors
-    /// When bounds are asked for that it does not have.
+    /// When the user sets bounds that it does not have.
     pub fn check(self, bounds: FlushBounds, broker: &str) -> Result<()> {
         if self == Self::PageCache && bounds != FlushBounds::USUAL {
             bail!(Usage(format!(
-                "--flush-ms and --flush-bytes bound what write caching holds, and {broker} has no write caching: Apache Kafka's kernel flushes \
-                 when it likes; leave them out"
+                "--flush-interval and --flush-bytes limit write caching, but {broker} has no write caching: \
+                 in Apache Kafka the kernel decides when to flush\n  next: remove both flags"
             )));
         }
         Ok(())
     }
 
-    /// What the test topics of both states have, as steps.
+    /// The properties of the test topics in both states, as steps.
     pub fn steps(self, bounds: FlushBounds) -> [String; 2] {
         match self {
             Self::WriteCaching => [
@@ -118,76 +119,82 @@ impl Family {
         }
     }
 
-    /// What an acknowledgement to acks=all promises in both states.
+    /// The guarantee of an acknowledgement with acks=all in both states.
     pub fn classes(self, bounds: FlushBounds) -> [String; 2] {
         match self {
             Self::WriteCaching => [
                 "fsync: a majority has the batch on its disk".to_owned(),
                 format!(
-                    "memory: a majority has the batch in memory, and flushes it within {} ms or {} bytes a partition",
+                    "memory: a majority has the batch in memory, and flushes it within {} ms or {} bytes per \
+                     partition",
                     bounds.flush_ms, bounds.flush_bytes
                 ),
             ],
             Self::PageCache => [
-                "fsync: each batch is flushed to the disk as it is written (flush.messages=1)".to_owned(),
-                "page cache: the replicas in sync have the batch in the kernel's memory, which flushes when it likes".to_owned(),
+                "fsync: each batch is flushed to the disk when it is written (flush.messages=1)".to_owned(),
+                "page cache: the in-sync replicas have the batch in the kernel's memory, and the kernel \
+                 decides when to flush"
+                    .to_owned(),
             ],
         }
     }
 
-    /// What can be lost in the second state and could not be in the first.
+    /// The records that only the second state can lose.
     pub fn risk(self, bounds: FlushBounds) -> String {
-        let loss = "an outage that takes a majority of a partition's replicas at the same time (power of a room, a kernel's crash on all, \
-                    one machine where there is one replica) loses acknowledged records";
+        let loss = "if a majority of a partition's replicas fails at the same time (a power failure in one \
+             room, a kernel crash on all, one machine with the only replica), it loses acknowledged records";
         match self {
             Self::WriteCaching => format!(
-                "{loss}: up to {} ms or {} bytes of each partition. One broker's outage loses nothing where there are three replicas. \
-                 Transactions and group offsets are flushed as before.",
+                "{loss}: up to {} ms or {} bytes of each partition. With three replicas, the outage of one \
+                 broker loses nothing. Transactions and group offsets are flushed as before.",
                 bounds.flush_ms, bounds.flush_bytes
             ),
             Self::PageCache => format!(
-                "{loss}: what the kernel had not flushed, usually up to 30 s (vm.dirty_expire_centisecs)."
+                "{loss}: those that the kernel has not flushed yet, usually up to 30 s \
+                 (vm.dirty_expire_centisecs)."
             ),
         }
     }
 
-    /// What is to be known of the family, beside the figures.
+    /// Notes about the broker's kind of caching.
     pub fn notes(self) -> Vec<String> {
         match self {
             Self::WriteCaching => vec![
-                "Batches stay as they are: write caching is for clients that can't be tuned. Where they can, larger batches save the same \
-                 fsyncs and keep the class (hone batch prove)."
+                "Write caching does not change the batches: it is for clients that can't be tuned. If you \
+                 can tune them, larger batches save the same fsyncs and keep the durability class (hone \
+                 batch prove)."
                     .to_owned(),
-                "To set it: write.caching=true on the topic; to undo it: delete the property. The cluster's write_caching_default=disabled \
-                 overrules both."
+                "To enable it, set write.caching=true on the topic. To roll it back, delete the property. \
+                 The cluster's write_caching_default=disabled overrides both."
                     .to_owned(),
             ],
             Self::PageCache => vec![
-                "Apache Kafka acknowledges from the page cache by default: there is nothing to switch on. The figures say what a flush for \
-                 every batch would cost, or costs where somebody has set flush.messages or flush.ms."
+                "Apache Kafka acknowledges from the page cache by default, so there is nothing to enable. \
+                 The figures show the cost of a flush for every batch, which you pay if flush.messages or \
+                 flush.ms is set."
                     .to_owned(),
             ],
         }
     }
 }
 
-/// The properties in force of a topic.
+/// The effective properties of a topic.
 ///
 /// # Errors
-/// When it is not there, or they may not be read.
+/// When it does not exist, or its properties can't be read.
 pub fn in_force(broker: &str, security: &Security, topic: &str) -> Result<Vec<(String, String)>> {
     let mut admin = Admin::connect_with(broker, security)?;
     let found = admin.topic_settings(topic, &PROPERTIES)?;
     Ok(PROPERTIES.iter().filter_map(|name| Some(((*name).to_owned(), found.get(*name)?.clone()))).collect())
 }
 
-/// Fsyncs of the embedded broker and of Redpanda, by shard.
+/// Fsync counter of the embedded broker and of Redpanda, by shard.
 const FSYNCS: &str = "vectorized_reactor_fsyncs";
 
-/// Fsyncs for each batch under a load, by the counters of a broker that Hone starts, over one window of its own.
+/// Fsyncs per batch under a load, from the counters of a broker that Hone starts, over a window of its own.
 ///
 /// # Errors
-/// When the broker does not start, does not stand the load, or does not tell its counters.
+/// When the broker does not start, does not sustain the load, or does not export its counters.
 pub fn fsyncs_per_batch(
     asked: &ProofSettings,
     load: &Workload,
@@ -198,10 +205,13 @@ pub fn fsyncs_per_batch(
 ) -> Result<f64> {
     let mut arm = asked.arm("counted", security)?;
     let Place::Program(program) = &mut arm.place else {
-        bail!("only a broker that Hone starts has a page to itself")
+        bail!("only a broker that Hone starts has fsync counters of this load alone")
     };
-    let metrics =
-        program.args.iter().position(|arg| arg == "--metrics").and_then(|at| program.args.get_mut(at + 1));
+    let metrics = program
+        .args
+        .iter()
+        .position(|arg| ["--metrics-listen", "--metrics"].contains(&arg.as_str()))
+        .and_then(|at| program.args.get_mut(at + 1));
     *metrics.context("the broker's command has no --metrics")? = "127.0.0.1:{port2}".to_owned();
     let running = arm.start(runner, scratch)?;
     let (web, url) = (Web::open(None)?, running.fill("http://127.0.0.1:{port2}/metrics"));
@@ -209,7 +219,7 @@ pub fn fsyncs_per_batch(
         address: running.address.clone(),
         variant: "counted".to_owned(),
         storage: asked.comparison.storage.clone(),
-        // It goes with the broker; its counters would go with it.
+        // The topic disappears with the broker. Deleting it earlier would remove its counters.
         topic: Topic::Named { prefix: asked.topic_prefix.clone(), keep: true },
         lateness_limit_us: asked.comparison.lateness_limit_us,
         shard: None,
@@ -221,21 +231,21 @@ pub fn fsyncs_per_batch(
     let targets = running.targets(prepared.brokers());
     prepared.warm_up(&mut Looker::at(&targets.pids), &mut progress.load())?;
     let before = counter(&web.get(&url, &[], &interrupt::requested)?, FSYNCS)
-        .context("the broker counts no fsyncs")?;
+        .context("the broker exports no fsync counter")?;
     let mut probe = TargetProbe::new(targets, &[]);
     let window: Window = whole(prepared.run(Instant::now(), &mut probe, &mut progress.load())?)?;
     let after = counter(&web.get(&url, &[], &interrupt::requested)?, FSYNCS)
-        .context("the broker counts no fsyncs")?;
+        .context("the broker exports no fsync counter")?;
     running.stop(runner)?;
     let batches: f64 =
         window.batches.iter().map(|seen| seen.batches as f64 / seen.seen_share.max(f64::MIN_POSITIVE)).sum();
     if batches <= 0.0 {
-        bail!("the load left no batches to count");
+        bail!("no batches of the load were counted");
     }
     Ok((after - before) / batches)
 }
 
-/// The sum of a metric over its labels; `None` when it is not exported, which is not 0.
+/// The sum of a metric over its labels; `None` when it is not exported, which differs from 0.
 fn counter(page: &str, name: &str) -> Option<f64> {
     let samples = exposition::read_only(page, |known| known == name).filter_map(Result::ok);
     samples.map(|sample| sample.value).reduce(|sum, value| sum + value)

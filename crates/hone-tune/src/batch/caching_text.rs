@@ -1,4 +1,4 @@
-//! The write caching card.
+//! The write caching report.
 
 use hone_format::{measured, time_us};
 
@@ -13,18 +13,18 @@ pub fn text(card: &Card) -> String {
         .as_ref()
         .map_or_else(|| card.target.clone(), |topic| format!("{topic} at {}", card.target));
     let [without, with] = &card.classes;
-    let mut out = format!("Write caching card of {about}\n\n");
+    let mut out = format!("Write caching report for {about}\n\n");
     if !card.in_force.is_empty() {
-        out.push_str("  In force now, and left as it is:\n");
+        out.push_str("  Current settings, not changed:\n");
         card.in_force.iter().for_each(|(name, value)| out.push_str(&format!("    {name}={value}\n")));
         out.push('\n');
     }
-    out.push_str(&format!("  Tried on test topics: {}\n\n", card.change));
+    out.push_str(&format!("  Tested on test topics: {}\n\n", card.change));
     out.push_str(&table(&rows(card)));
     out.push('\n');
     for line in [
-        format!("The durability class changes. Without: {without}. With: {with}."),
-        format!("What it risks: {}", card.risk),
+        format!("The durability class differs. Without: {without}. With: {with}."),
+        format!("Risk: {}", card.risk),
         verdict(card),
     ] {
         out.push_str(&format!("{}\n", wrapped(&line)));
@@ -35,11 +35,11 @@ pub fn text(card: &Card) -> String {
     out
 }
 
-/// The comparator's sentence. It judges speed; whether the class may change is not for it to say.
+/// The comparison's sentence. It only judges speed. The decision about the durability class is the user's.
 fn verdict(card: &Card) -> String {
     let step = card.proof.steps.first();
     let told = step.map_or("nothing was measured", |step| step.why.as_str());
-    format!("Speed alone: {told} Whether the class may change is for you to say.")
+    format!("Speed alone: {told} You decide whether the durability class may change.")
 }
 
 fn rows(card: &Card) -> Vec<Vec<String>> {
@@ -54,9 +54,9 @@ fn rows(card: &Card) -> Vec<Vec<String>> {
     rows.extend([("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)].map(latency));
     let fsyncs =
         |at: usize| card.fsyncs_per_batch.map_or("not counted".to_owned(), |both| measured(both[at]));
-    rows.push(vec!["fsyncs a batch".to_owned(), fsyncs(0), fsyncs(1)]);
+    rows.push(vec!["fsyncs per batch".to_owned(), fsyncs(0), fsyncs(1)]);
     for (name, told) in [
-        ("bytes a batch", states.map(hone_record::BatchState::bytes_per_batch)),
+        ("bytes per batch", states.map(hone_record::BatchState::bytes_per_batch)),
         ("CPU, cores", states.map(hone_record::BatchState::cores)),
     ] {
         let cell = |value: Option<f64>| value.map_or("not known".to_owned(), measured);

@@ -1,5 +1,5 @@
-//! A topic of a cluster at work, before a change that somebody else makes and after it. Two times are no two arms: this shows what the
-//! batches were, and can't show that the change did it.
+//! A topic of a running cluster, before and after a change that you make. Two times are not two arms: this shows the batches at
+//! both times, but not that the change is the cause.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use hone_experiment::folder::{RunFolder, read_record};
 use hone_experiment::moment::now_unix_ms;
 use hone_experiment::progress::Progress;
 
-/// Bytes that are read of the topic at most.
+/// Bytes to read of the topic at most.
 const BUDGET_BYTES: u64 = 256 << 20;
-/// How long that may take.
+/// Time limit for reading.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Rates that differ by more are another load.
+/// Rates that differ by more are different loads.
 const SAME_LOAD: f64 = 0.1;
 
-/// What was asked for, for the second look.
+/// The settings, stored for the second look.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LiveSettings {
     /// A broker of the cluster.
@@ -33,15 +33,15 @@ pub struct LiveSettings {
     pub topic: String,
     /// How far back each look goes, in seconds.
     pub last_s: f64,
-    /// The change that is to be made, as it was said.
+    /// The planned change, as given.
     pub changes: Vec<String>,
-    /// When the first look was over, milliseconds since 1970.
+    /// The end of the first look, in milliseconds since 1970.
     #[serde(default)]
     pub looked_unix_ms: u64,
 }
 
 impl LiveSettings {
-    /// Seconds until a second look holds nothing that the first one has seen; `None` when that is so.
+    /// Seconds until a second look no longer overlaps the first one; `None` when that is so.
     pub fn too_early_s(&self, now_unix_ms: u64) -> Option<f64> {
         let since_s = now_unix_ms.saturating_sub(self.looked_unix_ms) as f64 / 1e3;
         (since_s < self.last_s).then_some(self.last_s - since_s)
@@ -57,11 +57,11 @@ pub struct BeforeAfter {
     pub(crate) changes: Vec<String>,
     pub(crate) before: TopicXray,
     pub(crate) after: TopicXray,
-    /// What these two times can't say, in words.
+    /// Limits of a comparison of two times, in words.
     pub limits: Vec<String>,
 }
 
-/// A cluster at work, before the change: the look, and the run's folder that keeps it.
+/// A running cluster before the change: the look, and the run's folder.
 pub fn first_look(
     mut asked: LiveSettings,
     runs: &Path,
@@ -90,7 +90,7 @@ pub fn second_look(
     let before: BatchXray = read_record(&folder.join("before.json"))?;
     if let Some(left_s) = asked.too_early_s(now_unix_ms()) {
         bail!(Usage(format!(
-            "too early: the last {} s still hold what the first look has seen; look again in {:.0} s",
+            "too early: the last {} s still overlap the first look\n  next: run it again in {:.0} s",
             asked.last_s,
             left_s.ceil()
         )));
@@ -100,15 +100,15 @@ pub fn second_look(
     folder.write_record("after.json", after.clone())?;
     let (Some(before), Some(after)) = (before.topics.into_iter().next(), after.topics.into_iter().next())
     else {
-        bail!("{} holds no look at a topic; begin again", folder.path().display());
+        bail!("{} has no look at a topic\n  next: begin a new run", folder.path().display());
     };
     Ok(beside(asked, before, after))
 }
 
-/// One look. Only headers: nothing of the records is unpacked.
+/// One look. It reads only headers and decompresses no records.
 ///
 /// # Errors
-/// When the topic is not there, or may not be read.
+/// When the topic does not exist, or can't be read.
 fn look(asked: &LiveSettings, security: &Security) -> Result<BatchXray> {
     let mut topics = Topics::enter(&asked.broker, security)?;
     let wish = Wish {
@@ -121,19 +121,21 @@ fn look(asked: &LiveSettings, security: &Security) -> Result<BatchXray> {
     Ok(BatchXray { source: asked.broker.clone(), topics: vec![topic], notes: Vec::new() })
 }
 
-/// Both looks side by side, with what they can't say.
+/// Both looks side by side, with their limits.
 fn beside(asked: &LiveSettings, before: TopicXray, after: TopicXray) -> BeforeAfter {
     let mut limits = vec![
-        "Before and after are two times of a cluster at work, and no two arms: other producers, the load's course over the day, retries \
-         and elections lie between them, so drift can't be excluded and nothing is judged better or worse. To prove the change, run it \
-         against test topics: hone batch prove without --live."
+        "Before and after are two times of a running cluster, not two arms. Other producers, the load's \
+         daily course, retries and elections may differ, so drift can't be excluded and there is no verdict. \
+         To prove the change, test it on test topics: hone batch prove without --live."
             .to_owned(),
-        "CPU, latency and errors are not in a topic; they are in the cluster's metrics (hone batch watch) and the producers' own.".to_owned(),
+        "A topic does not show CPU, latency and errors. Find them in the cluster's metrics (hone batch \
+         watch) and in the producers' own."
+            .to_owned(),
     ];
     match before.records_per_s.zip(after.records_per_s) {
         Some((then, now)) if then > 0.0 && (now / then - 1.0).abs() > SAME_LOAD => limits.push(format!(
-            "The load itself is another one: {then:.0} records/s before and {now:.0} after. Larger batches come with more records by \
-             themselves."
+            "The load itself differs: {then:.0} records/s before and {now:.0} after. More records make \
+             batches larger by themselves."
         )),
         Some(_) => {}
         None => limits.push("One of the two times has too few records for a rate.".to_owned()),
@@ -173,7 +175,7 @@ mod tests {
         assert!(limits(Some(1_000.0), Some(1_050.0))[0].contains("drift can't be excluded"));
         assert!(
             limits(Some(1_000.0), Some(2_000.0))[2]
-                .contains("another one: 1000 records/s before and 2000 after")
+                .contains("The load itself differs: 1000 records/s before and 2000 after")
         );
         assert!(limits(None, Some(2_000.0))[2].contains("too few records"));
     }

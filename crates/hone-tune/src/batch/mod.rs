@@ -1,4 +1,4 @@
-//! Batches of topics: read from a cluster or from segments, and looked into; and changes of them, tried and judged.
+//! Batches of topics: read from a cluster or from segments, and analysed; and changes of them, tested and judged.
 
 pub mod advise;
 pub mod before_after;

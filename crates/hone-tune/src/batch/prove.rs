@@ -1,4 +1,4 @@
-//! `hone batch prove`: one step after the other against the state that was kept until then, by the comparator of `hone compare`.
+//! `hone batch prove`: compares one step after the other with the state kept so far, as `hone compare` does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,53 +26,53 @@ use hone_experiment::standing::Standing;
 use hone_experiment::topics::{Topics, looked_after};
 use hone_experiment::{ledger, left};
 
-/// All that was asked for, as it is kept for the next attempt.
+/// All settings of the run, stored for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProofSettings {
     /// For people: an address, a command, or the broker that Hone starts.
     pub target: String,
     /// `host:port`, or a command line.
     pub place: String,
-    /// Where commands and their relative paths were meant.
+    /// The working directory for commands and their relative paths.
     pub working_folder: PathBuf,
-    /// Where the load comes from, in words.
+    /// Source of the load, in words.
     pub load: String,
     /// The load.
     pub workload: Workload,
-    /// The changes, in the order in which they are tried.
+    /// The steps, in their order.
     pub steps: Vec<Step>,
     /// The metric that decides.
     pub primary: Metric,
-    /// Rules that each state has to meet.
+    /// Rules that each state must meet.
     pub require: Vec<String>,
     /// A/B pairs of a comparison.
     pub pairs: u32,
     /// A/A pairs of a comparison.
     pub control_pairs: u32,
-    /// One window after the other, or both at once.
+    /// Concurrent windows (duet) or sequential ones (solo).
     pub mode: Mode,
     /// Whether the topics of the run stay when it ends.
     pub keep_topics: bool,
-    /// What the names of this run's topics begin with; no other run has it.
+    /// Prefix of the names of this run's topics. It is unique.
     pub topic_prefix: String,
     /// Limits of the result, in sentences.
     pub limits: Vec<String>,
-    /// A question of what would be, of which nothing is kept.
+    /// Whether the run only compares and keeps nothing (write caching report).
     #[serde(default)]
     pub is_card: bool,
-    /// What the run stands on; filled before the first window.
+    /// The basis of the run, filled before the first window.
     #[serde(default)]
     pub standing: Option<Standing>,
-    /// Where the target's own counters are.
+    /// Metrics pages of the target.
     #[serde(default)]
     pub metrics: Metrics,
     /// The topic that the load replicates.
     #[serde(default)]
     pub today: Option<Today>,
-    /// Whether the steps are proved on a replica that is not like its topic.
+    /// Whether the steps are measured although the replica differs from its topic.
     #[serde(default)]
     pub unlike: bool,
-    /// How pairs are judged, which of them count, and how long starts may take.
+    /// How pairs are judged, which ones are excluded, and time limits for starts.
     #[serde(flatten)]
     pub comparison: ComparisonSettings,
 }
@@ -104,7 +104,8 @@ impl ProofSettings {
         Ok(Arm { name: name.to_owned(), place, security: security.clone(), metrics: self.metrics.clone() })
     }
 
-    /// Every step on top of the load, as if each were accepted, and each alone: what can't be had or judged is found before the first window.
+    /// Applies every step on top of the load, as if each were accepted, and each alone. An impossible step is found before the
+    /// first window.
     ///
     /// # Errors
     /// With the step.
@@ -151,24 +152,24 @@ impl ProofSettings {
             control_pairs: self.control_pairs,
         };
         format!(
-            "A step is accepted when {} What is not shown to help is rejected and put back.",
-            terms.words("; of a foretold fall of batches/s at least half comes")
+            "A step is accepted when {} Every other step is rejected and rolled back.",
+            terms.words("; at least half of a predicted reduction of batches/s is achieved")
         )
     }
 }
 
 impl Session<'_> {
-    /// Takes the steps that are not taken yet. A run that is broken off goes on after its last pair.
+    /// Measures the remaining steps. An interrupted run continues after its last pair.
     ///
     /// # Errors
-    /// When the target fails in the state before a step, something beside the target fails, or the user interrupts.
+    /// When the target fails in the state before a step, another part of the system fails, or the user interrupts.
     pub fn run(&self) -> Result<Proof> {
         let _held = self.folder.held()?;
         left::clean_up(self.folder.path(), self.progress)?;
         let _noting = left::noted(self.folder)?;
-        // Nothing is measured of which the entry could not be written.
+        // Nothing is measured if its ledger entry could not be written.
         hone_ledger::Ledger::open(self.folder.home().join(ledger::NAME))?;
-        // Before the first window, so that nobody can wonder which came first.
+        // The rule is written before the first window, so that it can't follow from the results.
         fixed(self.folder, &self.asked.rule())?;
         let arm = self.asked.arm("kept", self.security)?;
         let topics = match &arm.place {
@@ -207,14 +208,15 @@ impl Session<'_> {
         self.proof(steps, kept, replica)
     }
 
-    /// Compares the load with the topic that it was taken from, once for a run.
+    /// Compares the load with the topic that it replicates, once per run.
     fn replica(&self) -> Result<Option<Replica>> {
         let Some(today) = &self.asked.today else { return Ok(None) };
         let found = match self.folder.read_note::<Replica>(replica::NOTE)? {
             Some(found) => found,
             None => {
                 self.progress.doing(&format!("replicating {}", today.topic));
-                let found = replica::check(self, today).context("the replica, before the first step")?;
+                let found =
+                    replica::check(self, today).context("checking the replica before the first step")?;
                 self.folder.write_note(replica::NOTE, &found)?;
                 found
             }
@@ -271,20 +273,19 @@ impl Session<'_> {
             foretold: step.foretold.clone(),
         };
         if loads[0] == loads[1] {
-            let why =
-                "nothing would differ: the load has it already, or it is what the client does by itself"
-                    .to_owned();
+            let why = "nothing would change: the load has this value already, or it is the client's default"
+                .to_owned();
             return Ok(ProofStep { why, ..found });
         }
         let single = match &changes[..] {
             [one] => Some(one.clone()),
             _ => None,
         };
-        // Which of the earlier ones are kept nobody knew when all of them were looked at.
+        // The check before the run did not know which earlier steps would be kept.
         let design = match hone_compare::plan(&self.asked.plan(loads)) {
             Ok(design) => design,
             Err(error) => {
-                let why = format!("beside what is kept it can't be judged: {error}");
+                let why = format!("on top of the kept steps it can't be judged: {error}");
                 return Ok(ProofStep { why, ..found });
             }
         };
@@ -315,8 +316,8 @@ impl Session<'_> {
             Err(error) => match not_to_be_had(&error) {
                 Some(why) => Ok(ProofStep { why, ..found }),
                 None if error.is::<GaveUp>() => Err(error.context(
-                    "the state before this step does not stand the load, so nothing can be held against it; lower --rate (hone load \
-                     --find-capacity tells what it stands)",
+                    "the target does not sustain the load in the state before this step, so nothing can be \
+                     compared with it; lower --rate (hone load --find-capacity measures the capacity)",
                 )),
                 None => Err(error),
             },
@@ -335,7 +336,7 @@ impl Session<'_> {
         Ok(ProofStep { decision, why, guards, comparison: Some(comparison), before, after, ..found })
     }
 
-    /// Once, however often a run is resumed.
+    /// Only once, however often a run is resumed.
     fn enter_in_ledger(&self, index: usize, step: &ProofStep) -> Result<()> {
         let note = format!("steps/{:02}/ledger.json", index + 1);
         let entry = |run: &str| of_step(self.asked, step, run);
@@ -343,7 +344,7 @@ impl Session<'_> {
     }
 }
 
-/// What is said of a step, without the hashes of its windows.
+/// The ledger entry of a step, without the hashes of its windows.
 fn of_step(asked: &ProofSettings, step: &ProofStep, run: &str) -> LedgerEntry {
     let verb = if asked.is_card { "batch caching" } else { "batch prove" };
     LedgerEntry {

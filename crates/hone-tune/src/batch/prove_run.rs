@@ -1,9 +1,9 @@
-//! A proof from the settings to the record: begun, gone on with, measured.
+//! A proof from its settings to its record: started, resumed, measured.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use hone_load::{Admin, Security};
 use hone_record::{Metric, Proof};
 use hone_report::documents;
@@ -23,12 +23,12 @@ use hone_experiment::run_context::{back_to, begun_with};
 use hone_experiment::standing::Standing;
 use hone_experiment::targets::{self, Targets};
 
-/// The steps of a file and then those of the command line, each with what was foretold of it, written as `NUMBER=FILE`.
+/// The steps of a file, followed by those of the command line, each with its prediction from `NUMBER=FILE`.
 pub fn steps(file: Option<&Path>, more: &[String], foretold: &[String]) -> Result<Vec<Step>> {
     let mut steps = match file {
         Some(path) => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| Usage(format!("{} can't be read: {error}", path.display())))?;
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
             of_file(&text, path)?
         }
         None => Vec::new(),
@@ -37,7 +37,7 @@ pub fn steps(file: Option<&Path>, more: &[String], foretold: &[String]) -> Resul
         steps.push(Step::new(step.clone(), None)?);
     }
     if steps.is_empty() {
-        bail!(Usage("no step to prove: write for example --step linger=5ms".to_owned()));
+        bail!(Usage("there is no step to prove\n  next: add one, for example --step linger=5ms".to_owned()));
     }
     for text in foretold {
         add_foretold(text, &mut steps)?;
@@ -47,12 +47,13 @@ pub fn steps(file: Option<&Path>, more: &[String], foretold: &[String]) -> Resul
 
 /// `NUMBER=FILE`.
 fn add_foretold(text: &str, steps: &mut [Step]) -> Result<()> {
-    let wrong = |problem: String| Usage(format!("--foretold `{text}`: {problem}"));
-    let (number, path) =
-        text.split_once('=').ok_or_else(|| wrong("write NUMBER=FILE, as in 1=whatif.json".to_owned()))?;
+    let wrong = |problem: String| Usage(format!("--predicted `{text}`: {problem}"));
+    let (number, path) = text
+        .split_once('=')
+        .ok_or_else(|| wrong("write NUMBER=FILE, for example 1=whatif.json".to_owned()))?;
     let count = steps.len();
     let step = number.trim().parse::<usize>().ok().and_then(|number| steps.get_mut(number.checked_sub(1)?));
-    let step = step.ok_or_else(|| wrong(format!("there are steps 1 to {count}")))?;
+    let step = step.ok_or_else(|| wrong(format!("the steps have the numbers 1 to {count}")))?;
     let path = Path::new(path);
     let record = std::fs::read_to_string(path)
         .map_err(|error| wrong(format!("{} can't be read: {error}", path.display())))?;
@@ -60,10 +61,11 @@ fn add_foretold(text: &str, steps: &mut [Step]) -> Result<()> {
     Ok(())
 }
 
-/// What decides on a broker that runs already: what was asked for, or the CPU where that can be read from here, or else the median.
+/// The primary metric on a running broker: the requested one, or the CPU where it can be read from here, or else the median
+/// latency.
 ///
 /// # Errors
-/// When a CPU was asked for that can't be read.
+/// When the CPU was requested and can't be read.
 pub fn decides(
     asked: Option<Metric>,
     metrics: &Metrics,
@@ -76,7 +78,7 @@ pub fn decides(
         return Ok(asked.unwrap_or_else(|| metrics.decides()));
     }
     if let Some(primary) = asked {
-        targets::check_cpu(place, security, primary, "say --primary latency-p50")?;
+        targets::check_cpu(place, security, primary, "use --primary latency-p50")?;
         return Ok(primary);
     }
     if metrics.are_read() {
@@ -87,11 +89,11 @@ pub fn decides(
         return Ok(Metric::CpuPerRecord);
     };
     progress
-        .line(&format!("The CPU of {place} can't be read ({missing}): {} decides instead", MEDIAN.label()));
+        .line(&format!("the CPU of {place} can't be read ({missing}): {} decides instead", MEDIAN.label()));
     Ok(MEDIAN)
 }
 
-/// Makes the folder of a run whose settings are whole, with the topic's records in it.
+/// Makes the run's folder with complete settings and the topic's records.
 pub fn begin(
     asked: &mut ProofSettings,
     recorded: Option<&Recorded>,
@@ -110,11 +112,11 @@ pub fn begin(
     Ok(folder)
 }
 
-/// The settings of a run that goes on, which stands on the same as it did.
+/// The settings of a resumed run, whose basis must be unchanged.
 pub fn resume(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<ProofSettings> {
     let asked: ProofSettings = begun_with(folder, ASKED, "batch prove")?;
     back_to(&asked.working_folder)?;
-    // What another run left would be measured on, too.
+    // A setting that another run left behind would be part of the measurement.
     left::tidied(folder.home(), &[&asked.place], security, progress)?;
     if let Some(then) = &asked.standing {
         then.same_as(&standing(&asked, security)?, folder.path())?;
@@ -124,14 +126,14 @@ pub fn resume(folder: &RunFolder, security: &Security, progress: &Progress) -> R
 
 fn standing(asked: &ProofSettings, security: &Security) -> Result<Standing> {
     let arm = asked.arm("kept", security)?;
-    // Who does not listen is not one that does not stand the load.
+    // A target that is not reachable is not an overloaded target.
     if let Place::Address(address) = &arm.place {
         Admin::connect_with(address, security)?;
     }
     Standing::now([arm].iter(), std::iter::once(&asked.workload))
 }
 
-/// Takes the steps, and keeps record and Markdown. Answers where the record is, too.
+/// Measures the steps, and writes the record and the Markdown. Returns the record's place.
 pub fn measured(
     asked: &ProofSettings,
     folder: &RunFolder,
@@ -147,14 +149,14 @@ pub fn measured(
     Ok((proof, record))
 }
 
-/// Fsyncs of a batch without and with caching, one window each.
+/// Fsyncs per batch without and with caching, one window each.
 pub fn fsyncs_without_and_with(
     asked: &ProofSettings,
     folder: &RunFolder,
     security: &Security,
     progress: &Progress,
 ) -> Result<[f64; 2]> {
-    // One that is killed here leaves a broker, too.
+    // A killed run leaves a broker behind here, too.
     let _held = folder.held()?;
     let _noting = left::noted(folder)?;
     let runner = System::new(folder.join("logs"))?;

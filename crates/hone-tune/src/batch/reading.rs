@@ -1,5 +1,5 @@
-//! Reads topics of a cluster for an X-ray: all of a time where that is affordable, else evenly spread stretches of it, whole and over all
-//! partitions.
+//! Reads topics of a cluster for an X-ray: all records of a time range if the read limit allows it, else evenly spread stretches
+//! of it, complete and over all partitions.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,21 +12,21 @@ use hone_tool::interrupt;
 
 use hone_experiment::moment::now_ms;
 
-/// Stretches of time of a sample at most and at least, and the shortest one: lingers must fit in.
+/// Bounds for the number of stretches in a sample, and the shortest stretch. Lingers must fit into one.
 const MOST_SLOTS: u32 = 40;
 const LEAST_SLOTS: u32 = 3;
 const LEAST_SLOT_MS: f64 = 2_000.0;
-/// A sample by time that holds less than this of what it should: the records' times are not when they were written.
+/// A sample by time with a smaller share of the expected records is discarded: the timestamps are then not the write times.
 const LEAST_OF_EXPECTED: f64 = 0.25;
-/// Of the budget, what a sample is planned to take.
+/// Share of the read limit that a sample is planned to use.
 const PLANNED_SHARE: f64 = 0.8;
-/// What a first look at the size may cost, of the budget.
+/// Share of the read limit that the first look at the size may use.
 const PROBE_SHARE: u64 = 16;
 
-/// What to read.
+/// Limits of reading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wish {
-    /// Back from now; `None` is all that is kept.
+    /// Back from now; `None` for everything in the topic.
     pub last_s: Option<f64>,
     /// Of each topic.
     pub budget_bytes: u64,
@@ -36,7 +36,7 @@ pub struct Wish {
     pub depth: Depth,
 }
 
-/// A topic with the offsets that are asked for.
+/// A topic with the requested offsets.
 struct OffsetRange {
     layout: TopicLayout,
     partitions: usize,
@@ -46,10 +46,10 @@ struct OffsetRange {
     troubles: Vec<String>,
 }
 
-/// Looks into a topic.
+/// Analyses a topic.
 ///
 /// # Errors
-/// When it is not there or may not be read, or an answer is not Kafka's protocol.
+/// When it does not exist or can't be read, or an answer does not follow Kafka's protocol.
 pub fn look(topics: &mut Topics, topic: &str, wish: &Wish) -> Result<TopicXray> {
     let until = Instant::now() + wish.limit;
     let asked = OffsetRange::new(topics, topic, wish)?;
@@ -60,7 +60,7 @@ pub fn look(topics: &mut Topics, topic: &str, wish: &Wish) -> Result<TopicXray> 
     if probe.end == ReadingEnd::Whole {
         return Ok(asked.told(sight, &probe, None));
     }
-    // By offset, not by time: partitions and times differ.
+    // By offset, not by time, since partitions and times differ.
     let seen = probe.offsets.max(1);
     let all_bytes = probe.bytes as f64 * offsets(&all) as f64 / seen as f64;
     if all_bytes <= wish.budget_bytes as f64 {
@@ -71,7 +71,7 @@ pub fn look(topics: &mut Topics, topic: &str, wish: &Wish) -> Result<TopicXray> 
     sample(topics, &asked, wish, until, all_bytes, probe.first_ms)
 }
 
-/// Whole stretches of time, as many as the budget allows; of offsets, where times don't tell.
+/// Complete stretches of time, as many as the read limit allows; stretches of offsets, where the timestamps are not usable.
 fn sample(
     topics: &mut Topics,
     asked: &OffsetRange,
@@ -80,7 +80,7 @@ fn sample(
     all_bytes: f64,
     first_ms: Option<i64>,
 ) -> Result<TopicXray> {
-    // Batches are read whole, so more comes than is planned.
+    // Brokers return whole batches, so reads exceed the plan.
     let affordable = PLANNED_SHARE * wish.budget_bytes as f64 / all_bytes;
     let begin_ms = asked.begin_ms.or(first_ms).unwrap_or(0);
     let end_ms = last_ms(topics, asked, until)?.unwrap_or_else(now_ms).max(begin_ms.saturating_add(1));
@@ -104,13 +104,13 @@ fn sample(
 /// How far a sample was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Seen {
-    /// Offsets of the stretches that were begun.
+    /// Offsets of the stretches that were started.
     wanted: u64,
-    /// Stretches; the last one may be a part.
+    /// Stretches; the last one may be partial.
     stretches: f64,
 }
 
-/// Reads parts one after the other until something ends it. Answers what was seen, what reading came to, and how far.
+/// Reads parts in turn until a limit ends it. Returns the findings, the troubles, and how far it got.
 fn read_parts(
     topics: &mut Topics,
     asked: &OffsetRange,
@@ -130,7 +130,8 @@ fn read_parts(
         seen.wanted += here;
         seen.stretches += if is_whole { 1.0 } else { (one.offsets as f64 / here.max(1) as f64).min(1.0) };
         sum = sum.and(one);
-        // Of half a stretch the means are as good as of a whole one, but it is no unit of the interval, unless there is no other.
+        // A partial stretch gives as good means as a complete one. It is no unit of the confidence interval,
+        // unless it is the only one.
         if is_whole || sight.slots() == 0 {
             sight.end_slot();
         }
@@ -141,8 +142,8 @@ fn read_parts(
     Ok((sight, sum, seen))
 }
 
-/// All numbers below a count, in an order whose every beginning is spread over all of them, so that what is read until something ends it is of
-/// all the time: by their bits in reverse (van der Corput).
+/// All numbers below a count, in an order whose every beginning is spread over all of them. Reading can then stop at any point
+/// and still covers the whole time. It reverses the bits (van der Corput).
 fn in_turn(count: usize) -> Vec<usize> {
     let mut all: Vec<usize> = (0..count).collect();
     all.sort_by_key(|number| number.reverse_bits());
@@ -162,17 +163,17 @@ fn pieces(all: &[Stretch], affordable: f64) -> Vec<Vec<Stretch>> {
     (0..MOST_SLOTS).map(of).collect()
 }
 
-/// What was chosen of a topic that is too large.
+/// The selection from a topic that is too large.
 struct Sample {
     /// Offsets.
     wanted: u64,
-    /// Seconds that it covers, where it was chosen by time.
+    /// Its seconds, if it was selected by time.
     slots_s: Option<f64>,
 }
 
 /// Evenly spread, each in the middle of its part.
 fn slots(begin_ms: i64, end_ms: i64, affordable: f64) -> Vec<(i64, i64)> {
-    // Times of foreign records: as numbers that hold any difference.
+    // Timestamps of foreign records can be anything; floats hold any difference.
     let all_ms = end_ms as f64 - begin_ms as f64;
     let count =
         (all_ms * affordable / LEAST_SLOT_MS).floor().clamp(f64::from(LEAST_SLOTS), f64::from(MOST_SLOTS));
@@ -185,7 +186,7 @@ fn slots(begin_ms: i64, end_ms: i64, affordable: f64) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// The time of the last record, by the last batch of each partition.
+/// The time of the newest record, from the last batch of each partition.
 fn last_ms(topics: &mut Topics, asked: &OffsetRange, until: Instant) -> Result<Option<i64>> {
     let ends: Vec<Stretch> = asked
         .to
@@ -194,7 +195,7 @@ fn last_ms(topics: &mut Topics, asked: &OffsetRange, until: Instant) -> Result<O
         .map(|(partition, to)| Stretch { partition: *partition, from: to - 1, to: *to })
         .collect();
     let mut last = None;
-    // One batch of each.
+    // One batch of each partition.
     let limits =
         ReadLimits { bytes: u64::MAX, offset_bytes: Some(0.0), until, go_on: &|| !interrupt::requested() };
     topics.read(&asked.layout, &ends, limits, &mut |portion| {
@@ -206,7 +207,7 @@ fn last_ms(topics: &mut Topics, asked: &OffsetRange, until: Instant) -> Result<O
     Ok(last)
 }
 
-/// What reading came to.
+/// The outcome of reading.
 #[derive(Debug, Clone)]
 struct Read {
     bytes: u64,
@@ -243,9 +244,9 @@ impl Read {
         }
     }
 
-    /// What of these stretches was not read and not lost.
+    /// The part of these stretches that was neither read nor lost.
     fn left(&self, all: &[Stretch]) -> Vec<Stretch> {
-        // Where retention took the beginning, the rest is there.
+        // Where retention deleted the beginning, the rest is still readable.
         let is_lost = |stretch: &Stretch| {
             let reaches =
                 |lost: &hone_load::Lost| lost.from.saturating_add_unsigned(lost.offsets) >= stretch.to;
@@ -287,13 +288,13 @@ impl OffsetRange {
         let led: usize = layout.leaders.iter().map(|(_, led)| led.len()).sum();
         let mut troubles: Vec<String> = leaderless
             .iter()
-            .map(|partition| format!("partition {partition}: it has no leader, and was not read"))
+            .map(|partition| format!("partition {partition}: skipped, because it has no leader"))
             .collect();
         let (to, missing) = topics.offsets(&layout, At::Latest)?;
         troubles.extend(missing.iter().map(|(partition, why)| format!("partition {partition}: {why}")));
         let mut begin_ms = wish.last_s.map(|last_s| now_ms() - (1e3 * last_s) as i64);
         let mut from = match begin_ms {
-            // Where nothing came since, there is no such offset.
+            // Without a record since then, the offset does not exist.
             Some(time) => beginning(topics, &layout, At::TimeMs(time), &mut troubles)?
                 .into_iter()
                 .map(|(partition, from)| {
@@ -310,7 +311,7 @@ impl OffsetRange {
             begin_ms = None;
             if !is_empty(&from) {
                 troubles.push(
-                    "no record in the time that was asked for (--last): looked at all that is kept instead"
+                    "no record in the requested time range (--last): Hone read the whole topic instead"
                         .to_owned(),
                 );
             }
@@ -326,7 +327,7 @@ impl OffsetRange {
         let mut troubles = self.troubles.clone();
         troubles.extend(read.lost.iter().map(|lost| {
             format!(
-                "partition {}: {} offsets from {} on could not be read: {}{}",
+                "partition {}: can't read {} offsets from {} on: {}{}",
                 lost.partition,
                 lost.offsets,
                 lost.from,
@@ -336,9 +337,13 @@ impl OffsetRange {
         }));
         match read.end {
             ReadingEnd::Whole => {}
-            ReadingEnd::Bytes => troubles.push("the budget was used up before the end (--budget)".to_owned()),
-            ReadingEnd::Time => troubles.push("the time was over before the end (--limit)".to_owned()),
-            ReadingEnd::Stopped => troubles.push("interrupted: this is what was read until then".to_owned()),
+            ReadingEnd::Bytes => {
+                troubles.push("the read limit was reached before the end (--read-limit)".to_owned())
+            }
+            ReadingEnd::Time => {
+                troubles.push("the time limit was reached before the end (--read-timeout)".to_owned())
+            }
+            ReadingEnd::Stopped => troubles.push("interrupted: this is the result up to then".to_owned()),
         }
         let leaders = self.layout.leaders.iter().enumerate();
         let leaders =
@@ -357,7 +362,7 @@ impl OffsetRange {
     }
 }
 
-/// Where partitions begin; who does not answer is told.
+/// The partitions' start offsets. A partition without an answer is reported.
 fn beginning(
     topics: &mut Topics,
     layout: &TopicLayout,
@@ -374,7 +379,7 @@ fn beginning(
     Ok(found)
 }
 
-/// From a beginning to an end; where there is no such offset, the log's end.
+/// From a start to an end; where that offset does not exist, to the end of the log.
 pub fn between(
     from: &BTreeMap<i32, i64>,
     to: &BTreeMap<i32, i64>,

@@ -1,4 +1,4 @@
-//! A topic's load, read once to be sent again.
+//! A topic's load, read once and sent again.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,21 +17,22 @@ use hone_experiment::folder::RunFolder;
 use hone_experiment::notation::Written;
 use hone_experiment::progress::Progress;
 
-/// Which options stand on the command line, which come first, and where it is told what is done.
+/// The options on the command line, which take precedence, and the progress.
 pub type Asker<'a> = (&'a dyn Fn(&str) -> bool, &'a Progress);
 
 /// A topic's load, to be sent again.
 pub struct Recorded {
     topic: String,
     load: TopicLoad,
-    /// Its producers, or why they can't be replicated: then the load has the topic's arrivals, and records of their mean size.
+    /// Its producers, or the reason why they can't be replicated. In that case the load has the topic's arrivals, and records of
+    /// their mean size.
     writers: Result<Writers, String>,
 }
 
-/// Options that say what a recording says of each record.
+/// Options that the recording sets for each record.
 const OF_EACH_RECORD: [&str; 4] = ["bytes", "sizes", "keys", "payload"];
 
-/// Reads a topic's last records and asks for its producers.
+/// Reads a topic's last records and detects its producers.
 ///
 /// # Errors
 /// When the topic can't be read.
@@ -44,26 +45,31 @@ pub fn record(
 ) -> Result<Recorded> {
     if is_given("rate") {
         bail!(Usage(
-            "--rate and --topic contradict each other: a recording has its topic's own arrivals".to_owned()
+            "--rate and --topic exclude each other: a recording has the arrivals of its topic\n  next: \
+             remove one of them"
+                .to_owned()
         ));
     }
     let broker = match broker {
         Some(broker) => broker.to_owned(),
         None if is_address(&asked.place) => asked.place.clone(),
-        None => bail!(Usage(format!("which broker has the topic {topic}? Name it with --from HOST:PORT"))),
+        None => bail!(Usage(format!(
+            "the broker of topic {topic} is not known\n  next: name it with \
+             --source-broker HOST:PORT"
+        ))),
     };
     progress.doing(&format!("reading {topic}"));
     let stretch_s = asked.workload.duration_s;
     let load = topic_load(&broker, security, topic, Duration::from_secs_f64(stretch_s))?;
     let writers = match OF_EACH_RECORD.iter().find(|option| is_given(option)) {
-        Some(option) => Err(format!("--{option} says what records are like")),
+        Some(option) => Err(format!("--{option} sets the shape of the records")),
         None => {
             let newest_ms = load.times_ns.last().map_or(0, |time_ns| (time_ns / 1_000_000) as i64);
             let client = match &asked.workload.engine {
                 Engine::Librdkafka { .. } => Client::Librdkafka,
                 _ => Client::Java4,
             };
-            progress.doing(&format!("asking {topic} for its producers"));
+            progress.doing(&format!("reading the producers of {topic}"));
             Topics::enter(&broker, security)
                 .map_err(anyhow::Error::from)
                 .and_then(|mut topics| replica::describe(&mut topics, topic, newest_ms, stretch_s, client))
@@ -74,17 +80,17 @@ pub fn record(
 }
 
 impl Recorded {
-    /// Takes the producers, their settings, partitions and codec; what stands on the command line comes first.
+    /// Applies the producers, their settings, partitions and codec. Options on the command line take precedence.
     ///
     /// # Errors
-    /// When the load can't be had.
+    /// When that load is not possible.
     pub fn shape(&self, asked: &mut ProofSettings, (is_given, progress): Asker<'_>) -> Result<()> {
         let (load, workload) = (&self.load, &mut asked.workload);
         if !is_given("partitions") {
             workload.partitions = load.partitions;
         }
         workload.requests_per_s = load.times_ns.len() as f64 / workload.duration_s;
-        // Until its own times are written down: as many, without a spread.
+        // Until the recording is written: the same rate, evenly spread.
         workload.schedule = hone_record::Schedule::Uniform;
         match &self.writers {
             Ok(writers) => {
@@ -94,14 +100,16 @@ impl Recorded {
             Err(why) => {
                 self.shape_of_means(workload, is_given);
                 asked.limits.push(format!(
-                    "The producers of {} are not replicated: {why}. The load has the topic's arrivals, and each record has the mean size of the \
-                     topic's ({:.0} bytes). Keys are drawn with equal chances, so a hot partition is not in this load.",
+                    "The producers of {} are not replicated: {why}. The load has the topic's arrivals, and \
+                     each record has the mean size of the topic's ({:.0} bytes). Keys are drawn with equal \
+                     probability, so this load has no hot partition.",
                     self.topic, load.record_bytes
                 ));
             }
         }
         asked.load = format!(
-            "the last {} s of topic {}: {} records of {:.0} bytes on average by {} producers to {} partitions, {}",
+            "the last {} s of topic {}: {} records of {:.0} bytes on average by {} producers to {} \
+             partitions, {}",
             workload.duration_s,
             self.topic,
             hone_format::count(load.times_ns.len() as u64),
@@ -132,32 +140,34 @@ impl Recorded {
     fn limits(&self, writers: &Writers) -> Vec<String> {
         let topic = &self.topic;
         let mut limits = vec![format!(
-            "The load replicates {topic}'s producers: arrivals in whole milliseconds, sizes and partitions of its records. A producer that waits \
-             for answers would send otherwise under another setting: that is not in a recording. Contents are not taken: values compress as \
-             the topic's do today, whatever the size of the batch."
+            "The load replicates {topic}'s producers: the arrivals in whole milliseconds, and the sizes and \
+             partitions of the records. A producer that waits for answers would send at other times under \
+             another setting; a recording can't show that. It has no contents: values compress like the \
+             topic's do now, whatever the size of the batch."
         )];
         if let Some(nameless) = writers.doubts.nameless {
             limits.push(format!(
-                "At least {nameless} producers of {topic} have no id. There may be more: they are counted only where their batches overlap \
-                 (--connections says how many there are)."
+                "At least {nameless} producers of {topic} have no id. There may be more: Hone can only count \
+                 them where their batches overlap (--connections sets their number)."
             ));
         }
         if writers.placing == Placing::Forced {
             limits.push(format!(
-                "Records of {topic} without a key get one here, which puts them into the partition that they have in the topic. So a step that \
-                 changes partitions or the partitioner shows nothing of the topic."
+                "Records of {topic} without a key get one here, which puts them into their original \
+                 partition. So a step that changes partitions or the partitioner shows nothing about the \
+                 topic."
             ));
         }
         limits
     }
 
-    /// The topic as it is, for the check of its replica.
+    /// The current topic, for the check of its replica.
     pub fn today(&self) -> Option<Today> {
         let writers = self.writers.as_ref().ok()?;
         Some(Today { topic: self.topic.clone(), figures: writers.figures, doubts: writers.doubts.clone() })
     }
 
-    /// Puts the records into the run's folder, from where every window reads them.
+    /// Copies the records into the run's folder, from which every window reads them.
     pub(super) fn write(&self, workload: &mut Workload, folder: &RunFolder) -> Result<()> {
         let path = match &self.writers {
             Ok(writers) => {

@@ -1,4 +1,4 @@
-//! Reads the records of a topic's window for a replay: from a cluster, or from segment files.
+//! Reads the records of a topic's time range for a replay, from a cluster or from segment files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -21,57 +21,57 @@ use super::segments::{self, Segment};
 use hone_experiment::ending::Usage;
 use hone_experiment::moment::now_ms;
 
-/// Read at once of a segment: all partitions have one open.
+/// Bytes per read of a segment. All partitions have one open at the same time.
 const PIECE_BYTES: usize = 256 << 10;
-/// Clocks of producers may be fast by so much.
+/// Tolerance for producers' clocks that are fast.
 const FAST_CLOCKS_MS: i64 = 600_000;
 
-/// What to read.
+/// Limits of reading.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish {
-    /// Back from now; `None` is all that is kept.
+    /// Back from now; `None` for everything in the topic.
     pub last_s: Option<f64>,
     /// Bytes at most.
     pub budget_bytes: u64,
     /// How long it may take.
     pub limit: Duration,
-    /// What is held in memory.
+    /// Records in memory at most.
     pub limits: Limits,
 }
 
-/// How far back records of a cluster are read unless the user says otherwise.
+/// How far back records of a cluster are read without --last.
 pub const LAST_S: f64 = 300.0;
 
 impl Wish {
-    /// By the limits of `hone batch whatif`.
-    pub fn usual(last_s: Option<f64>, budget_mib: u64, limit_s: f64, reads_records: bool) -> Self {
+    /// With the limits of `hone batch whatif`.
+    pub fn usual(last_s: Option<f64>, budget_bytes: u64, limit_s: f64, reads_records: bool) -> Self {
         let plain = Limits::default();
         let kept_bytes = if reads_records { plain.kept_bytes } else { 0 };
         Self {
             last_s,
-            budget_bytes: budget_mib << 20,
+            budget_bytes,
             limit: Duration::from_secs_f64(limit_s.clamp(0.1, 1e6)),
             limits: Limits { kept_bytes, reads_records, ..plain },
         }
     }
 }
 
-/// What a replay needs beside the records.
+/// The inputs of a replay other than the records.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// What is known of today.
+    /// The current settings, as far as the user states them.
     pub told: Told,
-    /// What is to be different.
+    /// The change to simulate.
     pub change: Change,
-    /// For chance.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// The longest linger that may be advised, in milliseconds.
+    /// The longest linger to propose, in milliseconds.
     pub tolerable_ms: f64,
-    /// How long it may take.
+    /// Time limit of the replay.
     pub limit_s: f64,
 }
 
-/// Replays today and a change.
+/// Replays the current settings and a change.
 ///
 /// # Errors
 /// When a codec fails.
@@ -92,7 +92,7 @@ pub fn replayed(window: Window, question: &Question) -> Result<WhatIf> {
     Ok(found)
 }
 
-/// Records of a topic, with what is known of where they lie.
+/// Records of a topic, with their leaders and partitions.
 pub struct Window {
     /// The topic, or the files.
     pub topic: String,
@@ -102,14 +102,14 @@ pub struct Window {
     pub partitions: u32,
     /// Number of the leader by partition, where there is one.
     pub leads: Option<Vec<u32>>,
-    /// What is missing.
+    /// Missing parts.
     pub notes: Vec<String>,
 }
 
 /// From a cluster.
 ///
 /// # Errors
-/// When the topic is not there or may not be read, or its window can't be replayed.
+/// When the topic does not exist or can't be read, or its time range can't be replayed.
 pub fn of_cluster(topics: &mut Topics, topic: &str, wish: &Wish) -> Result<Window> {
     let until = Instant::now() + wish.limit;
     let (layout, leaderless) = topics.layout(topic)?;
@@ -118,7 +118,10 @@ pub fn of_cluster(topics: &mut Topics, topic: &str, wish: &Wish) -> Result<Windo
     let mut notes: Vec<String> = leaderless
         .iter()
         .map(|partition| {
-            format!("partition {partition} has no leader and is missing; it would be taken along with others")
+            format!(
+                "partition {partition} has no leader and is missing; its batches would share requests \
+                 with others"
+            )
         })
         .collect();
     let (ends, missing) = topics.offsets(&layout, At::Latest)?;
@@ -151,12 +154,12 @@ pub fn of_cluster(topics: &mut Topics, topic: &str, wish: &Wish) -> Result<Windo
     }));
     if came.end != ReadingEnd::Whole {
         let why = match came.end {
-            ReadingEnd::Bytes => "the budget was used up (--budget)",
-            ReadingEnd::Time => "the time was over (--limit)",
-            _ if gatherer.is_full() => "there were as many records as may be held (--most-records)",
+            ReadingEnd::Bytes => "the read limit was reached (--read-limit)",
+            ReadingEnd::Time => "the time limit was reached (--read-timeout)",
+            _ if gatherer.is_full() => "the limit of records in memory was reached (--max-records)",
             _ => "interrupted",
         };
-        notes.push(format!("{why}: the window ends where all partitions had been read to"));
+        notes.push(format!("{why}: the replayed time range ends where all partitions were read"));
         let open: BTreeSet<u32> = open.keys().copied().collect();
         gatherer.cut_to_common_end(|partition| open.contains(&partition));
     }
@@ -172,17 +175,18 @@ pub fn of_cluster(topics: &mut Topics, topic: &str, wish: &Wish) -> Result<Windo
     Ok(Window { topic: topic.to_owned(), gathered, partitions, leads: Some(leads), notes })
 }
 
-/// All that was gathered, unless it can't be replayed. `lost` says why records are missing.
+/// All records that were read, unless they can't be replayed. `lost` has the reasons for missing records.
 fn finished(gatherer: Gatherer, topic: &str, lost: Option<&str>) -> Result<Gathered> {
     let gathered = gatherer.finish().map_err(|gate| match lost {
         Some(why) if gate == Gate::Empty => {
-            anyhow!("topic {topic} could not be read: {why}{}", hint(why))
+            anyhow!("can't read topic {topic}: {why}{}", hint(why))
         }
-        _ => anyhow::Error::new(gate).context(format!("topic {topic} can't be replayed")),
+        _ => anyhow::Error::new(gate).context(format!("can't replay topic {topic}")),
     })?;
     if gathered.span_us == 0 {
         bail!(
-            "topic {topic} can't be replayed: all {} records in the window came at one moment, which gives no rate; take a longer window (--last)",
+            "can't replay topic {topic}: all {} records have the same timestamp, so there is no rate; use a \
+             longer time range (--last)",
             gathered.circumstances.records
         );
     }
@@ -192,7 +196,7 @@ fn finished(gatherer: Gatherer, topic: &str, lost: Option<&str>) -> Result<Gathe
 /// From segment files, or folders that hold them: Kafka's and the embedded broker's, or Redpanda's.
 ///
 /// # Errors
-/// When there are none or they are of several topics, a file can't be read, or the window can't be replayed.
+/// When there are none, they belong to several topics, a file can't be read, or the time range can't be replayed.
 pub fn of_segments(paths: &[PathBuf], wish: &Wish) -> Result<Window> {
     let (topic, files) = of_one_topic(paths)?;
     of_files(topic, files, wish)
@@ -201,7 +205,7 @@ pub fn of_segments(paths: &[PathBuf], wish: &Wish) -> Result<Window> {
 /// From the segment files of a topic, by partition.
 ///
 /// # Errors
-/// When a file can't be read, or the window can't be replayed.
+/// When a file can't be read, or the time range can't be replayed.
 pub fn of_files(topic: String, mut files: BTreeMap<i32, Vec<PathBuf>>, wish: &Wish) -> Result<Window> {
     let now_ms = now_ms();
     let since_ms = wish.last_s.map(|last_s| now_ms - (1e3 * last_s) as i64);
@@ -220,15 +224,15 @@ pub fn of_files(topic: String, mut files: BTreeMap<i32, Vec<PathBuf>>, wish: &Wi
         .map(|(partition, paths)| (partition.unsigned_abs(), Segments::new(paths)))
         .collect();
     if let Some(why) = read_in_turn(&mut readers, &mut gatherer, wish, &mut notes)? {
-        notes.push(format!("{why}: the window ends where all partitions had been read to"));
+        notes.push(format!("{why}: the replayed time range ends where all partitions were read"));
         gatherer.cut_to_common_end(|partition| readers.contains_key(&partition));
     }
     let gathered = finished(gatherer, &topic, None)?;
     Ok(Window { topic, gathered, partitions, leads: None, notes })
 }
 
-/// Partitions in turn, a piece of each at a time, so that all have come to about the same time when reading has to end. What is left in
-/// `readers` was not read to its end. Returns why reading ended early.
+/// Reads the partitions in turn, one piece at a time, so that all of them reach about the same time when reading ends. Readers
+/// that stay in `readers` were not read to their end. Returns why reading ended early.
 fn read_in_turn(
     readers: &mut BTreeMap<u32, Segments>,
     gatherer: &mut Gatherer,
@@ -244,13 +248,13 @@ fn read_in_turn(
                 return Ok(Some("interrupted"));
             }
             if left == 0 {
-                return Ok(Some("the budget was used up (--budget)"));
+                return Ok(Some("the read limit was reached (--read-limit)"));
             }
             if Instant::now() >= until {
-                return Ok(Some("the time was over (--limit)"));
+                return Ok(Some("the time limit was reached (--read-timeout)"));
             }
             if gatherer.is_full() {
-                return Ok(Some("there were as many records as may be held (--most-records)"));
+                return Ok(Some("the limit of records in memory was reached (--max-records)"));
             }
             let Some(reader) = readers.get_mut(&partition) else { continue };
             match reader.read_piece(partition, gatherer, notes)? {
@@ -262,7 +266,7 @@ fn read_in_turn(
     Ok(None)
 }
 
-/// Segments of a partition, read one after the other and piece by piece.
+/// Segments of a partition, read in sequence and piece by piece.
 struct Segments {
     /// The next one is the last.
     paths: Vec<PathBuf>,
@@ -275,7 +279,7 @@ impl Segments {
         Self { paths, open: None }
     }
 
-    /// Bytes that were read; `None` at the end of all.
+    /// The next bytes; `None` at the end of the last segment.
     fn read_piece(
         &mut self,
         partition: u32,
@@ -302,7 +306,7 @@ impl Segments {
     }
 }
 
-/// The last of these segments, sorted, that begins before a time by its first header, and those behind it hold all that is later.
+/// The last of these sorted segments whose first header is older than a time. It and the later ones hold all newer records.
 fn first_within(paths: &[PathBuf], since_ms: i64) -> Result<usize> {
     for (place, path) in paths.iter().enumerate().rev() {
         if first_time_ms(path)?.is_some_and(|begin_ms| begin_ms < since_ms) {
@@ -327,18 +331,18 @@ fn first_time_ms(path: &Path) -> Result<Option<i64>> {
     Ok(first_ms)
 }
 
-/// The one topic that lies below these paths.
+/// The only topic below these paths.
 fn of_one_topic(paths: &[PathBuf]) -> Result<(String, BTreeMap<i32, Vec<PathBuf>>)> {
     let mut topics = segments::find(paths)?;
     let names = topics.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     match topics.pop_first() {
         None => bail!(Usage(
-            "no segment files (*.log) there; name files, or folders of partitions (TOPIC-0, or TOPIC/0_12)"
+            "no segment files (*.log) found; name files, or folders of partitions (TOPIC-0, or TOPIC/0_12)"
                 .to_owned()
         )),
         Some(only) if topics.is_empty() => Ok(only),
         Some(_) => bail!(Usage(format!(
-            "these are segments of several topics: {names}; name the folders of one (TOPIC-[0-9]*)"
+            "these segments belong to several topics: {names}; name the folders of one topic (TOPIC-[0-9]*)"
         ))),
     }
 }
@@ -404,7 +408,7 @@ mod tests {
         }
         let few = Wish { budget_bytes: 20_000, ..wish(None) };
         let found = of_segments(&[data.path().to_owned()], &few).unwrap();
-        assert!(found.notes[0].contains("--budget"), "{:?}", found.notes);
+        assert!(found.notes[0].contains("--read-limit"), "{:?}", found.notes);
         let records = found.gathered.circumstances.records;
         assert!((150..600).contains(&records), "{records}");
     }

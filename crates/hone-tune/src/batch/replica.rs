@@ -1,4 +1,5 @@
-//! A topic's own producers as a load: read from the cluster, written down as a recording, and compared with the topic on a test topic.
+//! Replicates a topic's own producers as a load: reads them from the cluster, writes a recording, and compares the load with the
+//! topic on a test topic.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -23,33 +24,33 @@ use hone_experiment::drive::whole;
 use hone_experiment::moment::now_ms;
 use hone_experiment::probe::NoProbe;
 
-/// Where a run keeps what became of its check.
+/// File in the run's folder with the result of the check.
 pub const NOTE: &str = "replica.json";
-/// Bytes that are read of a topic at most, and how long reading and asking for settings may take.
+/// Limits for reading a topic: bytes, and the time for reading and for settings.
 const BUDGET_BYTES: u64 = 512 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
-/// Habits of producers are looked for in so much of the topic, where that is affordable.
+/// Stretch of the topic in which the behaviour of producers is detected, if the read limit allows it.
 const HABITS_S: f64 = 60.0;
-/// Of the budget, what reading is planned to take.
+/// Share of the read limit that reading is planned to use.
 const AFFORDABLE: f64 = 0.5;
-/// Warm-up of a check: connections are open then, and no more is needed.
+/// Warm-up of a check. It only has to open the connections.
 const WARMUP_REQUESTS: u64 = 100;
 
-/// A topic as it is today, for the check of its replica.
+/// The current topic, for the check of its replica.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Today {
     /// The topic's name.
     pub topic: String,
-    /// Its figures by the X-ray.
+    /// Its figures, from an X-ray.
     pub figures: TopicFigures,
-    /// Figures that are guesses.
+    /// Figures that are estimates.
     pub doubts: Doubts,
 }
 
 /// Describes the producers of a topic over the stretch that ends with its newest record.
 ///
 /// # Errors
-/// When the topic can't be read, or its records do not tell when and by whom they were sent.
+/// When the topic can't be read, or its records do not show when and by which producer they were sent.
 pub fn describe(
     topics: &mut Topics,
     topic: &str,
@@ -59,7 +60,7 @@ pub fn describe(
 ) -> Result<Writers> {
     let since_newest_s = now_ms().saturating_sub(newest_ms).max(0) as f64 / 1e3;
     let habits = look(topics, topic, since_newest_s + stretch_s.max(HABITS_S))?;
-    // Reading that ends at the budget would end before the newest record.
+    // Reading that ends at the read limit would miss the newest record.
     let affordable_s = AFFORDABLE * BUDGET_BYTES as f64 / bytes_per_s(&habits).unwrap_or(0.0).max(1.0);
     let read_s = stretch_s.max(HABITS_S.min(affordable_s));
     let wish = replaying::Wish {
@@ -78,14 +79,14 @@ pub fn describe(
     };
     let until = Instant::now() + LIMIT;
     let go_on = || !interrupt::requested() && Instant::now() < until;
-    writers(&window.gathered, &known, &go_on).context("the stretch holds no record")
+    writers(&window.gathered, &known, &go_on).context("the stretch has no record")
 }
 
 fn bytes_per_s(seen: &TopicXray) -> Option<f64> {
     Some(seen.batches_per_s? * seen.mean_bytes?.value)
 }
 
-/// An X-ray of the last seconds, by headers.
+/// An X-ray of the last seconds, from headers only.
 ///
 /// # Errors
 /// When the topic can't be read.
@@ -103,8 +104,8 @@ pub fn look(topics: &mut Topics, topic: &str, last_s: f64) -> Result<TopicXray> 
 pub fn recording(writers: &Writers) -> String {
     let mut text = String::with_capacity(64 + writers.records.len() * 24);
     text.push_str(
-        "# Records of a topic: time in seconds, producer, number of a key (- for none), bytes of the value. No key and no value of the topic \
-         is in it.\n",
+        "# Records of a topic: time in seconds, producer, number of a key (- for none), bytes of the value. \
+         It has no keys and values of the topic.\n",
     );
     for record in &writers.records {
         let key = record.key.map_or_else(|| "-".to_owned(), |number| number.to_string());
@@ -138,7 +139,7 @@ pub fn client_settings(writers: &Writers) -> Vec<(&'static str, String)> {
 /// How long librdkafka stays with a partition.
 const STICKY: &str = "sticky.partitioning.linger.ms";
 
-/// Shapes a load as the producers are. `is_given` says which of its options stand on the command line: those stay.
+/// Shapes a load like the producers. `is_given` reports which of its options are on the command line: those keep their value.
 ///
 /// # Errors
 /// When the topic's codec can't be tried.
@@ -165,7 +166,7 @@ pub fn shape(writers: &Writers, workload: &mut Workload, is_given: impl Fn(&str)
     Ok(())
 }
 
-/// The share of the values that makes their batches pack as the topic's.
+/// The compressible share of the values with which their batches compress like the topic's.
 ///
 /// # Errors
 /// When the codec fails.
@@ -175,12 +176,12 @@ pub fn compressible_share(writers: &Writers) -> Result<f64> {
     Ok((share * 1e3).round() / 1e3)
 }
 
-/// A replica that is not like its topic, in words.
+/// An error: the replica differs from its topic.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unlike(pub(crate) String);
 
-/// Sends the load once to a test topic, and looks at that as at the topic.
+/// Sends the load once to a test topic, and analyses it like the topic.
 ///
 /// # Errors
 /// When the target can't be started or loaded, or the test topic can't be read.
@@ -191,7 +192,7 @@ pub fn check(session: &Session<'_>, today: &Today) -> Result<Replica> {
     let name = format!("{}replica", asked.topic_prefix);
     let found = sent(session, &running.address, &name);
     if matches!(arm.place, Place::Address(_)) && !asked.keep_topics {
-        // What can't be deleted now is deleted with the run's other topics.
+        // A topic that can't be deleted now is deleted with the run's other topics.
         let _ = Admin::connect_with(&running.address, session.security)
             .and_then(|mut admin| admin.delete_topic(&name));
     }
@@ -228,7 +229,7 @@ fn sent(session: &Session<'_>, address: &str, topic: &str) -> Result<TopicFigure
     // The warm-up lies before it.
     let since_ms = now_ms().saturating_sub(window.started_unix_ms.cast_signed());
     let seen = look(&mut Topics::enter(address, session.security)?, topic, since_ms as f64 / 1e3)?;
-    figures(&seen, producers).with_context(|| format!("the test topic {topic} shows no rate"))
+    figures(&seen, producers).with_context(|| format!("the test topic {topic} gives no rate"))
 }
 
 /// The figures of an X-ray; `None` where it has no rates.

@@ -13,27 +13,27 @@ use hone_tool::interrupt;
 
 use hone_experiment::ending::Usage;
 
-/// Read at once of a file. A batch that is larger makes it grow.
+/// Bytes per read of a file. It grows for a larger batch.
 const PIECE_BYTES: usize = 4 << 20;
-/// A larger batch is none.
+/// A larger length can't be a batch.
 const MOST_PIECE_BYTES: usize = 256 << 20;
-/// Folders below the one that is named.
+/// Depth of the search below a named folder.
 const DEEPEST: usize = 6;
-/// A larger number is a date or the like, and no partition.
+/// A larger number is a date or the like, not a partition.
 const MOST_PARTITION: i32 = 100_000;
 
 /// Segments by topic and partition, in the order of their offsets.
 pub type Files = BTreeMap<String, BTreeMap<i32, Vec<PathBuf>>>;
 
-/// All segments that lie below these paths.
+/// All segments below these paths.
 ///
 /// # Errors
-/// When a path can't be looked into.
+/// When a path can't be read.
 pub fn find(paths: &[PathBuf]) -> Result<Files> {
     let mut files = Files::new();
     for path in paths {
         let found = fs::metadata(path).with_context(|| format!("{} can't be read", path.display()))?;
-        // What is named by hand is looked into whatever its name is.
+        // A file that you name is read, whatever its name is.
         if found.is_dir() { gather(path, 0, &mut files)? } else { claim(path, &mut files) }
     }
     for paths in files.values_mut().flat_map(BTreeMap::values_mut) {
@@ -57,14 +57,14 @@ fn gather(folder: &Path, deep: usize, files: &mut Files) -> Result<()> {
     Ok(())
 }
 
-/// Kafka's folders of partitions that are being deleted, moved in, or belong to no one: `orders-0.3f2a-delete`.
+/// Kafka's folders of partitions that are being deleted or moved, or are stray: `orders-0.3f2a-delete`.
 fn is_leftover(folder: &Path) -> bool {
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.contains('.') && ["-delete", "-future", "-stray"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// By the folder: Redpanda's `TOPIC/PARTITION_REVISION` or Kafka's `TOPIC-PARTITION`; else all that lies in a folder is partition 0 of
-/// what that is called.
+/// Topic and partition from the folder's name: Redpanda's `TOPIC/PARTITION_REVISION` or Kafka's `TOPIC-PARTITION`. Any other
+/// folder becomes partition 0 of a topic with its name.
 fn claim(path: &Path, files: &mut Files) {
     let name = |path: Option<&Path>| {
         path.and_then(Path::file_name).and_then(|name| name.to_str()).map(str::to_owned)
@@ -85,7 +85,7 @@ fn claim(path: &Path, files: &mut Files) {
     files.entry(topic).or_default().entry(partition).or_default().push(path.to_owned());
 }
 
-/// Kafka's names are offsets with leading zeros, Redpanda's begin with one without (`1000-1-v1.log`).
+/// Kafka's names are offsets with leading zeros. Redpanda's start with one without (`1000-1-v1.log`).
 fn first_offset(path: &Path) -> u64 {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let digits = name.find(|letter: char| !letter.is_ascii_digit()).map_or(name, |end| &name[..end]);
@@ -103,7 +103,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Opens a file that is read by pieces of so many bytes.
+    /// Opens a file to read it in pieces of this size.
     ///
     /// # Errors
     /// When it can't be opened.
@@ -112,8 +112,8 @@ impl Segment {
         Ok(Self { path: path.to_owned(), file, layout: None, piece: vec![0; piece_bytes], held: 0 })
     }
 
-    /// Reads the next piece and hands over what is there; `walk` answers how many bytes of it are whole batches. Answers the bytes that were
-    /// read: 0 where nothing more comes of this file.
+    /// Reads the next piece and passes the available bytes to `walk`, which returns how many of them are whole batches. Returns
+    /// the bytes that were read: 0 at the end of the file.
     ///
     /// # Errors
     /// When it can't be read.
@@ -137,27 +137,27 @@ impl Segment {
         Ok(read)
     }
 
-    /// What lies at its end and is no batch. A file that is reserved ahead ends with zeros that were never written, which is nothing.
+    /// Bytes at the end of the file that are no batch. Trailing zeros of a preallocated file are not reported.
     pub(crate) fn rest(&self) -> Option<String> {
         let rest = self.piece.get(..self.held).unwrap_or_default();
         let what = match self.layout {
-            None => "this is no segment of record batches",
-            Some(_) => "no whole batch there",
+            None => "this is not a segment of record batches",
+            Some(_) => "there is no whole batch",
         };
         let (path, bytes) = (self.path.display(), self.held);
-        let told = || format!("{path}: {bytes} bytes at its end were passed over: {what}");
+        let told = || format!("{path}: skipped {bytes} bytes at the end: {what}");
         rest.iter().any(|byte| *byte != 0).then(told)
     }
 }
 
-/// Looks into all topics that lie below these paths, at what is no older than `since_ms`.
+/// Analyses all topics below these paths, as far as their records are not older than `since_ms`.
 ///
 /// # Errors
 /// When there is no segment.
 pub fn look(paths: &[PathBuf], wanted: &[String], since_ms: i64, depth: Depth) -> Result<Seen> {
     let mut files = find(paths)?;
     files.retain(|topic, _| wanted.is_empty() || wanted.contains(topic));
-    // The cluster's own topics are nobody's to tune, unless they are asked for by name or all that there is.
+    // Nobody tunes the cluster's own topics, so they are skipped unless you name them or there are no others.
     let internal: Vec<String> = files.keys().filter(|topic| is_internal(topic)).cloned().collect();
     let is_apart = wanted.is_empty() && internal.len() < files.len();
     if is_apart {
@@ -175,23 +175,24 @@ pub fn look(paths: &[PathBuf], wanted: &[String], since_ms: i64, depth: Depth) -
     Ok(Seen { topics, files, internal: if is_apart { internal } else { Vec::new() } })
 }
 
-/// What lies below some paths.
+/// The contents of some paths.
 pub struct Seen {
     /// An X-ray of each topic.
     pub topics: Vec<TopicXray>,
     /// Their files, by topic and partition.
     pub files: Files,
-    /// Topics of the cluster itself, which were not looked into.
+    /// Internal topics of the cluster, which were skipped.
     pub internal: Vec<String>,
 }
 
-/// Topics that brokers and registries keep for themselves.
+/// Internal topics of brokers and registries.
 pub fn is_internal(topic: &str) -> bool {
     topic.starts_with("__") || topic == "_schemas" || topic.starts_with("_redpanda")
 }
 
 fn of_topic(topic: &str, partitions: &BTreeMap<i32, Vec<PathBuf>>, since_ms: i64, depth: Depth) -> TopicXray {
-    // Of a copy of some partitions their number is not known, and no key tells its rule.
+    // In a copy of some partitions, the number of partitions is not known, so the keys don't show the
+    // partitioner.
     let count = partitions.keys().last().map_or(0, |last| last.unsigned_abs() as usize + 1);
     let mut sight = Sight::new(topic, count, depth);
     let mut facts = Facts { share: 1.0, ..Facts::default() };
@@ -199,7 +200,7 @@ fn of_topic(topic: &str, partitions: &BTreeMap<i32, Vec<PathBuf>>, since_ms: i64
         for path in paths {
             match of_file(path, *partition, since_ms, &mut sight, &mut facts.troubles) {
                 Ok(bytes) => facts.fetched_bytes += bytes,
-                // Retention takes segments while they are read.
+                // Retention deletes segments while Hone reads them.
                 Err(error) => facts.troubles.push(format!("{error:#}")),
             }
         }
@@ -218,7 +219,7 @@ fn of_file(
     let mut all = 0;
     loop {
         if interrupt::requested() {
-            troubles.push("interrupted: this is what was read until then".to_owned());
+            troubles.push("interrupted: this is the result up to then".to_owned());
             return Ok(all);
         }
         match segment.read_on(|layout, bytes| sight.take_segment(partition, layout, since_ms, bytes))? {

@@ -1,4 +1,4 @@
-//! A step of a proof: `linger=20ms`, `acks=1`, `producers=4`, `topic.flush.messages=1`, or a few of them that belong together.
+//! A step of a proof: `linger=20ms`, `acks=1`, `producers=4`, `topic.flush.messages=1`, or several that belong together.
 
 use anyhow::{Context as _, Result, bail};
 use hone_batch::settings::{self, Client};
@@ -8,23 +8,24 @@ use serde::{Deserialize, Serialize};
 use crate::producer;
 use hone_experiment::change;
 use hone_experiment::ending::Usage;
+use hone_experiment::spec::explain;
 
-/// Kinds of changes of `hone compare` that are changes of a load.
+/// Kinds of changes of `hone compare` that change a load.
 const KINDS: [&str; 3] = ["client", "load", "topic"];
-/// Properties of a load that have a word of their own here.
+/// Properties of a load that have a short name here.
 const OF_THE_LOAD: [(&str, &str); 2] = [("producers", "connections"), ("partitions", "partitions")];
 
-/// One step as it was asked for.
+/// One step as given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// As it was written.
+    /// As written.
     pub text: String,
-    /// What was said of it before.
+    /// Its prediction from an earlier run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foretold: Option<BatchForetold>,
 }
 
-/// A step's file: `[[step]]` tables with `set`, and perhaps what is foretold.
+/// A step's file: `[[step]]` tables with `set`, and optionally a prediction.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StepsFile {
@@ -35,7 +36,7 @@ struct StepsFile {
 #[serde(deny_unknown_fields)]
 struct StepTable {
     set: String,
-    #[serde(default)]
+    #[serde(default, rename = "predicted", alias = "foretold")]
     foretold: Option<BatchForetold>,
 }
 
@@ -44,23 +45,22 @@ struct StepTable {
 /// # Errors
 /// With line and column.
 pub fn of_file(text: &str, path: &std::path::Path) -> Result<Vec<Step>> {
-    let file: StepsFile =
-        toml::from_str(text).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+    let file: StepsFile = toml::from_str(text).map_err(|error| explain(&error, text, path))?;
     file.step.into_iter().map(|table| Step::new(table.set, table.foretold)).collect()
 }
 
 impl Step {
-    /// Reads what can be known without the load that it changes.
+    /// Reads all that is known without the load.
     ///
     /// # Errors
-    /// When a part is no setting, or its value none.
+    /// When a part is not a setting, or its value is invalid.
     pub fn new(text: String, foretold: Option<BatchForetold>) -> Result<Self> {
         let step = Self { text, foretold };
         step.parsed()?;
         Ok(step)
     }
 
-    /// The changes of the load, in words of `hone compare`, with librdkafka's or Kafka's own names by the engine.
+    /// The changes of the load, in the form of `hone compare`, with librdkafka's or Kafka's own names, depending on the engine.
     ///
     /// # Errors
     /// When the load's engine has no such setting.
@@ -75,7 +75,7 @@ impl Step {
             was: None,
         };
         if let Some(producer) = producer {
-            // What is the topic's alone can be had with every engine.
+            // Settings of the topic alone are possible with every engine.
             let client = self.client(engine)?;
             let properties = settings::properties(client, &producer).unwrap_or_default();
             changes.extend(properties.into_iter().map(|(name, value)| of("client", name, value)));
@@ -89,7 +89,7 @@ impl Step {
         Ok(changes)
     }
 
-    /// What it sets, as it was written, without the values.
+    /// The settings as written, without the values.
     pub fn names(&self) -> Vec<String> {
         let parts = parts(&self.text);
         parts.iter().filter_map(|part| Some(part.split_once('=')?.0.trim().to_owned())).collect()
@@ -98,7 +98,7 @@ impl Step {
     fn client(&self, engine: &Engine) -> Result<Client> {
         match engine {
             Engine::Librdkafka { .. } => Ok(Client::Librdkafka),
-            // Kafka's own names, which a program may take or refuse.
+            // Kafka's own names, which a program may accept or reject.
             Engine::Command { .. } => Ok(Client::Java),
             Engine::Wire | Engine::Tool { .. } | Engine::Exits { .. } => bail!(Usage(format!(
                 "step `{}`: the engine `{}` makes its own batches; send by --client librdkafka or a command",
@@ -108,7 +108,7 @@ impl Step {
         }
     }
 
-    /// Settings of the client that the step deletes, with the value that they have: what it asks for is what the client does without them.
+    /// Settings of the client that the step deletes, with their value: the step asks for the client's default.
     ///
     /// # Errors
     /// When the load's engine has no settings.
@@ -122,7 +122,7 @@ impl Step {
         Ok(names.filter_map(|name| Some((*name, settings.get(*name)?.clone()))).collect())
     }
 
-    /// Setting by setting, for people.
+    /// Its settings for people, one by one.
     ///
     /// # Errors
     /// When the load's engine has no such setting.
@@ -136,7 +136,7 @@ impl Step {
     /// The load with this step.
     ///
     /// # Errors
-    /// When the load can't be had.
+    /// When that load is not possible.
     pub fn applied(&self, base: &Workload) -> Result<Workload> {
         let mut load = base.clone();
         let removed = self.removed(&base.engine)?;
@@ -144,7 +144,8 @@ impl Step {
             removed.iter().for_each(|(name, _)| drop(settings.remove(*name)));
         }
         for change in self.changes(&base.engine)? {
-            // What is so already is no part of the step; whether anything is left is for whoever asked.
+            // A setting that has its value already is not part of the step. The caller checks whether
+            // anything is left.
             if !is_so_already(&change, &load) {
                 let both = change::workloads(&change, &load);
                 let [_, changed] = both.with_context(|| format!("step `{}`", self.text))?;
@@ -154,13 +155,15 @@ impl Step {
         Ok(load)
     }
 
-    /// What `hone batch settings` has an option for, as its arguments, and the other parts as they were written.
+    /// The options of `hone batch settings` for the parts that it knows, and the other parts as written.
     pub(crate) fn as_options(&self) -> (Vec<String>, Vec<String>) {
         let (mut options, mut others) = (Vec::new(), Vec::new());
         for part in parts(&self.text) {
             match part.split_once('=').map(|(word, value)| (word.trim(), value.trim())) {
                 Some((word, value)) if producer::WORDS.contains(&word) => {
-                    options.extend([format!("--{word}"), value.to_owned()]);
+                    // The step's word is that of the client's own setting; the option has the name that all verbs have.
+                    let option = if word == "codec" { "compression" } else { word };
+                    options.extend([format!("--{option}"), value.to_owned()]);
                 }
                 _ => others.push(part),
             }
@@ -178,11 +181,9 @@ impl Step {
                 .ok_or_else(|| wrong(format!("`{part}` has no `=`; write for example linger=20ms")))?;
             let (word, value) = (word.trim(), value.trim());
             if let Some((_, name)) = OF_THE_LOAD.iter().find(|(own, _)| *own == word) {
-                value
-                    .parse::<u32>()
-                    .ok()
-                    .filter(|count| *count > 0)
-                    .ok_or_else(|| wrong(format!("`{value}` is no number of {word}")))?;
+                value.parse::<u32>().ok().filter(|count| *count > 0).ok_or_else(|| {
+                    wrong(format!("invalid number of {word} `{value}`: use a whole number"))
+                })?;
                 others.push(change::parse(&format!("load.{name}={value}"))?);
             } else if word.split_once('.').is_some_and(|(kind, _)| KINDS.contains(&kind)) {
                 others.push(change::parse(&part)?);
@@ -213,7 +214,7 @@ struct Parsed {
     others: Vec<Change>,
 }
 
-/// Parts between commas that begin with a word and `=`; any other comma belongs to the value before it.
+/// Parts between commas that start with a word and `=`. Any other comma belongs to the value before it.
 fn parts(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for piece in text.split(',') {
@@ -230,7 +231,7 @@ fn parts(text: &str) -> Vec<String> {
     found
 }
 
-/// Whether a load has it set to this value.
+/// Whether a load has this value already.
 fn is_so_already(change: &Change, load: &Workload) -> bool {
     let told = |value: Option<&String>| value == Some(&change.to);
     match (change.kind.as_str(), &load.engine) {
@@ -247,37 +248,38 @@ fn is_so_already(change: &Change, load: &Workload) -> bool {
     }
 }
 
-/// What a step promises otherwise, where it changes what an acknowledgement means.
+/// The change of the durability guarantee, where a step changes the meaning of an acknowledgement.
 pub fn promise(changes: &[Change]) -> Option<String> {
     let told = changes.iter().find_map(|change| Some((change, change.promise()?)))?;
     let (change, promise) = told;
     Some(format!(
-        "{} changes {promise}: before and after are two durability classes, and that is part of the question",
+        "{} changes {promise}: before and after are two durability classes, so the difference includes the \
+         cost of durability",
         change.label()
     ))
 }
 
-/// Reads a record file's text as what is foretold of a step.
+/// Reads the text of a record file as the prediction for a step.
 ///
 /// # Errors
-/// When it is none.
+/// When it is not one.
 pub fn foretold_of(text: &str, path: &std::path::Path) -> Result<BatchForetold> {
     let value: serde_json::Value =
-        serde_json::from_str(text).with_context(|| format!("{} is no JSON", path.display()))?;
+        serde_json::from_str(text).with_context(|| format!("{} is not JSON", path.display()))?;
     if value.get("kind").and_then(serde_json::Value::as_str) == Some(WhatIf::KIND) {
         let whatif = Envelope::<WhatIf>::parse(text)
-            .with_context(|| format!("{} is no record that can be read", path.display()))?;
+            .with_context(|| format!("{} is not a readable record", path.display()))?;
         return BatchForetold::of_whatif(&whatif)
             .map_err(|why| Usage(format!("{}: {why}", path.display())).into());
     }
-    // A record has its noun in its body; the noun may hold it under a name.
+    // A record holds its contents in its body, sometimes under a name.
     let body = value.get("body").unwrap_or(&value);
     let found = body.get("foretold").unwrap_or(body);
     let mut foretold: BatchForetold = serde_json::from_value(found.clone())
-        .with_context(|| format!("{} holds nothing that is foretold of batches", path.display()))?;
+        .with_context(|| format!("{} has no prediction about batches", path.display()))?;
     if foretold == BatchForetold::default() {
         bail!(Usage(format!(
-            "{} foretells nothing: it has none of batch_bytes, batches_per_s, requests_per_s, added_wait_ms",
+            "{} has no prediction: batch_bytes, batches_per_s, requests_per_s and added_wait_ms are missing",
             path.display()
         )));
     }
@@ -334,11 +336,11 @@ mod tests {
         let second = step("batch-size=64KiB").unwrap().applied(&first).unwrap();
         let Engine::Librdkafka { settings } = &second.engine else { panic!("{second:?}") };
         assert_eq!(settings.len(), 2);
-        assert_eq!(step("linger=20ms").unwrap().applied(&second).unwrap(), second, "nothing differs");
+        assert_eq!(step("linger=20ms").unwrap().applied(&second).unwrap(), second, "there is no difference");
         assert_eq!(step("acks=all").unwrap().applied(&second).unwrap(), second);
     }
 
-    /// Java's own partitioner is no class, so a class that is set has to go.
+    /// Java's own partitioner has no class name, so a configured class has to be removed.
     #[test]
     fn a_step_takes_away_what_stands_against_it() {
         let java = Engine::Command { command: vec!["c".to_owned()], settings: BTreeMap::new() };
@@ -366,7 +368,7 @@ mod tests {
             ("linger", "has no `=`"),
             ("lingr=5ms", "did you mean `linger`"),
             ("linger=5", "invalid duration `5`"),
-            ("producers=0", "no number of producers"),
+            ("producers=0", "invalid number of producers"),
             ("acks=1,idempotence=true", "idempotence needs acks=all"),
             ("host.vm.swappiness=1", "unknown setting"),
             ("load.requests_per_s=5", ""),
@@ -407,7 +409,7 @@ mod tests {
         assert!(foretold_of("{}", path).is_err() && foretold_of("x", path).is_err());
     }
 
-    /// A whole record, as `hone batch whatif --json` writes it.
+    /// A complete record, as `hone batch whatif --json` writes it.
     #[test]
     fn what_a_whatif_foresees_is_foretold_with_its_range() {
         let today = figures(1_000.0, 300.0, Some(2.5));
@@ -447,7 +449,7 @@ mod tests {
         assert_eq!(told.batches_per_s, Some(foreseen(200.0)));
         assert_eq!(told.batch_bytes, Some(foreseen(1_400.0)));
         assert_eq!(told.requests_per_s, Some(foreseen(100.0)));
-        // The wait by the rules, less the wait of today by the same rules.
+        // The wait by the rules, minus the current wait by the same rules.
         let wait = told.added_wait_ms.unwrap();
         assert_eq!((wait.value, wait.low, wait.high), (10.0, 8.75, 12.5));
         assert_eq!(told.before.unwrap().batches_per_s, Some(1_000.0));

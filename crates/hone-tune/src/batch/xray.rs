@@ -1,4 +1,4 @@
-//! Topics looked into one after the other, and replayed for what their findings leave open.
+//! Analyses topics one after the other, and replays them where their findings need it.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::reading::{self, Wish};
 use super::segments;
 use hone_experiment::progress::Progress;
 
-/// Looks into topics of a cluster: those that are named, or all of its users.
+/// Analyses topics of a cluster: the named ones, or all user topics.
 pub fn of_cluster(
     broker: &str,
     topics: &[String],
@@ -28,7 +28,7 @@ pub fn of_cluster(
     for (number, name) in names.iter().enumerate() {
         if interrupt::requested() {
             notes.push(format!(
-                "interrupted: {} of {} topics were not looked into",
+                "interrupted: {} of {} topics were not analysed",
                 names.len() - number,
                 names.len()
             ));
@@ -37,7 +37,7 @@ pub fn of_cluster(
         progress.doing(&format!("topic {} of {}: {name}", number + 1, names.len()));
         match reading::look(&mut cluster, name, wish) {
             Ok(found) => topics.push(found),
-            // One that was named alone is all that was asked for.
+            // If you name only one topic, its error is the error of the command.
             Err(error) if names.len() == 1 => return Err(error),
             Err(error) => notes.push(format!("{name}: {error:#}")),
         }
@@ -49,7 +49,7 @@ pub fn of_cluster(
     Ok(BatchXray { source: broker.to_owned(), topics, notes })
 }
 
-/// Looks into segments of a broker's disk: of the topics that are named, or of all; what was written since then.
+/// Analyses segments of a broker's disk that were written since a time, of the named topics or of all.
 ///
 /// # Errors
 /// When they can't be read.
@@ -67,7 +67,7 @@ pub fn of_disk(
     advise(&mut topics, !only.is_empty(), replaying, progress, |topic, replaying| {
         advise::advise(topic, Records::Files(&files), replaying);
     });
-    let apart = || format!("internal topics, left out: {}; --only TOPIC looks into one", internal.join(", "));
+    let apart = || format!("internal topics, skipped: {}; --topic TOPIC includes one", internal.join(", "));
     let notes = (!internal.is_empty()).then(apart).into_iter().collect();
     let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     Ok(BatchXray { source: paths.join(", "), topics, notes })
@@ -77,12 +77,12 @@ fn all(cluster: &mut Topics) -> Result<Vec<String>> {
     let names: Vec<String> =
         cluster.list()?.into_iter().filter(|topic| !topic.is_internal).map(|topic| topic.topic).collect();
     if names.is_empty() {
-        bail!("the cluster has no topic that may be seen; seeing one needs DESCRIBE on it");
+        bail!("the cluster has no topic that this user may see\n  next: grant DESCRIBE on the topics");
     }
     Ok(names)
 }
 
-/// By the batches a second that would not be there if all were of 16 KiB.
+/// Sorted by the batches per second that batches of 16 KiB would avoid.
 fn ranked(mut topics: Vec<TopicXray>) -> Vec<TopicXray> {
     topics.sort_by(|one, other| {
         let needless = |topic: &TopicXray| topic.needless_batches_per_s().unwrap_or(0.0);
@@ -91,7 +91,7 @@ fn ranked(mut topics: Vec<TopicXray>) -> Vec<TopicXray> {
     topics
 }
 
-/// Replays the topics whose batches cost most, or those that are named.
+/// Replays the topics whose batches cost most, or the named ones.
 fn advise(
     topics: &mut [TopicXray],
     is_named: bool,

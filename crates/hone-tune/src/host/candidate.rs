@@ -1,4 +1,4 @@
-//! What can be tried: the knobs of a profile, each alone with what it takes along, or all together.
+//! The candidates: the knobs of a profile, each alone with its side effects, or all together.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,17 +13,17 @@ use hone_host::relevance::Facts;
 use hone_record::{Change, TriedSetting, UntriedKnob};
 use serde::{Deserialize, Serialize};
 
-/// Settings that are written and taken back together.
+/// Settings that are written and rolled back together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// The knob; of several together what they are.
+    /// The knob, or a name for several together.
     pub title: String,
     pub(crate) writes: Vec<Write>,
-    /// The disks whose queues are meant.
+    /// The disks whose queues are changed.
     pub disks: Vec<Disk>,
-    /// Why somebody wants it, and who.
+    /// The reason for the value, with its source.
     pub reason: String,
-    /// Whether it matters only to a target that is started under it.
+    /// Whether it only has an effect on a target that is started after the write.
     pub anew: bool,
 }
 
@@ -33,37 +33,36 @@ pub struct Write {
     pub(crate) path: String,
     pub(crate) was: String,
     pub(crate) value: String,
-    /// All that the write can change.
+    /// All settings that the write can change.
     closure: Vec<String>,
 }
 
-/// What a profile has of both.
+/// The knobs of a profile, with and without an obstacle.
 #[derive(Debug, Default)]
 pub struct Sorted {
-    /// What can be tried.
+    /// The knobs that can be tried.
     pub candidates: Vec<Candidate>,
-    /// What can't, and why.
+    /// The knobs that can't be tried, with reasons.
     pub untried: Vec<UntriedKnob>,
-    /// What stands in the way of all of it.
+    /// Obstacles to the whole profile.
     pub obstacles: Vec<String>,
 }
 
-/// What is known of the host and the target before anything is tried.
+/// The host and the target before anything is tried.
 pub struct Given<'a> {
-    /// Where the machine's files are.
+    /// Root of the machine's files.
     pub root: &'a Path,
-    /// Where the broker has its data.
+    /// Folder of the broker's data.
     pub data: &'a DataPath,
-    /// What was read of the machine.
+    /// Facts that were read from the machine.
     pub facts: &'a Facts,
     /// Whether the target can be started for a window.
     pub can_start: bool,
-    /// Whether knobs are tried that can't matter here.
+    /// Whether to try knobs that can't matter here.
     pub all: bool,
 }
 
-/// Tells the knobs of a profile that can be tried from those that can't, each for itself: what one of them makes of another is not
-/// the question as long as each is alone.
+/// Separates the knobs of a profile that can be tried from the others. Each is checked alone, because each is tried alone.
 pub fn sorted(name: &str, profile: &Profile, given: &Given<'_>) -> Sorted {
     let files = Files::new(given.root);
     let mut sorted = Sorted::default();
@@ -76,7 +75,7 @@ pub fn sorted(name: &str, profile: &Profile, given: &Given<'_>) -> Sorted {
             let why = match wish.only {
                 hone_host::profile::Only::SeveralQueues => "no disk here has several hardware queues",
                 hone_host::profile::Only::All => {
-                    "no disk is known; name the data's folder with --data, or a disk with --disk"
+                    "the disk is not known; name the data folder with --data, or a disk with --disk"
                 }
             };
             sorted.untried.push(untried(&wish.name, None, &wish.value, why.to_owned()));
@@ -121,24 +120,33 @@ pub fn together(title: &str, all: &[Candidate]) -> Candidate {
     }
 }
 
-/// Memory that is touched and sockets that are opened from then on are a new process's. Files are opened with each window's topic.
+/// A process gets the effect for memory it touches, and sockets it opens, after the write. Files are opened with each window's
+/// topic.
 fn is_for_new_ones(name: &str) -> bool {
     matches!(by_name(name).map(|knob| knob.effect), Some(Effect::NewMemory | Effect::NewSockets))
 }
 
-/// Why a row is not tried.
+/// The reason why a row is not tried.
 fn refusal(row: &Row, name: &str, given: &Given<'_>) -> Option<String> {
     match &row.action {
-        Action::Keep => return Some("the host has it already".to_owned()),
+        Action::Keep => return Some("the host has this value already".to_owned()),
         Action::Cannot { why } => return Some(format!("impossible: {why}")),
         Action::Idle { why } if !given.all => {
-            return Some(format!("can't matter here: {why}; --all tries it"));
+            return Some(format!("can't matter here: {why}; --all includes it"));
         }
         Action::Idle { .. } | Action::Change => {}
     }
     (is_for_new_ones(name) && !given.can_start).then(|| {
-        let of = if row.effect == Effect::NewMemory { "memory that is touched" } else { "sockets that are opened" };
-        format!("it matters to {of} from then on, and the target runs already: name a command in place of an address, so that it can be started anew")
+        let of = if row.effect == Effect::NewMemory {
+            "newly touched memory"
+        } else {
+            "newly opened \
+             sockets"
+        };
+        format!(
+            "it only affects {of}, and the target runs already: name a command instead of an address, so \
+             that Hone can restart the target"
+        )
     })
 }
 
@@ -166,7 +174,7 @@ impl Candidate {
         self.writes.iter().map(step).collect()
     }
 
-    /// What it writes, for the record.
+    /// Its settings, for the record.
     pub fn settings(&self) -> Vec<TriedSetting> {
         let setting = |write: &Write| TriedSetting {
             path: write.path.clone(),
@@ -176,18 +184,19 @@ impl Candidate {
         self.writes.iter().map(setting).collect()
     }
 
-    /// What is not as it was when the run began, in words.
+    /// Values that differ from the start of the run, in words.
     pub fn moved(&self, files: &Files) -> Vec<String> {
         let moved = |write: &Write| {
             let now =
                 files.read(&write.path).map_or_else(|error| error.to_string(), |text| plain_value(&text));
-            (now != write.was)
-                .then(|| format!("/{} was `{}` when the run began and is `{now}` now", write.path, write.was))
+            (now != write.was).then(|| {
+                format!("/{} was `{}` at the start of the run and is `{now}` now", write.path, write.was)
+            })
         };
         self.writes.iter().filter_map(moved).collect()
     }
 
-    /// As changes, which know what they promise.
+    /// As changes, which have durability guarantees.
     pub fn changes(&self) -> Vec<Change> {
         let change = |write: &Write| Change {
             kind: "host".to_owned(),
@@ -202,7 +211,7 @@ impl Candidate {
         self.writes.iter().map(change).collect()
     }
 
-    /// What it promises otherwise, where a setting bears a promise.
+    /// Its change of the durability guarantee, where a setting carries one.
     pub fn promise(&self) -> Option<String> {
         let told: BTreeSet<&str> = self.changes().iter().filter_map(Change::promise).collect();
         let told: Vec<&str> = told.into_iter().collect();
@@ -264,7 +273,7 @@ mod tests {
         let titles: Vec<&str> = found.candidates.iter().map(|candidate| candidate.title.as_str()).collect();
         assert!(titles.contains(&"queue.scheduler") && titles.contains(&"vm.dirty_ratio"), "{titles:?}");
         assert!(why(&found, "vm.swappiness").contains("no swap space"));
-        assert!(why(&found, "vm.dirty_background_ratio").contains("has it already"));
+        assert!(why(&found, "vm.dirty_background_ratio").contains("has this value already"));
         assert!(why(&found, "transparent_hugepage.enabled").contains("runs already"));
         assert!(why(&found, "transparent_hugepage.defrag").contains("impossible"));
         let all = guide(root.path(), true, true);

@@ -1,4 +1,4 @@
-//! A change that lasts for a window, with its guard.
+//! A change that lasts for one window, with its rollback watchdog.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,20 +12,21 @@ use hone_host::commit::{self, Applied, ChangeRequest, CommitError, TakenBack};
 
 use super::candidate::Candidate;
 
-/// A candidate that is in force, with an armed guard. Taken back when dropped; [`Held::end`] says when that fails.
+/// A candidate in force, with an armed watchdog. Dropping it rolls the change back; [`Held::end`] returns the error if that
+/// fails.
 #[derive(Debug)]
 pub struct Held {
     root: PathBuf,
-    /// The change, until it is taken back.
+    /// The change, until it is rolled back.
     open: Option<String>,
     pub(crate) applied: Applied,
 }
 
 /// Why a candidate is not in force.
 pub enum NotSet {
-    /// The kernel does not take it: that is an answer.
+    /// The kernel rejects it, which is a result.
     Refused(String),
-    /// Nothing can be tried.
+    /// An error that ends the run.
     Stops(anyhow::Error),
 }
 
@@ -50,15 +51,18 @@ impl Held {
         }
     }
 
-    /// Takes it back, and answers what was done meanwhile.
+    /// Rolls the change back, and returns the result of the window.
     ///
     /// # Errors
-    /// Those of what was done; and when something is not as it was before, or the guard was quicker.
+    /// Those of the window. Also when a value is not restored, or the watchdog rolled back first.
     pub fn end<T>(mut self, done: Result<T>) -> Result<T> {
         match (self.take_back(), done) {
             (Ok(()), done) => done,
             (Err(problem), Ok(_)) => Err(problem),
-            (Err(problem), Err(error)) => Err(error.context(format!("{problem:#}; this happened after"))),
+            (Err(problem), Err(error)) => Err(error.context(format!(
+                "{problem:#}; it happened after this \
+                 error"
+            ))),
         }
     }
 
@@ -66,7 +70,8 @@ impl Held {
         let Some(id) = self.open.take() else { return Ok(()) };
         match commit::take_one_back(&self.root, &id)? {
             None => bail!(NotItsOwn(format!(
-                "the guard took change {id} back inside of its window, which is then none: give a longer --guard, or shorter windows"
+                "the watchdog rolled back change {id} during its window, which makes the window invalid; give a \
+                 longer --watchdog-timeout, or shorter windows"
             ))),
             Some(back) if back.is_whole() => Ok(()),
             Some(back) => Err(anyhow!(not_whole(&back))),
@@ -76,20 +81,20 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // On the way out of a panic; nobody else would tell.
+        // A panic unwinds here; no other code reports the failure.
         if let Err(problem) = self.take_back() {
             alarm(&format!("{problem:#}"));
         }
     }
 }
 
-/// What was not taken back, and what to do about it.
+/// The values that were not restored, with the next step.
 fn not_whole(back: &TakenBack) -> String {
     let left = back.outcomes.iter().filter(|outcome| !outcome.is_back());
     let told: Vec<String> = left
         .map(|outcome| {
             let says = |text: &Option<String>| text.as_deref().map_or("nothing", str::trim).to_owned();
-            let why = outcome.why.as_deref().unwrap_or("the kernel does not take it");
+            let why = outcome.why.as_deref().unwrap_or("the kernel rejects it");
             format!(
                 "/{} is `{}` and was `{}` before ({why})",
                 outcome.path,
@@ -100,7 +105,8 @@ fn not_whole(back: &TakenBack) -> String {
         .chain(back.unkept.clone())
         .collect();
     format!(
-        "change {} is not taken back as a whole, so nothing more is tried: {}; `hone host revert --force` writes over what others set",
+        "change {} is only partly rolled back, so Hone tries nothing more: {}; `hone host rollback \
+         --force` overwrites what others have changed",
         back.id,
         told.join("; ")
     )

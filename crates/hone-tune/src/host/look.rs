@@ -1,4 +1,4 @@
-//! One window of the host as it is, with an eye on disk and page cache: knobs that this load can't touch are not tried.
+//! One window of the unchanged host that watches disk and page cache: knobs that this load can't affect are not tried.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,13 +15,13 @@ use hone_experiment::arm::Arm;
 use hone_experiment::bench::Bench;
 use hone_experiment::rounds::of_target;
 
-/// Between two looks: short beside a flush of a disk, and little work.
+/// Time between two samples: short compared with a flush of the disk, and cheap.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// Loads the target once and watches.
+/// Loads the target once and samples the host.
 ///
 /// # Errors
-/// When the target does not stand the load, or the user interrupts.
+/// When the target does not sustain the load, or the user interrupts.
 pub(super) fn look(
     bench: &Bench<'_>,
     arm: &Arm,
@@ -29,7 +29,7 @@ pub(super) fn look(
     files: &Files,
     disks: &[Disk],
 ) -> Result<UnderLoad> {
-    bench.progress.doing("looking at the host under this load");
+    bench.progress.doing("sampling the host under this load");
     let is_over = AtomicBool::new(false);
     let (done, seen) = thread::scope(|scope| {
         let watching = scope.spawn(|| {
@@ -45,12 +45,12 @@ pub(super) fn look(
         (done, watching.join())
     });
     if let Err(reason) = done? {
-        bail!("the target does not stand this load with the host as it is: {reason}");
+        bail!("the target does not sustain this load on the unchanged host: {reason}");
     }
-    seen.ok().context("the thread that looked at the host has panicked")
+    seen.ok().context("the thread that samples the host has panicked")
 }
 
-/// Tells the candidates that may matter from those that can't under what was seen.
+/// Separates the candidates that may matter from those that can't, according to the samples.
 pub(super) fn sifted(candidates: &[Candidate], seen: &UnderLoad) -> (Vec<Candidate>, Vec<UntriedKnob>) {
     let (mut may, mut can_not) = (Vec::new(), Vec::new());
     for candidate in candidates {
@@ -60,14 +60,14 @@ pub(super) fn sifted(candidates: &[Candidate], seen: &UnderLoad) -> (Vec<Candida
                 title: candidate.title.clone(),
                 now: Some(setting.was),
                 wanted: setting.value,
-                why: format!("can't matter here: {why}; --all tries it"),
+                why: format!("can't matter here: {why}; --all includes it"),
             })),
         }
     }
     (may, can_not)
 }
 
-/// Only where none of its writes can matter.
+/// Only if none of its writes can matter.
 fn why_not(candidate: &Candidate, seen: &UnderLoad) -> Option<String> {
     let why =
         |write: &super::candidate::Write| cannot_matter(&candidate.title, &write.was, &write.value, seen);

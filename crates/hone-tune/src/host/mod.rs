@@ -1,4 +1,4 @@
-//! Settings of a host under a load: which can be tried here, windows with and without them, and what that showed.
+//! Settings of a host under a load: those that can be tried here, windows with and without them, and the results.
 
 pub mod candidate;
 pub mod held;

@@ -1,4 +1,4 @@
-//! What `hone host try` would do, as text.
+//! The text of `hone host try --dry-run`.
 
 use std::fmt::Write as _;
 
@@ -8,18 +8,21 @@ use hone_record::UntriedKnob;
 
 use super::trial::HostTrialSettings;
 
-/// What is not tried, a line each.
+/// Knobs that are not tried, one per line.
 pub(super) fn untried(knobs: &[UntriedKnob]) -> String {
     knobs.iter().map(|knob| format!("  {}\n", wrapped(&hone_report::untried_setting(knob)))).collect()
 }
 
-/// What a run would write, and how long it takes.
+/// The writes of a run, and its duration.
 pub fn dry(asked: &HostTrialSettings) -> String {
-    let mut out = format!("Would be tried of {}, against {}:\n", asked.profile, asked.target);
+    let mut out = format!("Hone would try {}, on {}:\n", asked.profile, asked.target);
     for candidate in &asked.candidates {
         for write in &candidate.writes {
-            let _ =
-                writeln!(out, "  /{}: {} -> {}, for a window at a time", write.path, write.was, write.value);
+            let _ = writeln!(
+                out,
+                "  /{}: {} -> {}, for one window at a time",
+                write.path, write.was, write.value
+            );
         }
         if let Some(promise) = candidate.promise() {
             let _ = writeln!(out, "      it {promise}");
@@ -38,7 +41,9 @@ pub fn dry(asked: &HostTrialSettings) -> String {
     let (windows, seconds) = asked.cost();
     let _ = write!(
         out,
-        "{windows} windows, about {} minutes. A guard takes a window's values back {} s after they are written, whatever happens.\n\n{}\n",
+        "{windows} windows, about {} minutes. A rollback watchdog restores the values of a window {} s after \
+         they are written, even if this run dies.\n\n\
+         {}\n",
         count((seconds / 60.0).ceil() as u64),
         asked.guard_s,
         wrapped(&asked.rule())
@@ -46,6 +51,6 @@ pub fn dry(asked: &HostTrialSettings) -> String {
     asked.limits.iter().for_each(|limit| {
         let _ = write!(out, "\n{}\n", wrapped(limit));
     });
-    out.push_str("\nNothing was written.\n");
+    out.push_str("\nHone wrote nothing.\n");
     out
 }

@@ -1,4 +1,4 @@
-//! A service that an experiment file describes, as a finished program: its start and its load come from the file.
+//! A service from an experiment file, as a finished program: the file has its start and its load.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use hone_experiment::meter::Metrics;
 use hone_experiment::spec::target::Form;
 use hone_experiment::spec::{self, Experiment};
 
-/// Which file, and which program.
+/// The file and the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
     file: PathBuf,
@@ -22,10 +22,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Reads a file. `program` is needed where the file says how to build one.
+    /// Reads a file. `program` is needed if the file builds its target.
     ///
     /// # Errors
-    /// When the file is no experiment, or nobody names a program.
+    /// When the file is not an experiment, or the program is missing.
     pub fn read(file: &Path, program: Option<&Path>) -> Result<(Self, Experiment)> {
         let file = std::path::absolute(file)?;
         let experiment = parsed(&file)?;
@@ -34,18 +34,19 @@ impl Service {
             (None, Form::Elf { binary }) => folder_of(&file).join(binary),
             (None, Form::Cargo(_) | Form::Recipe(_) | Form::Go(_)) => {
                 return Err(Usage(format!(
-                    "{} says how to build its target, and here nothing is built: name the finished program with --program",
+                    "{} builds its target, and this command builds nothing\n  next: name the finished \
+                     program with --program",
                     file.display()
                 ))
                 .into());
             }
         };
-        let text = program.to_str().context("the path of the program is no text")?;
+        let text = program.to_str().context("the path of the program is not valid UTF-8")?;
         let program = find_program(text)?;
         Ok((Self { file, program }, experiment))
     }
 
-    /// The service, to be started.
+    /// The service, ready to be started.
     ///
     /// # Errors
     /// When the file can't be read any more.
@@ -63,12 +64,12 @@ impl Service {
     }
 }
 
-/// The load that decides: the first of those that judge.
+/// The load that decides the verdict: the first judging one.
 ///
 /// # Errors
 /// When there is none.
 pub fn load(experiment: &Experiment) -> Result<Workload> {
-    experiment.judging.first().cloned().context("the experiment has no load that judges")
+    experiment.judging.first().cloned().context("the experiment has no judging load")
 }
 
 fn folder_of(file: &Path) -> &Path {

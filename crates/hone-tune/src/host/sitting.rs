@@ -1,5 +1,5 @@
-//! Windows in rounds: in each the host as it is, the same once more as the control, and every candidate, one after the other in random
-//! order. A candidate is in force for its window only, and taken back through the journal behind it.
+//! Windows in rounds. Each round has the unchanged host, the same once more as the control, and every candidate, in random order.
+//! A candidate is in force for its window only; the journal then rolls it back.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,19 +22,19 @@ use hone_experiment::folder::RunFolder;
 use hone_experiment::progress::Progress;
 use hone_experiment::rounds::{Burst, Round, judged, lacks_pairs, line, of_target, turn};
 
-/// Everything that rounds of one target need.
+/// The inputs that all rounds of one target share.
 pub(crate) struct Sitting<'a> {
     pub root: &'a Path,
-    /// Behind whose files dirty pages are written back between windows.
+    /// The folder whose dirty pages are flushed between windows.
     pub data: Option<&'a Path>,
     pub arm: Arm,
     pub workload: Workload,
     pub candidates: Vec<Candidate>,
-    /// Whether each window has a target of its own, started with the candidate in force.
+    /// Whether each window has its own target, started with the candidate in force.
     pub anew: bool,
     pub plan: RoundPlan,
     pub settle: Duration,
-    /// A candidate is taken back by its guard after this time, whatever happened.
+    /// The watchdog rolls a candidate back after this time, whatever happened.
     pub guard: Duration,
     pub bench: Bench<'a>,
     pub folder: &'a RunFolder,
@@ -43,12 +43,12 @@ pub(crate) struct Sitting<'a> {
     pub machine: Machine,
 }
 
-/// A target, or a candidate, that failed so often running is not tried again.
+/// A target or candidate that fails this many times in a row is given up.
 const FAILURES_IN_A_ROW: u32 = 3;
-/// How often a pause looks whether the user wants to end.
+/// How often a pause checks for an interruption.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
 
-/// What must be the same for rounds to go on where they were broken off.
+/// The design of the rounds. An interrupted run only continues with the same one.
 #[derive(Debug, Serialize)]
 struct Layout<'a> {
     candidates: &'a [Candidate],
@@ -58,36 +58,36 @@ struct Layout<'a> {
     orders: Vec<Vec<usize>>,
 }
 
-/// What a round left beside its windows.
+/// Data of a round besides its windows.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Writing {
-    /// By candidate, in milliseconds; 0 where nothing was written.
+    /// By candidate, in milliseconds; 0 without a write.
     ms: Vec<u64>,
 }
 
-/// What rounds showed.
+/// The result of the rounds.
 pub(crate) struct Sat {
     /// By candidate.
     pub comparisons: Vec<Comparison>,
-    /// By candidate: the longest that its writes took, in milliseconds.
+    /// By candidate: the longest time of its writes, in milliseconds.
     pub(crate) writing_ms_max: Vec<u64>,
 }
 
-/// The target of the rounds, and who failed how often running.
+/// The target of the rounds, and the count of consecutive failures.
 struct Standing {
     living: Option<Subject>,
     failures: Vec<u32>,
-    /// Whether it was started anew in this round, beside windows of the one before.
+    /// Whether it was restarted in this round, so that its windows are not comparable with the previous one.
     younger: bool,
-    /// Changes that were made, to forget their journals.
+    /// Changes that were made; their journals are deleted at the end.
     made: Vec<String>,
 }
 
 impl Sitting<'_> {
-    /// Measures the rounds that are not measured yet, and judges each candidate. The rule is on the disk before the first window.
+    /// Measures the remaining rounds, and judges each candidate. The rule is on the disk before the first window.
     ///
     /// # Errors
-    /// When the target fails without a candidate again and again, when somebody else changes what is tried, or the user interrupts.
+    /// When the target repeatedly fails without a candidate, another program changes a tried setting, or the user interrupts.
     pub(crate) fn run(&self, progress: &Progress) -> Result<Sat> {
         let edges: Vec<[usize; 2]> =
             (0..self.candidates.len()).map(|number| [BASELINE, number + TWIN + 1]).collect();
@@ -104,7 +104,7 @@ impl Sitting<'_> {
         let comparisons: Vec<_> = edges.iter().copied().zip(&designs).collect();
         let measured = self.measure(&orders, &comparisons, &mut standing, progress);
         let ended = standing.living.take().map_or(Ok(None), |subject| self.bench.end(subject));
-        // What is left of journals does no harm, and the next run begins by looking at them.
+        // Remaining journals do no harm. The next run checks them first.
         let _ = hone_host::commit::forget_these(self.root, standing.made.iter().map(String::as_str));
         let measured = measured?;
         ended?;
@@ -132,7 +132,7 @@ impl Sitting<'_> {
         let text = serde_json::to_string_pretty(&layout)?;
         match self.folder.read_text(&note)? {
             Some(earlier) if earlier != text => bail!(Usage(format!(
-                "{} was laid out for other settings, another load or other rounds; start a new run",
+                "{} belongs to other settings, another load or other rounds\n  next: start a new run",
                 self.folder.join(&note).display()
             ))),
             Some(_) => {}
@@ -181,7 +181,8 @@ impl Sitting<'_> {
                 if standing.failures.get(number).is_some_and(|row| *row >= FAILURES_IN_A_ROW) {
                     let reason = round.seen.get(number).and_then(|burst| burst.failure.as_deref());
                     bail!(
-                        "{FAILURES_IN_A_ROW} windows of the host as it is do not count in a row, the last because {}",
+                        "{FAILURES_IN_A_ROW} windows of the unchanged host were excluded in a row, the last \
+                         one because {}",
                         reason.unwrap_or("it failed")
                     );
                 }
@@ -206,7 +207,7 @@ impl Sitting<'_> {
         let mut seen: Vec<Burst> = (0..self.plan.variants).map(|_| Burst::default()).collect();
         let mut writing = Writing { ms: vec![0; self.candidates.len()] };
         standing.younger = false;
-        // Other arrivals in each round, the same for all windows in it.
+        // Each round has other arrivals, and all its windows have the same ones.
         let seed = self.workload.seed.wrapping_add(u64::from(index));
         let workload = Workload { seed, ..self.workload.clone() };
         for (place, number) in order.iter().enumerate() {
@@ -246,7 +247,7 @@ impl Sitting<'_> {
         Ok((Round { index, seen }, writing))
     }
 
-    /// One window; the inner error is what the target or the kernel did.
+    /// One window. The inner error is a failure of the target or the kernel.
     fn window(
         &self,
         candidate: Option<&Candidate>,
@@ -261,10 +262,10 @@ impl Sitting<'_> {
             }
         }
         self.nothing_moved()?;
-        // What the window before left unwritten is not this one's.
+        // Dirty pages of the previous window must not affect this one.
         if let Some(data) = self.data {
             disks::write_back(data)
-                .with_context(|| format!("dirty pages of {} can't be written back", data.display()))?;
+                .with_context(|| format!("can't flush dirty pages of {}", data.display()))?;
         }
         let held = match candidate {
             None => None,
@@ -295,31 +296,33 @@ impl Sitting<'_> {
             };
             return of_target(alone());
         }
-        let Some(subject) = &mut standing.living else { bail!("the target of a window is gone") };
+        let Some(subject) = &mut standing.living else { bail!("a window lost its target") };
         let done = of_target(self.bench.window(subject, workload))?;
         if done.is_err() {
-            // It is not trusted to go on: the next window starts another one, which is younger than those before.
+            // The target may be damaged. The next window starts another one, which is younger than those
+            // before.
             standing.living = None;
             standing.younger = true;
         }
         Ok(done)
     }
 
-    /// What is tried must stand as it stood when the run began, before every window.
+    /// Before every window, the tried settings must have their values from the start of the run.
     fn nothing_moved(&self) -> Result<()> {
         let files = Files::new(self.root);
         let moved: Vec<String> =
             self.candidates.iter().flat_map(|candidate| candidate.moved(&files)).collect();
         if !moved.is_empty() {
             bail!(NotItsOwn(format!(
-                "somebody else changes what is tried: {}; nothing is set. Set it as it was and go on with --resume, or begin a new run",
+                "another program changed a setting that this run tries: {}; Hone changed nothing\n  next: \
+                 restore its value and continue with --resume, or begin a new run",
                 moved.join("; ")
             )));
         }
         Ok(())
     }
 
-    /// A write may stop a disk's queue, and a target that was idle wakes up: both lie outside of the window.
+    /// A write may stop a disk's queue, and an idle target wakes up: both must happen outside of the window.
     fn pause(&self) -> Result<()> {
         let until = Instant::now() + self.settle;
         while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
@@ -346,25 +349,30 @@ impl Sitting<'_> {
 
 /// The baseline in a comparison.
 const AS_IT_IS: &str = "the host as it is";
-/// The baseline and its control, in short.
+/// Short names of the baseline and its control.
 const NAMES: [&str; 2] = ["as it is", "twin"];
 
-/// What a journal calls the run that made it.
+/// The run's name in a journal.
 pub(crate) fn run_name(folder: &RunFolder) -> String {
     format!("{RUN}{}", folder.path().display())
 }
 
-/// What such a name begins with.
+/// Prefix of that name.
 pub(crate) const RUN: &str = "hone host try in ";
 
-/// Metrics that are not asked of a host's settings, or that windows of so many requests can't tell.
+/// Metrics that are not judged for host settings, or for which windows have too few requests.
 pub(crate) fn refused(workload: &Workload, named: &[Metric]) -> std::collections::BTreeMap<Metric, String> {
     if workload.engine.operations().is_some() {
         return hone_compare::refused_for_operations(named.first().copied().unwrap_or(Metric::CpuPerRecord));
     }
     let other = [Metric::CpuPerRequest, Metric::UserCpuPerRecord, Metric::LatencyP90, Metric::LatencyMax];
     let other = other.into_iter().filter(|metric| !named.contains(metric)).map(|metric| {
-        (metric, "not asked: fewer metrics leave narrower intervals to the others, and stalls tell of the longest waits".to_owned())
+        (
+            metric,
+            "not judged: with fewer metrics the others have narrower confidence intervals, and stalls \
+             show the longest waits"
+                .to_owned(),
+        )
     });
     let requests = workload.requests_per_window();
     let short = Metric::ALL

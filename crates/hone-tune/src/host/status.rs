@@ -1,4 +1,4 @@
-//! A host as it is: every knob, and what delays a broker already.
+//! The current state of a host: every knob, and existing delays of a broker.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,18 +20,19 @@ use hone_experiment::host_plan::{DiskChoice, HostView};
 
 const FSYNC_WRITES: usize = 100;
 
-/// Looks at every knob of a host, and at what delays a broker there: for `watch_s` seconds, and by a probe of fsync in a folder.
+/// Reads every knob of a host and measures existing delays of a broker: for `watch_s` seconds, and with an fsync probe in a
+/// folder.
 pub fn status(disks: &DiskChoice, root: &Path, watch_s: u64, fsync: Option<&Path>) -> Result<Status> {
     let HostView { files, data, facts } = disks.look(root)?;
     let origins = origin::origins(&files, facts.container.is_some());
     let places = KNOBS.iter().flat_map(|knob| places(knob, &data));
     let knobs = places.map(|place| seen(&files, &place, &origins, &facts)).collect();
-    // A recorded machine has no counters that move.
+    // A recorded machine has no moving counters.
     let is_live = root == Path::new("/") && watch_s > 0;
     let watched = if is_live { watched(&files, root, watch_s, &data, &facts) } else { Watched::default() };
     let fsync = match fsync {
         Some(folder) => latency::fsync_probe(folder, FSYNC_WRITES)
-            .with_context(|| format!("no probe of fsync in {}", folder.display()))?,
+            .with_context(|| format!("can't probe fsync in {}", folder.display()))?,
         None => None,
     };
     let Watched { latency, timers, blocks, no_blocks } = watched;
@@ -99,13 +100,13 @@ fn watched(files: &Files, root: &Path, seconds: u64, data: &DataPath, facts: &Fa
         None => (None, None),
         Some(Ok(Ok(seen))) => (Some(seen), None),
         Some(Ok(Err(error))) => (None, Some(error.to_string())),
-        Some(Err(_)) => (None, Some("the thread that watched the disks has ended".to_owned())),
+        Some(Err(_)) => (None, Some("the thread that watches the disks has died".to_owned())),
     };
     Watched { latency, timers, blocks, no_blocks }
 }
 
-/// A thread of its own, since it may take a view of its own of the mounts. It looks for an interrupt itself, and puts away what it has
-/// made, before anything ends.
+/// It runs in its own thread, since it may enter another mount namespace. It checks for interruptions itself, and always deletes
+/// its files.
 fn watching_blocks(
     data: &DataPath,
     over: Duration,

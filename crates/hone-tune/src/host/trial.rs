@@ -1,5 +1,5 @@
-//! `hone host try`: knobs of a host under a load, each alone, judged by the comparator and taken back; or all of them together under
-//! several durability classes.
+//! `hone host try`: knobs of a host under a load, each alone, judged and rolled back; or all of them together under several
+//! durability classes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -35,31 +35,31 @@ use hone_experiment::meter::Metrics;
 use hone_experiment::progress::Progress;
 use hone_experiment::standing::Standing;
 
-/// All that was asked for, as it is kept for the next attempt.
+/// All settings of the run, stored for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostTrialSettings {
     /// For people: an address, a command, or the broker that Hone starts.
     pub target: String,
     /// `host:port`, or a command line.
     pub place: String,
-    /// The service of an experiment file, in the place of `place`.
+    /// The service of an experiment file, instead of `place`.
     #[serde(default)]
     pub service: Option<Service>,
-    /// Where commands and their relative paths were meant.
+    /// The working directory for commands and their relative paths.
     pub working_folder: PathBuf,
-    /// Under which the machine's files are.
+    /// Root of the machine's files.
     pub root: PathBuf,
-    /// The broker's data, or where a broker that Hone starts shall have it.
+    /// Folder of the broker's data, also for a broker that Hone starts.
     pub data: Option<PathBuf>,
     /// The load.
     pub workload: Workload,
     /// The profile's name.
     pub profile: String,
-    /// The settings that are tried.
+    /// The settings to try.
     pub candidates: Vec<Candidate>,
-    /// Those that are not, and why.
+    /// Knobs that are not tried, with reasons.
     pub untried: Vec<UntriedKnob>,
-    /// The classes of a factorial; each knob alone without any.
+    /// The durability classes of a factorial. Without any, each knob is tried alone.
     pub acks: Vec<i16>,
     /// The metric that decides.
     pub primary: Metric,
@@ -67,42 +67,42 @@ pub struct HostTrialSettings {
     pub rounds: u32,
     /// Seconds between a write and the load.
     pub settle_s: f64,
-    /// When the guard takes back what a window has set; long enough for the window where nobody said.
+    /// Time after which the watchdog restores the values of a window. The default is long enough for the window.
     pub guard_s: u64,
-    /// Whether knobs are tried, too, that this load can't touch.
+    /// Whether to try knobs that this load can't affect.
     pub all: bool,
-    /// What helped is left in force for this time, unless it is confirmed.
+    /// How long the helpful settings stay in force, unless they are confirmed.
     pub keep_s: Option<u64>,
     /// Limits of the result, in sentences.
     pub limits: Vec<String>,
-    /// What the run stands on; filled before the first window.
+    /// The basis of the run, filled before the first window.
     #[serde(default)]
     pub standing: Option<Standing>,
-    /// How pairs are judged, which of them count, and how long starts may take.
+    /// How pairs are judged, which ones are excluded, and time limits for starts.
     #[serde(flatten)]
     pub comparison: ComparisonSettings,
 }
 
 /// The file in the run's folder that keeps the settings.
 pub const ASKED: &str = "asked.json";
-/// What was seen of the host before the rounds.
+/// The samples of the host before the rounds.
 const LOOK: &str = "look.json";
-/// The change that was left in force.
+/// The change that stays in force.
 const IN_FORCE: &str = "in-force.json";
-/// What a window takes beside its load and its pause, in seconds: journal, connections, warm-up, draining. For an estimate.
+/// Seconds of a window besides its load and its pause, for an estimate: journal, connections, warm-up, draining.
 const AROUND_A_WINDOW_S: f64 = 2.0;
-/// What a start of a target takes, in seconds. For an estimate.
+/// Seconds of a target's start, for an estimate.
 const START_S: f64 = 4.0;
-/// Time for a warm-up and a journal before the guard may be at work, in seconds.
+/// Seconds for a warm-up and a journal before the watchdog may act.
 const GUARD_SPARE_S: f64 = 60.0;
 
-/// Windows of one kind of target, and the candidates that they can tell.
+/// Windows of one kind of target, and the candidates to which they apply.
 struct Part {
     prefix: String,
     workload: Workload,
     candidates: Vec<Candidate>,
     anew: bool,
-    /// So many verdicts share the error.
+    /// Number of verdicts that share the error.
     family: usize,
 }
 
@@ -117,7 +117,7 @@ impl HostTrialSettings {
         Ok(Arm { name: "target".to_owned(), place, security: security.clone(), metrics: Metrics::default() })
     }
 
-    /// Long enough for a window of this load, whatever delays it.
+    /// Long enough for a window of this load, with all possible delays.
     pub fn guard_for(&self) -> u64 {
         let (load, how) = (&self.workload, &self.comparison);
         let window_s =
@@ -125,10 +125,10 @@ impl HostTrialSettings {
         (window_s + GUARD_SPARE_S).ceil() as u64
     }
 
-    /// What can be measured at all is found before the first window.
+    /// Finds impossible measurements before the first window.
     ///
     /// # Errors
-    /// With what can't.
+    /// With the impossible one.
     pub fn check(&self) -> Result<()> {
         for part in self.parts() {
             bench::check(&part.workload)?;
@@ -137,8 +137,8 @@ impl HostTrialSettings {
         Ok(())
     }
 
-    /// Knobs that matter at once share one living target; each window of the others has its own. In a factorial every class has its
-    /// own rounds, since across classes nothing is held against each other.
+    /// Knobs with an immediate effect share one running target. Each window of the others starts its own. In a factorial every
+    /// class has its own rounds, since classes are not compared with each other.
     fn parts(&self) -> Vec<Part> {
         let family = self.family();
         let starts_itself = matches!(self.workload.engine, Engine::Exits { .. });
@@ -160,7 +160,7 @@ impl HostTrialSettings {
         parts.map(|(prefix, some)| part(prefix.to_owned(), self.workload.acks, some)).collect()
     }
 
-    /// So many verdicts are looked for, so each has its share of the error.
+    /// Number of verdicts. Each has its share of the error.
     fn family(&self) -> usize {
         if self.acks.is_empty() { self.candidates.len().max(1) } else { self.acks.len() }
     }
@@ -173,7 +173,8 @@ impl HostTrialSettings {
             variants: part.candidates.len() + TWIN + 1,
             rounds: self.rounds,
             asked_reserve: None,
-            // All windows of a round are of one process, or each of its own: no luck is shared by some only.
+            // All windows of a round use the same process, or each uses its own. No part of them shares the
+            // luck of one start.
             block_rounds: 0,
             builds: 1,
             closed_loop: workload.engine.operations().is_some(),
@@ -188,7 +189,7 @@ impl HostTrialSettings {
         }
     }
 
-    /// Windows, and the time that they take, in seconds, about.
+    /// Number of windows, and their approximate duration in seconds.
     pub fn cost(&self) -> (u64, f64) {
         self.parts().iter().fold((0, 0.0), |(windows, seconds), part| {
             let count = u64::from(self.rounds) * (part.candidates.len() + TWIN + 1) as u64;
@@ -198,27 +199,25 @@ impl HostTrialSettings {
         })
     }
 
-    /// The rule by which a knob counts as one that helps.
+    /// The rule by which a knob counts as helpful.
     pub fn rule(&self) -> String {
         let guards: Vec<&str> = self.comparison.guards.iter().map(|guard| guard.label()).collect();
         let guards = if guards.is_empty() { "none".to_owned() } else { guards.join(", ") };
         let family = self.family();
         let (what, many) = match self.acks[..] {
             [] => ("every knob is", "knobs"),
-            [..] => ("(of each class its own) all settings together are", "classes"),
+            [..] => ("(separately for each class) all settings together are", "classes"),
         };
-        let shared = if family > 1 {
-            format!(", shared out among {family} {many} (Bonferroni)")
-        } else {
-            String::new()
-        };
-        let written_back = if self.data.is_some() { "what is unwritten is written back, " } else { "" };
+        let shared =
+            if family > 1 { format!(", divided among {family} {many} (Bonferroni)") } else { String::new() };
+        let written_back = if self.data.is_some() { "dirty pages are flushed, " } else { "" };
         format!(
-            "In each of {} rounds {what} in force for one window, and the host as it is has two, one of them the A/A control; the order is \
-             random, and every second round has the one before it backwards. Between windows everything is taken back through the journal, \
-             {written_back}and {} s pass. What the comparator calls better by {} helps, unless a guard rail is worse ({guards}). The error is \
-             {} %{shared}; the metrics beside the one that decides share as much once more. Stalls are stretches in which requests waited \
-             {STALL_FROM_MS} ms or longer; they inform, and decide nothing.",
+            "In each of {} rounds {what} in force for one window. The unchanged host has two windows, one of \
+             them the A/A control. The order is random, and every second round repeats the previous one \
+             backwards. Between windows the journal rolls everything back, {written_back}and {} s pass. A \
+             setting helps if its verdict by {} is better and no guard metric is worse ({guards}). The error \
+             is {} %{shared}; the other metrics share as much once more. Stalls are stretches in which \
+             requests waited {STALL_FROM_MS} ms or longer; they do not decide a verdict.",
             self.rounds,
             hone_format::exact(self.settle_s),
             self.primary.label(),
@@ -227,10 +226,10 @@ impl HostTrialSettings {
     }
 }
 
-/// Takes back what a run left in force that was killed, before anything is measured.
+/// Rolls back what a killed run left in force, before anything is measured.
 ///
 /// # Errors
-/// When a change is in force that is no run's, or whose run goes on.
+/// When a change is in force that belongs to no run, or to an active one.
 pub fn sweep(root: &Path, progress: &Progress) -> Result<()> {
     let boot = hone_host::observe::boot_id(root);
     let known = commit::known(root);
@@ -238,18 +237,19 @@ pub fn sweep(root: &Path, progress: &Progress) -> Result<()> {
         return Err(one.why.into());
     }
     for (_, state) in known.states.into_iter().filter(|(_, state)| !state.closed) {
-        // What was confirmed in another boot is what this one began with.
+        // A change that was confirmed in another boot is part of this boot's start.
         if state.confirmed && boot.as_ref().is_some_and(|boot| *boot != state.begun.boot_id) {
             continue;
         }
         let id = &state.begun.id;
         let Some(run) = state.begun.profile.strip_prefix(RUN) else {
             bail!(NotItsOwn(format!(
-                "change {id} of this host ({}) is in force, and nothing is tried on top of one: take it back first (`hone host revert`)",
+                "change {id} of this host ({}) is in force, and a trial needs a host without open \
+                 changes\n  next: roll it back with `hone host rollback`",
                 state.begun.profile
             )));
         };
-        // One that goes on holds its folder; a folder that is gone has no run.
+        // An active run holds its folder. Without a folder there is no run.
         if let Ok(folder) = RunFolder::open(Path::new(run)) {
             let _held = folder.held()?;
             take_back(root, id, progress)?;
@@ -263,10 +263,11 @@ pub fn sweep(root: &Path, progress: &Progress) -> Result<()> {
 fn take_back(root: &Path, id: &str, progress: &Progress) -> Result<()> {
     match commit::take_one_back(root, id)? {
         Some(back) if !back.is_whole() => bail!(NotItsOwn(format!(
-            "change {id}, which a run that was killed had left in force, can't be taken back as a whole; see `hone host revert`"
+            "a killed run left change {id} in force, and it is only partly rolled back\n  next: see `hone \
+             host rollback`"
         ))),
         _ => {
-            progress.line(&format!("Took back change {id}, which a run that was killed had left in force"));
+            progress.line(&format!("rolled back change {id}, which a killed run had left in force"));
             Ok(())
         }
     }
@@ -282,18 +283,18 @@ pub struct Session<'a> {
     pub security: &'a Security,
     /// Starts programs.
     pub runner: &'a dyn Runner,
-    /// Where progress is shown.
+    /// The progress display.
     pub progress: &'a Progress,
 }
 
 impl Session<'_> {
-    /// Measures what is not measured yet. A run that is broken off goes on after its last round.
+    /// Measures the remaining rounds. An interrupted run continues after its last round.
     ///
     /// # Errors
-    /// When the target fails with the host as it is, somebody else changes what is tried, or the user interrupts.
+    /// When the target fails on the unchanged host, another program changes a tried setting, or the user interrupts.
     pub fn run(&self) -> Result<HostTrial> {
         let _turn = Turn::take(&self.asked.root)?;
-        // A run whose change is in force is over: it only tells once more what it found.
+        // A run whose change is in force is finished. It only prints its result again.
         if self.folder.read_note::<String>(IN_FORCE)?.is_none() {
             sweep(&self.asked.root, self.progress)?;
         }
@@ -302,7 +303,7 @@ impl Session<'_> {
         Session { asked: &asked, ..*self }.rounds()
     }
 
-    /// What was asked for, without what this load can't touch. Of settings that are tried together each is a part of the question.
+    /// The settings without knobs that this load can't affect. Settings that are tried together all stay.
     fn sifted(&self) -> Result<HostTrialSettings> {
         let asked = self.asked;
         if asked.all || !asked.acks.is_empty() || asked.workload.engine.operations().is_some() {
@@ -324,7 +325,7 @@ impl Session<'_> {
         Ok(HostTrialSettings { candidates, untried, ..asked.clone() })
     }
 
-    /// Where the target is loaded. Data of one that Hone starts go to the disk that was named.
+    /// The folder in which a target is loaded. A target that Hone starts gets its data on the named disk.
     fn bench(&self, arm: &Arm) -> Bench<'_> {
         let scratch = match &self.asked.data {
             Some(data) if matches!(arm.place, Place::Program(_)) => data.join("hone-host-try"),
@@ -341,7 +342,7 @@ impl Session<'_> {
 
     fn rounds(&self) -> Result<HostTrial> {
         let asked = self.asked;
-        // Before the first window, so that nobody can wonder which came first.
+        // The rule is written before the first window, so that it can't follow from the results.
         self.folder.write_text("rule.txt", &format!("{}\n", asked.rule()))?;
         let mut tried = Vec::new();
         for part in asked.parts() {
@@ -369,7 +370,7 @@ impl Session<'_> {
             "{} rounds under acks={}{}: {}",
             asked.rounds,
             hone_format::acks(part.workload.acks),
-            if part.anew { ", a target of its own for each window" } else { "" },
+            if part.anew { ", with its own target for each window" } else { "" },
             what.join(", ")
         ));
         let sitting = Sitting {
@@ -388,7 +389,7 @@ impl Session<'_> {
             machine: hone_host::observe::machine(Path::new("/")),
         };
         let sat = sitting.run(self.progress);
-        // Only where nothing is left in it.
+        // Only if nothing is left in it.
         let _ = std::fs::remove_dir(&scratch);
         sat
     }
@@ -421,8 +422,8 @@ impl Session<'_> {
         .collect()
     }
 
-    /// The windows that count, of the host as it is and of the candidate, each once: a round's baseline is in a test pair and in a
-    /// control pair.
+    /// The valid windows of the unchanged host and of the candidate, without duplicates: a round's baseline is in a test pair and
+    /// in a control pair.
     fn windows(&self, comparison: &Comparison) -> Result<[Vec<Window>; 2]> {
         let mut names = [BTreeSet::new(), BTreeSet::new()];
         for pair in comparison.pairs.iter().filter(|pair| pair.dropped.is_none()) {
@@ -453,7 +454,7 @@ impl Session<'_> {
         read_record(&self.folder.join(name))
     }
 
-    /// What helped, together once more, and in force where that was asked for and holds.
+    /// Tries the helpful settings together, and leaves them in force if that was requested and the result holds.
     fn kept(&self, tried: &[TriedKnob]) -> Result<(Option<TriedKnob>, Option<String>)> {
         let asked = self.asked;
         let Some(keep_s) = asked.keep_s.filter(|_| asked.acks.is_empty()) else { return Ok((None, None)) };
@@ -470,7 +471,7 @@ impl Session<'_> {
             workload: asked.workload.clone(),
             candidates: vec![all.clone()],
             anew: all.anew || matches!(asked.workload.engine, Engine::Exits { .. }),
-            // One question, and windows of its own.
+            // One question, with its own windows.
             family: 1,
         };
         let Some(told) = self.sat(&part)?.into_iter().next() else { return Ok((None, None)) };
@@ -488,7 +489,7 @@ impl Session<'_> {
     fn leave_in_force(&self, all: &Candidate, keep_s: u64) -> Result<String> {
         let root = &self.asked.root;
         let order = ChangeRequest {
-            profile: format!("what helped of {}", self.asked.profile),
+            profile: format!("the helpful settings of {}", self.asked.profile),
             steps: all.steps(),
             disks: all.disks.clone(),
             confirm_within: Some(Duration::from_secs(keep_s)),
@@ -498,7 +499,7 @@ impl Session<'_> {
         Ok(applied.id)
     }
 
-    /// Once, however often a run is resumed.
+    /// Only once, however often a run is resumed.
     fn enter_in_ledger(&self, name: &str, knob: &TriedKnob) -> Result<()> {
         let note = format!("ledger-{name}.json");
         let (target, workload) = (&self.asked.target, &self.asked.workload.name);
@@ -540,5 +541,5 @@ impl Session<'_> {
     }
 }
 
-/// What everything that helped is called.
-const TOGETHER: &str = "all that helped";
+/// Name of the helpful settings together.
+const TOGETHER: &str = "all helpful settings";

@@ -1,4 +1,4 @@
-//! A trial of a host's knobs from the settings to the record: begun, gone on with, measured.
+//! A trial of a host's knobs from its settings to its record: started, resumed, measured.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,23 +19,23 @@ use hone_experiment::progress::Progress;
 use hone_experiment::run_context::{back_to, begun_with};
 use hone_experiment::standing::Standing;
 
-/// The profile's name and its wishes with those of the command line.
+/// The profile's name and its wishes, with those of the command line.
 pub fn wanted(named: Option<&str>, sets: &[String]) -> Result<(String, Profile)> {
     let name = match (named, sets) {
         (Some(name), _) => Some(name),
         (None, []) => Some("latency"),
         (None, _) => None,
     };
-    let empty = || Profile { about: "what was asked for".to_owned(), knobs: Vec::new() };
+    let empty = || Profile { about: "settings given with --set".to_owned(), knobs: Vec::new() };
     let mut wanted = name.map(profile).transpose()?.unwrap_or_else(empty);
     for set in sets {
         let (knob, value) = set.split_once('=').ok_or_else(|| {
-            Usage(format!("--set `{set}` has no `=`; write KNOB=VALUE, as in vm.dirty_ratio=10"))
+            Usage(format!("--set `{set}` has no `=`; write KNOB=VALUE, for example vm.dirty_ratio=10"))
         })?;
         let wish = Wish {
             name: knob.trim().to_owned(),
             value: value.trim().to_owned(),
-            reason: "asked for".to_owned(),
+            reason: "given with --set".to_owned(),
             source: "the command line".to_owned(),
             at_least: false,
             only: Only::All,
@@ -48,23 +48,24 @@ pub fn wanted(named: Option<&str>, sets: &[String]) -> Result<(String, Profile)>
     Ok((title, wanted))
 }
 
-/// What the run can't say.
+/// Limits of the result.
 pub fn limits(asked: &HostTrialSettings, obstacles: &[String], is_program: bool) -> Vec<String> {
     let mut limits = vec![match asked.data {
         Some(_) => format!(
-            "A window is {} s long, and what is unwritten is written back before each: what a setting does to a backlog that grows for \
-             longer is not seen.",
+            "A window is {} s long, and dirty pages are flushed before each one: the run can't show a \
+             setting's effect on a backlog that grows for longer.",
             hone_format::exact(asked.workload.duration_s)
         ),
         None => {
-            "The data's folder was not named (--data): nothing is written back between windows, so a window may pay for the one before."
+            "The data folder is not known (--data): Hone does not flush dirty pages between windows, so a \
+             window may be slowed down by the previous one."
                 .to_owned()
         }
     }];
     if !is_program {
         limits.push(
-            "The broker ran before and goes on running: what matters only to new memory or new sockets was not tried, and topics of \
-             earlier windows may still be deleted behind the scenes."
+            "The broker was running before the trial and keeps running. Knobs that only affect new memory or \
+             new sockets were not tried. Topics of earlier windows may still be in deletion."
                 .to_owned(),
         );
     }
@@ -72,8 +73,8 @@ pub fn limits(asked: &HostTrialSettings, obstacles: &[String], is_program: bool)
         let classes: Vec<String> =
             asked.acks.iter().map(|acks| format!("acks={}", hone_format::acks(*acks))).collect();
         limits.push(format!(
-            "{} are promises of different strength (durability classes). Each row is judged against its own class only: a difference between \
-             classes is the price of a promise, and no tuning.",
+            "{} are different durability classes. Each row is only judged within its own class: a difference \
+             between classes is the price of a durability guarantee, not a tuning gain.",
             classes.join(", ")
         ));
     }
@@ -81,13 +82,13 @@ pub fn limits(asked: &HostTrialSettings, obstacles: &[String], is_program: bool)
     limits
 }
 
-/// Makes the folder of a run whose settings are whole.
+/// Makes the folder of a run with complete settings.
 pub fn begin(asked: &mut HostTrialSettings, runs: &Path, security: &Security) -> Result<RunFolder> {
     if asked.candidates.is_empty() {
-        bail!("nothing is left to try:\n{}", untried(&asked.untried));
+        bail!("no knob is left to try:\n{}", untried(&asked.untried));
     }
     if let Some(data) = asked.data.as_ref().filter(|data| !data.is_dir()) {
-        bail!(Usage(format!("--data {} is no folder", data.display())));
+        bail!(Usage(format!("--data {} is not a folder", data.display())));
     }
     let folder = RunFolder::create(runs, "host-try")?;
     asked.standing = Some(standing(asked, security)?);
@@ -95,7 +96,7 @@ pub fn begin(asked: &mut HostTrialSettings, runs: &Path, security: &Security) ->
     Ok(folder)
 }
 
-/// The settings of a run that goes on, which stands on the same as it did.
+/// The settings of a resumed run, whose basis must be unchanged.
 pub fn resume(folder: &RunFolder, security: &Security) -> Result<HostTrialSettings> {
     let asked: HostTrialSettings = begun_with(folder, ASKED, "host try")?;
     back_to(&asked.working_folder)?;
@@ -109,7 +110,7 @@ fn standing(asked: &HostTrialSettings, security: &Security) -> Result<Standing> 
     Standing::now([asked.arm(security)?].iter(), std::iter::once(&asked.workload))
 }
 
-/// Measures what is not measured yet, and keeps record and Markdown. Answers where the record is, too.
+/// Measures what is missing, and writes the record and the Markdown. Returns the record's place.
 pub fn measured(
     asked: &HostTrialSettings,
     folder: &RunFolder,
@@ -125,7 +126,7 @@ pub fn measured(
     ));
     let session = Session { asked, folder, security, runner: &runner, progress };
     let trial = session.run().with_context(|| {
-        format!("go on after the last round with: hone host try --resume {}", folder.path().display())
+        format!("to continue after the last round: hone host try --resume {}", folder.path().display())
     })?;
     let record = folder.write_record("host-trial.json", trial.clone())?;
     let document = documents::host_trial(&trial, &BTreeMap::new(), None);

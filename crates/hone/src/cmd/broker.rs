@@ -12,27 +12,28 @@ use hone_tool::interrupt;
 use crate::cmd::context::{CliContext, print};
 use hone_experiment::ending::Ending;
 
-/// Serve a single-node Kafka-API broker over an on-disk log, until SIGTERM or Ctrl-C.
+/// Run a single-node broker that speaks the Kafka protocol.
 ///
-/// Other machines are let in only inside TLS and by a login or a client certificate, unless --insecure says otherwise.
+/// The broker keeps its log on disk and runs until SIGTERM or Ctrl-C. It acknowledges acks=all after the fsync, unless the topic has
+/// write.caching=true. Other machines need TLS and a login or a client certificate, unless you pass --insecure.
 ///
-/// With acks=all acknowledged means fsynced, unless the topic says write.caching=true. It prints one line on stdout
-/// when it serves: `ready kafka=ADDRESS metrics=ADDRESS data=FOLDER pid=N`. The same broker is the program hone-broker.
+/// When the broker is ready, it prints one line on stdout: `ready kafka=ADDRESS metrics=ADDRESS data=FOLDER pid=N`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone broker --data /var/tmp/broker
-  hone broker --memory --listen 127.0.0.1:0 --metrics off
-  hone broker --data /var/tmp/broker --listen 127.0.0.1:0 --metrics off
+  hone broker --memory --listen 127.0.0.1:0 --metrics-listen off
+  hone broker --data /var/tmp/broker --listen 127.0.0.1:0 --metrics-listen off
   hone broker --list-properties
-  hone broker --data /var/tmp/broker --listen 0.0.0.0:9093 --advertise broker.example.org:9093 \\
-      --tls-cert cert.pem --tls-key key.pem --sasl --user alice:alice.password
+  hone broker --data /var/tmp/broker --listen 0.0.0.0:9093 \\
+      --advertise broker.example.org:9093 --tls-cert cert.pem \\
+      --tls-key key.pem --sasl --user alice:alice.password
   kcat -b 127.0.0.1:9092 -L")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     given: Given,
 }
 
-/// The broker's own flags, as they were given: the room says what there is and what becomes of it.
+/// The given flags of the broker. The crate `hone-broker` defines and reads them.
 #[derive(Debug)]
 struct Given(Vec<(&'static str, Option<OsString>)>);
 
@@ -47,18 +48,26 @@ impl Args for Given {
 }
 
 fn argument(flag: &'static Flag) -> Arg {
-    let mut help = flag.about.to_owned();
-    // As the other verbs begin theirs.
-    help.get_mut(..1).map(str::make_ascii_uppercase);
-    if !flag.default.is_empty() {
-        help.push_str(&format!(" [default: {}]", flag.default));
+    let default = match flag.default {
+        "" => String::new(),
+        default => format!(" [default: {default}]"),
+    };
+    let mut argument = Arg::new(flag.name).long(flag.name).help(match flag.default {
+        // As clap shortens a help text without a default.
+        "" => flag.about.trim_end_matches('.').to_owned(),
+        _ => format!("{}{default}", flag.about),
+    });
+    if !flag.remarks.is_empty() {
+        argument = argument.long_help(format!("{}\n\n{}{default}", flag.about, flag.remarks));
     }
-    let argument = Arg::new(flag.name).long(flag.name).help(help);
+    if let Some(alias) = flag.alias {
+        argument = argument.alias(alias);
+    }
     match flag.value_name {
         Some(name) => {
             argument.value_name(name).value_parser(value_parser!(OsString)).action(ArgAction::Append)
         }
-        // As often as somebody likes, like the others.
+        // A repeated switch is no error, as in `hone-broker`.
         None => argument.action(ArgAction::SetTrue).overrides_with(flag.name),
     }
 }
@@ -83,7 +92,7 @@ impl FromArgMatches for Given {
     }
 }
 
-/// How often the wait for the end looks at the flag.
+/// Time between two checks for an interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {

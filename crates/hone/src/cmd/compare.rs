@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -12,147 +12,162 @@ use hone_format::read_seconds;
 use hone_record::{Comparison, Metric, Mode, Workload};
 use hone_report::documents;
 
-use super::batch::options::{ModeName, metric};
+use super::batch::options::ModeName;
 use super::saved;
-use super::security::SecurityOptions;
-use super::workload::WorkloadOptions;
 use crate::cmd::context::{CliContext, default_runs};
+use hone_cli::connection::SecurityOptions;
+use hone_cli::values::{metric, rate};
+use hone_cli::workload::WorkloadOptions;
 use hone_experiment::climb::Wanted;
 use hone_experiment::compare::{CompareSettings, Compared, begin, resume, undo};
 use hone_experiment::ending::{Ending, Usage};
-use hone_experiment::folder::RunFolder;
+use hone_experiment::folder::{RunFolder, is_named, to_resume};
 use hone_experiment::meter::Metrics;
 use hone_experiment::notation::share;
 use hone_experiment::settings::ComparisonSettings;
 use hone_experiment::settle::to_settle;
 use hone_experiment::{change, ledger};
 
-/// Compare two brokers under the same load, pair by pair, and say what may be said.
+/// Compare two brokers, builds or settings under the same load.
 ///
-/// A and B are each host:port of a broker that runs, or a command that Hone starts for every window and stops
-/// afterwards, with {port} and {data} (a fresh folder) filled in. Or name one of them, and with --change the one thing that
-/// differs. Arrivals and payloads are the same for both arms of a pair; the order is random; A/A control pairs run in the
-/// same session. The rule for the verdict is written to the run's folder before the first window.
+/// A and B are each HOST:PORT of a running broker, or a command. Hone starts a command for every window and stops it afterwards. It fills in
+/// {port} and {data} (a fresh folder). To measure one change of one target, name A only and add --change.
 ///
-/// With --budget, about a minute of A/A pairs finds out what the rest of the time can show; --plan stops there.
+/// Both arms of a pair get the same requests at the same times, and chance decides which arm runs first. A/A control pairs show the noise.
+///
+/// The verdict rests on the ratio B/A of the primary metric, as a 95 % confidence interval over pairs. better, worse: the interval excludes 1,
+/// also after the A/A control is subtracted. equivalent: the 90 % interval lies within --equivalence. inconclusive: the pairs can't decide
+/// (exit code 0). Exit code 3 means a regression.
+///
+/// Two running brokers can differ in disk, age and heap, which no control shows: start both as commands, or swap A and B and repeat.
+///
+/// With --budget, a pilot (about one minute) determines what the rest of the time can detect. --plan-only stops after the pilot.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone compare 127.0.0.1:9092 127.0.0.1:9192
   hone compare old:9092 new:9092 --budget 5m --effect 5%
-  hone compare --mode solo --pairs 20 old:9092 new:9092 --rate 5000
-  hone compare './old/hone-broker --listen 127.0.0.1:{port} --metrics 127.0.0.1:0 --data {data}' \\
-               './new/hone-broker --listen 127.0.0.1:{port} --metrics 127.0.0.1:0 --data {data}'
-  hone compare A B --primary latency-p50 --guard latency-p99 --json
-  hone compare A B --capacity --slo p99=10ms --from 1000 --to 50000
+  hone compare a:9092 b:9092 --primary latency-p50 --guard-metric latency-p99
+  hone compare old:9092 new:9092 --capacity --slo p99=10ms --start-rate 1000
+  hone compare './old-broker --listen 127.0.0.1:{port} --data {data}' \\
+    './new-broker --listen 127.0.0.1:{port} --data {data}'
+  hone compare broker-1:9092 --change client.linger.ms=0,5
 
-One target, one change (--change KIND.NAME=VALUE for B, or NAME=OLD,NEW for both sides):
-  client.linger.ms=0,5       a setting of the client that sends the load
-  load.acks=1                a property of the load (acks, records_per_batch, record_bytes, compression ...)
-  topic.flush.messages=1     a property of the topic that is made for the load
-  broker.KEY=VALUE           a setting of the cluster, set through its API for B's windows and put back after each
-  host.vm.swappiness=1       a file under /proc/sys or /sys/block, set and put back the same way
-  env.NAME=VALUE, arg.--flag=VALUE   of a command
+Kinds of --change (KIND.NAME=VALUE for B, or KIND.NAME=OLD,NEW for both arms):
+  client.linger.ms=0,5     setting of the client that sends the load
+  load.acks=1              property of the load (record_bytes, compression ...)
+  topic.flush.messages=1   property of the topic that Hone creates
+  broker.KEY=VALUE         setting of the cluster
+  host.vm.swappiness=1     file under /proc/sys or /sys/block
+  env.NAME=VALUE           environment variable of a command
+  arg.--flag=VALUE         argument of a command
+Hone sets a change of the cluster or the host before each window of B, and rolls it back after it.
 
-Windows that were saved (hone load --output), without pairs: ratios, and whether they differ, never better or worse (exit 0):
+Saved windows (hone load --output), compared by their ratio and without a verdict:
   hone compare before.json after.json
   hone compare monday/ friday/
 
-A run that was interrupted:
+Interrupted runs:
   hone compare --resume runs/compare-007
-  hone compare --undo runs/compare-007      (puts a setting back that a killed run left)")]
+  # Restore the setting that a killed run has left
+  hone compare --rollback runs/compare-007")]
 pub(crate) struct Arguments {
-    /// The state before: host:port, or a command.
+    /// State A (before): HOST:PORT, or a command. A and B can also be saved windows: a .json file, or a folder of them.
     #[arg(required_unless_present_any = ["resume", "undo"])]
     a: Option<String>,
-    /// The state after: host:port, or a command; left out with --change.
+    /// State B (after): HOST:PORT, or a command. Leave it out with --change.
     #[arg(required_unless_present_any = ["change", "resume", "undo"])]
     b: Option<String>,
-    /// The one thing in which B differs from A, where both are the same target.
+    /// Change that B gets, where A and B are the same target. The end of this help lists the kinds.
     #[arg(long, value_name = "KIND.NAME=VALUE", conflicts_with = "b")]
     change: Vec<String>,
-    /// Another build of A, as a command like A itself; may be repeated. Pairs are spread over the builds, and the interval
-    /// rests on them: at least 3 an arm. With --budget nothing is promised then, and all of it is used.
+    /// Another build of A, as a command; repeat it for several. The confidence interval then covers the differences between builds. Use at
+    /// least 3 builds per arm. With --budget, Hone then uses the whole budget.
     #[arg(long = "a-build", value_name = "COMMAND")]
     a_builds: Vec<String>,
-    /// Another build of B.
+    /// Another build of B, as a command; repeat it for several.
     #[arg(long = "b-build", value_name = "COMMAND")]
     b_builds: Vec<String>,
-    /// All the time the run may take, starts and warm-ups included: 300, 90s, 5m, 1h. Takes the place of --pairs.
+    /// Total time of the run, starts and warm-ups included. It replaces --pairs and --control-pairs. A number without a unit means seconds.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["pairs", "control_pairs"])]
     budget: Option<String>,
-    /// Smallest difference to detect: 5% or 0.05. If the A/A pairs are too noisy for it, Hone measures up to three times the planned
-    /// pairs, and more A/A pairs if these themselves differ. With --budget, it measures no more pairs than it needs [default: 10%; with --budget, all pairs that fit].
+    /// Smallest difference to detect, for example `5%` or `0.05`. If the A/A pairs are too noisy for it, Hone measures up to three times the
+    /// planned pairs. With --budget, Hone stops at the number of pairs that it needs. [default: 10%; with --budget, all pairs that fit]
     #[arg(long, value_name = "SHARE")]
     effect: Option<String>,
-    /// Only measure the pilot and say what the budget could show.
-    #[arg(long, requires = "budget")]
+    /// Measure only the pilot and show what the budget can detect.
+    #[arg(long = "plan-only", alias = "plan", requires = "budget")]
     plan: bool,
-    /// Go on with an interrupted run, after its last pair, by its own design, as long as programs, machine and boot are the
-    /// same. TLS and login are said again: they are kept
-    /// nowhere.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["a", "b", "change", "budget"])]
-    resume: Option<PathBuf>,
-    /// Put back the setting that a killed run left set, and delete the topics that it left.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["a", "b", "change", "budget", "resume"])]
+    /// Continue an interrupted run. Programs, machine and boot must be the same. Repeat the options for TLS and login, because Hone does not
+    /// store them.
+    #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["a", "b", "change", "budget"])]
+    resume: Option<Option<PathBuf>>,
+    /// Roll back the changes of this run. Hone restores the setting that a killed run has left, and deletes the topics of that run.
+    #[arg(long = "rollback", alias = "undo", value_name = "RUN", conflicts_with_all = ["a", "b", "change", "budget", "resume"])]
     undo: Option<PathBuf>,
-    /// Change a setting of this machine without asking.
+    /// Change settings of this machine without asking.
     #[arg(long)]
     yes: bool,
     /// Where the machine's files are.
     #[arg(long, value_name = "FOLDER", default_value = "/", hide = true)]
     host_root: PathBuf,
-    /// Both arms at once (steadier), or one after the other (true magnitudes). Duet for two commands; solo as soon as
-    /// one arm is an address, because a broker that runs already has no twin for the control of a duet.
-    #[arg(long, value_enum)]
+    /// How the two windows of a pair run: `solo` (one after the other) or `duet` (both at once). A duet is steadier on a noisy machine, but
+    /// only solo shows true magnitudes. [default: duet if both arms are commands, otherwise solo]
+    #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<ModeName>,
-    /// Leave the arms of a duet of two commands where the scheduler puts them, instead of binding each to one half of
-    /// the cores and swapping them four times a second.
-    #[arg(long)]
+    /// Do not pin the arms of a duet to cores. Without it, each command gets one half of the cores, and the halves take turns.
+    #[arg(long = "no-pinning", alias = "free")]
     free: bool,
-    /// A/B pairs, at least 5.
-    #[arg(long, default_value_t = 14)]
+    /// Number of A/B pairs, at least 5.
+    #[arg(long, default_value_t = 14, value_name = "PAIRS")]
     pairs: u32,
-    /// A/A pairs, at least 5; 0 goes without a control. Where an arm is an address, A/A and B/B in turn: what lies between the
-    /// two brokers beside their software (disk, age of the log, heap) no control can see.
-    #[arg(long, default_value_t = 6)]
+    /// Number of A/A control pairs, at least 5; 0 skips the control. If an arm is an address, A/A and B/B pairs take turns.
+    #[arg(long, default_value_t = 6, value_name = "PAIRS")]
     control_pairs: u32,
-    /// Most excluded pairs of each kind (A/B, A/A) to measure again [default: half as many as planned]. With 0 Hone
-    /// measures the planned pairs only.
+    /// Excluded pairs to replace at most, for A/B and A/A pairs each. With 0, Hone measures only the planned pairs. [default: half of the
+    /// planned pairs]
     #[arg(long, value_name = "PAIRS")]
     reserve: Option<u32>,
-    /// The metric that the verdict hangs on: cpu-per-record, cpu-per-request, user-cpu-per-record, latency-p50, -p90, -p99,
-    /// -p999 or -max, memory-peak, memory-mean; busy-per-record with --metrics; capacity with --slo. Throughput is no choice at a fixed rate [default: cpu-per-record; busy-per-record with --metrics].
-    #[arg(long, value_parser = metric)]
+    /// Metric that decides the verdict. One of cpu-per-record, cpu-per-request, user-cpu-per-record, latency-p50, -p90, -p99, -p999 or -max,
+    /// memory-peak, memory-mean; busy-per-record with --metrics; capacity with --slo. [default: cpu-per-record; with --metrics,
+    /// busy-per-record]
+    #[arg(long, value_name = "METRIC", value_parser = metric)]
     primary: Option<Metric>,
-    /// Compare capacities, as --primary capacity: each window climbs from --rate on, by steps, until --slo breaks. More is
-    /// better. The arms are loaded one after the other (solo).
+    /// Compare the capacities: the highest rates at which --slo holds. This is the same as --primary capacity. The arms run one after the other
+    /// (solo).
     #[arg(long, requires = "slo", conflicts_with = "primary")]
     capacity: bool,
-    /// The promise that a capacity hangs on: p99=10ms. A window ends where it breaks, so there is no --duration.
-    #[arg(long, value_name = "RULE", conflicts_with = "duration")]
+    /// SLO: the latency goal that must hold, for example `p99=10ms`. A window ends when the SLO breaks, so --duration does not apply.
+    #[arg(long, value_name = "RULES", conflicts_with = "duration")]
     slo: Option<String>,
-    /// Requests/s at which a climb begins, in place of --rate: half of what the weaker arm can do is near enough.
-    #[arg(long, value_name = "REQUESTS_PER_S", requires = "slo", conflicts_with = "rate")]
+    /// First rate of the climb, instead of --rate. Half the capacity of the weaker arm is a good choice.
+    #[arg(
+        long = "start-rate",
+        alias = "from",
+        value_name = "REQUESTS_PER_S",
+        value_parser = rate,
+        requires = "slo",
+        conflicts_with = "rate"
+    )]
     from: Option<f64>,
-    /// Requests/s beyond which it does not climb; 32 times where it begins unless given.
-    #[arg(long, value_name = "REQUESTS_PER_S", requires = "slo")]
+    /// Highest rate of the search. [default: 32 times the first rate]
+    #[arg(long = "max-rate", alias = "to", value_name = "REQUESTS_PER_S", value_parser = rate, requires = "slo")]
     to: Option<f64>,
-    /// How much higher each step is than the one before, as a ratio; 1.05 unless given.
-    #[arg(long, value_name = "RATIO", requires = "slo")]
+    /// Ratio of each rate of the climb to the one before. [default: 1.05]
+    #[arg(long = "rate-step", alias = "growth", value_name = "RATIO", requires = "slo")]
     growth: Option<f64>,
-    /// A metric that must not get worse; may be repeated [default: latency-p99 and memory-peak, where the windows can tell them].
-    #[arg(long = "guard", value_parser = metric)]
+    /// Metric that must not get worse; repeat it for several. [default: latency-p99 and memory-peak, if the windows measure them]
+    #[arg(long = "guard-metric", alias = "guard", value_name = "METRIC", value_parser = metric)]
     guards: Vec<Metric>,
     #[command(flatten)]
     comparison: ComparisonSettings,
-    /// Folder under which the run's folder is made.
-    #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
+    /// Where to write the result. Hone creates a folder for the run in this folder.
+    #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
     #[command(flatten)]
     workload: WorkloadOptions,
     #[command(flatten)]
     metrics: Metrics,
-    /// Metrics page of B, if B has its own. Then --metrics applies to A alone.
+    /// Metrics page of B; repeat it for each broker of B. --metrics then applies to A alone.
     #[arg(long, value_name = "URL", requires = "urls", conflicts_with = "change")]
     b_metrics: Vec<String>,
     #[command(flatten)]
@@ -160,13 +175,13 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// What the verdict hangs on.
+    /// The primary metric, which decides the verdict.
     fn metric(&self) -> Metric {
         let named = if self.capacity { Some(Metric::Capacity) } else { self.primary };
         named.unwrap_or_else(|| self.metrics.decides())
     }
 
-    /// The load, climbing where capacities are compared.
+    /// The load. Its rate climbs if the run compares capacities.
     fn load(&self) -> Result<Workload> {
         let mut load = self.workload.workload("command-line")?;
         load.requests_per_s = self.from.unwrap_or(load.requests_per_s);
@@ -180,9 +195,10 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if let Some(folder) = &arguments.undo {
         return undo(folder, &security, progress).map(|()| Ending::Done);
     }
-    let run = if let Some(folder) = &arguments.resume {
-        cli.goes_on(&["yes"])?;
-        resume(folder, &security, progress)?
+    let run = if let Some(named) = &arguments.resume {
+        cli.goes_on(if named.is_some() { &["yes"] } else { &["yes", "output"] })?;
+        let is_one = |path: &Path| is_named(path, "compare");
+        resume(&to_resume(named.as_deref(), &arguments.output, "compare", is_one)?, &security, progress)?
     } else {
         if let (Some(a), Some(b)) = (&arguments.a, &arguments.b)
             && let (Some(a), Some(b)) = (saved::place(a), saved::place(b))
@@ -209,7 +225,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
 fn judged(comparison: Comparison, folder: &RunFolder, cli: &CliContext) -> Result<Ending> {
     let ending = if comparison.has_regression() { Ending::Worse } else { Ending::Done };
     let entry = |_: &str| hone_document::entries::comparison::entry_of(&comparison, folder.path());
-    // Once, however often a run is resumed. The ledger lies beside the run's folder.
+    // A resumed run gets one entry as well. The ledger lies next to the run's folder.
     let entered = ledger::enter_once(folder, "ledger.json", Some(&comparison), entry, &cli.progress);
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let next = to_settle(&comparison, 1, &words).map_or(String::new(), |next| format!("  next: {next}\n"));
@@ -222,7 +238,7 @@ fn judged(comparison: Comparison, folder: &RunFolder, cli: &CliContext) -> Resul
     entered.map(|()| ending)
 }
 
-/// A budget: `300`, `90s`, `5m`, `1h`, from a second to a week.
+/// Parses --budget (`300`, `90s`, `5m`, `1h`) to seconds. The limits are one second and one week.
 fn seconds(text: &str) -> Result<f64> {
     let found = read_seconds(text).map_err(|problem| Usage(format!("--budget: {problem}")))?;
     match (1.0..=604_800.0).contains(&found) {
@@ -233,27 +249,31 @@ fn seconds(text: &str) -> Result<f64> {
     }
 }
 
-/// `5%` or `0.05`, as a ratio above 1.
+/// Parses --effect (`5%` or `0.05`) to a ratio above 1.
 fn ratio(text: &str) -> Result<f64> {
     let share = share(text).map_err(|problem| Usage(format!("--effect: {problem}")))?;
     Ok(1.0 + share)
 }
 
-/// What was asked for, as it is kept for the next attempt.
+/// The settings of the run. Hone stores them, so that --resume can read them.
 fn settings(arguments: &Arguments) -> Result<CompareSettings> {
     let change = match &arguments.change[..] {
         [] => None,
         [one] => Some(change::parse(one)?),
         more => bail!(Usage(format!(
-            "{} changes at once: nobody could say which of them did it. One change at a time; what is kept becomes \
-             part of A for the next one",
+            "--change is given {} times, so the result would not show which change had the effect\n  \
+             next: measure one change at a time, and make it part of A before you measure the next one",
             more.len()
         ))),
     };
     let builds =
         |first: &Option<String>, more: &[String]| first.iter().chain(more).cloned().collect::<Vec<String>>();
     if change.is_some() && !(arguments.a_builds.is_empty() && arguments.b_builds.is_empty()) {
-        bail!(Usage("--change compares one build with itself; leave out --a-build and --b-build".to_owned()));
+        bail!(Usage(
+            "--change conflicts with --a-build and --b-build: it compares one build with itself\n  \
+             next: leave out --a-build and --b-build"
+                .to_owned()
+        ));
     }
     Ok(CompareSettings {
         a: builds(&arguments.a, &arguments.a_builds),
@@ -286,13 +306,15 @@ fn settings(arguments: &Arguments) -> Result<CompareSettings> {
 fn confirm(what: &str, cli: &CliContext) -> Result<()> {
     if !std::io::stdin().is_terminal() {
         bail!(Usage(format!(
-            "this changes a setting of the machine ({what}); say --yes to do so without being asked"
+            "the run changes a setting of this machine ({what}) and stdin is no terminal to confirm it\n  \
+             next: add --yes"
         )));
     }
-    cli.progress.line(&format!("This changes a setting of the machine: {what}. Go on? [y/N]"));
+    cli.progress.line(&format!("The run changes a setting of this machine: {what}. Continue? [y/N]"));
     let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer).context("the answer can't be read")?;
-    if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { bail!("nothing was changed") }
+    std::io::stdin().read_line(&mut answer).context("cannot read the answer")?;
+    let is_confirmed = matches!(answer.trim(), "y" | "Y" | "yes");
+    if is_confirmed { Ok(()) } else { bail!("you declined the change, so Hone changed nothing") }
 }
 
 #[cfg(test)]
@@ -324,7 +346,7 @@ mod tests {
         arguments: Arguments,
     }
 
-    /// A climb from 1,000 to 32,000 requests/s could take 94 s, and ends behind 5 where it breaks at the second step.
+    /// A climb from 1,000 to 32,000 requests/s takes at most 94 s, but only 5 s if the SLO breaks at the second step.
     #[test]
     fn a_budget_that_may_hold_a_climb_is_not_refused() {
         use clap::Parser as _;
@@ -337,7 +359,7 @@ mod tests {
         };
         check("20m").unwrap();
         let told = check("90s").unwrap_err().to_string();
-        assert!(told.contains("take about 104 s") && told.contains("--from"), "{told}");
+        assert!(told.contains("take about 104 s") && told.contains("--start-rate"), "{told}");
         let longer = Only::try_parse_from(capacity.iter().chain([&"20m", &"--duration", &"3"]));
         assert!(longer.unwrap_err().to_string().contains("cannot be used with"));
     }

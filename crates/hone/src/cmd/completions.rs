@@ -1,4 +1,4 @@
-//! `hone completions`: what a shell has to know to complete Hone's command line.
+//! `hone completions`: prints a shell's completion script for Hone.
 
 use anyhow::Result;
 use clap::{Args, Command};
@@ -7,14 +7,14 @@ use clap_complete::Shell;
 use crate::cmd::context::print;
 use hone_experiment::ending::Ending;
 
-/// Print what makes a shell complete Hone's verbs and options.
+/// Print the shell completion script for Hone's verbs and options.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone completions bash > ~/.local/share/bash-completion/completions/hone
-  hone completions zsh > ~/.zfunc/_hone                   (a folder of $fpath)
+  hone completions zsh > ~/.zfunc/_hone                   # a folder in $fpath
   hone completions fish > ~/.config/fish/completions/hone.fish")]
 pub(crate) struct Arguments {
-    /// The shell.
+    /// Shell to complete in.
     #[arg(value_enum)]
     shell: Shell,
 }

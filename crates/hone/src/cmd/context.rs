@@ -1,4 +1,4 @@
-//! What every verb shares: the options of all verbs, progress, and the one way to stdout.
+//! The parts that all verbs share: common options, progress, and output to stdout.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,24 +11,24 @@ use hone_report::{Detail, Document};
 use serde::Serialize;
 use serde_json::json;
 
-use super::security::SecurityOptions;
+use hone_cli::connection::BrokerOptions;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::progress::Progress;
 
 #[derive(Debug, Args)]
 pub(crate) struct Common {
-    /// Print the result as a record (JSON) on stdout instead of text.
+    /// Print the result as a record (JSON) on stdout.
     #[arg(long, global = true, display_order = 900)]
     pub(crate) json: bool,
-    /// Also print what explains the result: the rule, the method, all figures.
-    #[arg(long, global = true, display_order = 900)]
+    /// Also print the rule, the method and all figures of the result.
+    #[arg(short = 'v', long, global = true, display_order = 900)]
     pub(crate) explain: bool,
     /// Show no progress.
     #[arg(short, long, global = true, display_order = 901)]
     pub(crate) quiet: bool,
 }
 
-/// What every verb may need of the command line and the terminal.
+/// The command line and the terminal, as the verbs use them.
 pub(crate) struct CliContext {
     pub(super) json: bool,
     detail: Detail,
@@ -47,32 +47,33 @@ impl CliContext {
         self.given.contains_key(argument)
     }
 
-    /// A run that goes on is as it was begun: whoever names something of it anew would believe that it counts. `besides` are arguments that do.
+    /// Refuses arguments that a resumed run would ignore: it keeps its original settings. `besides` are arguments that apply nevertheless.
     ///
     /// # Errors
-    /// With the first one that does not.
+    /// With the first argument that does not apply.
     pub(crate) fn goes_on(&self, besides: &[&str]) -> Result<()> {
         let any_run = ["resume", "json", "explain", "quiet"];
         let counts = |id: &str| {
-            any_run.contains(&id) || besides.contains(&id) || SecurityOptions::names().any(|name| name == id)
+            any_run.contains(&id) || besides.contains(&id) || BrokerOptions::names().any(|name| name == id)
         };
         match self.given.iter().find(|(id, _)| !counts(id)) {
             None => Ok(()),
             Some((_, shown)) => Err(Usage(format!(
-                "{shown} and --resume contradict each other: a run goes on as it was begun\n  next: leave {shown} away, or begin a new run with it"
+                "{shown} conflicts with --resume: a resumed run keeps its original settings\n  \
+                 next: leave out {shown}, or start a new run with it"
             ))
             .into()),
         }
     }
 
-    /// The result of a verb, as text or as a record. A verb that has no more to say is done with it.
+    /// Shows the result of a verb, as text or as a record. The answer is [`Ending::Done`], for verbs that end with it.
     pub(crate) fn show<T: Body>(&self, record: T, text: impl FnOnce(&T) -> String) -> Result<Ending> {
         self.progress.clear();
         print(&if self.json { Envelope::new(record).to_text()? } else { text(&record) })?;
         Ok(Ending::Done)
     }
 
-    /// A record as its document with lines behind it, or as JSON.
+    /// Shows a record as its document with the lines of `behind` after it, or as JSON.
     pub(crate) fn show_document<T: Body>(
         &self,
         record: T,
@@ -82,7 +83,7 @@ impl CliContext {
         self.show(record, |record| document(record).terminal(self.detail) + behind)
     }
 
-    /// As [`CliContext::show_document`], or as Markdown where that is asked for.
+    /// Like [`CliContext::show_document`], or as Markdown with `is_markdown`.
     pub(crate) fn show_document_or_markdown<T: Body>(
         &self,
         record: T,
@@ -96,7 +97,7 @@ impl CliContext {
         }
     }
 
-    /// As [`CliContext::show`], for findings that are told and not read again.
+    /// Like [`CliContext::show`], for results that Hone never reads again.
     pub(crate) fn show_found<T: Serialize>(
         &self,
         kind: &str,
@@ -110,10 +111,10 @@ impl CliContext {
     }
 }
 
-/// Set once a reader of stdout has gone away.
+/// True after the reader of stdout has closed it.
 static READER_IS_GONE: AtomicBool = AtomicBool::new(false);
 
-/// The one place that writes to stdout. A reader that has gone away (`| head`) is no error.
+/// Writes to stdout; no other code does. A reader that closes stdout (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> Result<()> {
     use std::io::Write as _;
     let mut stdout = std::io::stdout();
@@ -122,27 +123,27 @@ pub(crate) fn print(text: &str) -> Result<()> {
             READER_IS_GONE.store(true, Ordering::Relaxed);
             Ok(())
         }
-        written => written.context("the result can't be written to stdout"),
+        written => written.context("cannot write the result to stdout"),
     }
 }
 
-/// Whether nobody reads what is printed any more, so that work for stdout alone can end.
+/// Whether the reader of stdout has closed it. Work for stdout alone can then end.
 pub(crate) fn reader_is_gone() -> bool {
     READER_IS_GONE.load(Ordering::Relaxed)
 }
 
-/// One on each line.
+/// The paths, one per line.
 pub(super) fn paths(written: &[PathBuf]) -> String {
     written.iter().map(|path| format!("{}\n", path.display())).collect()
 }
 
-/// Makes the page of a record, and says where both are.
+/// Writes the page of a record. The answer names both files.
 pub(super) fn record_and_page(record: &Path) -> Result<String> {
     let page = hone_serve::page::write(record, None)?;
     Ok(format!("Record: {}\nPage: {}\n", record.display(), page.display()))
 }
 
-/// Where runs are kept unless told otherwise.
+/// The default folder for runs.
 pub(crate) fn default_runs() -> PathBuf {
     PathBuf::from("runs")
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use hone_record::Diagnosis;
 
 use crate::cmd::context::{CliContext, default_runs};
+use hone_cli::values::whole_seconds;
 use hone_document::entries::replay::entry_of;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
@@ -16,106 +17,113 @@ use hone_experiment::run_context::shown_runner;
 use hone_optimize::diagnose::purpose::{Answer, Purpose, of_command, of_experiment};
 use hone_optimize::diagnose::{self, gate_text, reading};
 
-/// Say why the CPU stalls, and whether a better layout of the code can help.
+/// Explain CPU stalls and estimate the gain from a better code layout.
 ///
-/// With --read: from counters. Takes the top-down slots that perf stat, toplev or Arm's topdown-tool printed, in any of their shapes (text,
-/// JSON, CSV), holds them against what shares can be, and gives a verdict with the rule that fired, where it is from, and the most that a
-/// layout can save. A file of callgrind's is read, too, and a profile of BOLT's: they say how much memory the code that runs touches, and
-/// nothing of misses. So is what perf record wrote: it says where the time goes by
-/// thread and function, and nothing of why.
+/// Without --pid, --read or --replay, Hone runs the target of an experiment, or a command, in an emulator (qemu-user). It simulates caches and
+/// TLBs, and needs no hardware counters and no privileges.
 ///
-/// With --pid: of a running process, as it is and under the load that it has. Says first what the evidence is: slots by counters where the
-/// machine has them, else samples (perf), and in any case what the kernel keeps of each thread. The busy thread is found by itself.
+/// With --pid, Hone measures a running process under its current load. With --read, it judges files of other tools. With --replay, it replays
+/// the trace of an earlier diagnosis on the layout that BOLT made of the same program.
 ///
-/// Otherwise without any counters: the target of an experiment, under its load, or a command, runs under an emulator (qemu-user) with Hone's
-/// tracer, and caches and TLBs of named sizes are simulated from every block of code that runs. No privileges are needed.
-///
-/// With --replay: what ran in an earlier diagnosis, replayed on the layout that BOLT gave the same program: what that will do, before it
-/// runs.
-///
-/// Such a trace is the same on any machine, so CI can hold it against a budget: --learn writes one, --gate fails (exit code 3) when the code lies
-/// worse than it allows, by more than repeats of the same differed.
+/// --learn writes a budget for CI. --gate fails with exit code 3 if the layout is worse than the budget allows.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  hone diagnose hone.toml                                  the target's plain build under its first training load
+  hone diagnose hone.toml  # plain build of the target, first training load
   hone diagnose hone.toml --program runs/x-001/bin/pgo/server
-  hone diagnose -- xz -k -T1 file                          a program that ends by itself
-  hone diagnose --learn layout.toml -- xz -k -T1 file      a budget for CI, kept with the sources
-  hone diagnose --gate layout.toml -- xz -k -T1 file       exit code 3 when the code lies worse than it allows
-  hone diagnose --pid \"$(pidof -s redis-server)\"          a running process, for 10 seconds
-  hone diagnose --read perf.data                           what perf record wrote
-  perf stat -j -p \"$(pidof -s redis-server)\" -M TopdownL1,TopdownL2 sleep 10 2> slots.json     (Intel, Arm)
-  perf stat -j -p \"$(pidof -s redis-server)\" -M PipelineL1,PipelineL2 sleep 10 2> slots.json   (AMD)
+  hone diagnose -- xz -k -T1 file  # a command that ends by itself
+  # A budget for CI; keep it with the sources
+  hone diagnose --learn layout.toml -- xz -k -T1 file
+  # Exit code 3 if the layout is worse than the budget
+  hone diagnose --gate layout.toml -- xz -k -T1 file
+  # A running process, for 10 seconds
+  hone diagnose --pid \"$(pidof -s redis-server)\"
+  hone diagnose --read perf.data  # output of perf record
+  # Counters of Intel and Arm; for AMD use -M PipelineL1,PipelineL2
+  perf stat -j -p \"$(pidof -s redis-server)\" \\
+    -M TopdownL1,TopdownL2 sleep 10 2> slots.json
   hone diagnose --read slots.json --user-share 64%
-  hone diagnose --read before.txt --read after.txt         where the slots went
-  hone diagnose --read server.fdata --program ./server     by BOLT's counts of branches
-  hone diagnose --replay runs/x-diagnosis-001 --on x.bolt  what a layout will do; made by llvm-bolt --enable-bat")]
+  # Slots before and after a change
+  hone diagnose --read before.txt --read after.txt
+  hone diagnose --read server.fdata --program ./server  # BOLT's branch counts
+  # From llvm-bolt --enable-bat
+  hone diagnose --replay runs/x-diagnosis-001 --bolt-program x.bolt")]
 #[command(group(clap::ArgGroup::new("of").required(true).args(["file", "read", "pid", "replay", "command"])))]
 pub(crate) struct Arguments {
-    /// The experiment whose target and load are traced.
+    /// Experiment file with the target and the load to trace.
     file: Option<PathBuf>,
-    /// What perf stat, toplev, topdown-tool or callgrind wrote, a profile of BOLT's (fdata, or what perf2bolt --pa takes; with --program),
-    /// or perf record; `-` is standard input (not for perf record). Give it twice to compare the slots before and after a
-    /// change.
+    /// File of perf stat, toplev, topdown-tool, callgrind, BOLT or perf record. A BOLT profile (fdata, or the input of perf2bolt --pa) needs
+    /// --program. `-` reads standard input, except for perf record. Two files compare the slots before and after a change.
     #[arg(long, value_name = "FILE")]
     read: Vec<PathBuf>,
-    /// A running process: looked at by thread, with counters where there are any, else with samples (perf), and with what the kernel keeps.
+    /// Process to measure. Hone measures each thread of the process.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// For how long.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600), requires = "pid")]
+    /// How long to measure.
+    #[arg(
+        long = "duration",
+        alias = "seconds",
+        value_name = "TIME",
+        default_value = "10s",
+        value_parser = whole_seconds::<u64>(1.0, 3_600.0),
+        requires = "pid"
+    )]
     seconds: u64,
-    /// How much of the CPU is user code of the program, such as 64%: no layout touches the rest. `hone optimize` tells it as the
-    /// ceiling.
-    #[arg(long, value_name = "PERCENT", value_parser = share, requires = "read")]
+    /// Share of CPU time in the program's user code, for example `64%`. A layout can't affect the rest. `hone optimize` reports this share as
+    /// the ceiling.
+    #[arg(long, value_name = "SHARE", value_parser = share, requires = "read")]
     user_share: Option<f64>,
-    /// The workload of the experiment that it is loaded with; the first one that trains unless named.
+    /// Workload of the experiment to run. [default: the first training workload]
     #[arg(long, value_name = "NAME", requires = "file")]
     workload: Option<String>,
-    /// Another build of the target to trace in place of the plain one, which then is not built; with --read, the program that a profile of
-    /// BOLT's was taken of.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["command", "pid", "replay"])]
+    /// Program (executable file). Hone traces it instead of building the target. With --read, it is the program of a BOLT profile.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "pid", "replay"])]
     program: Option<PathBuf>,
-    /// The run's folder of an earlier diagnosis, whose trace is replayed.
+    /// Folder of the earlier diagnosis whose trace to replay.
     #[arg(long, value_name = "RUN", requires = "on")]
     replay: Option<PathBuf>,
-    /// What BOLT made of the program that was traced, with `--enable-bat`, as `hone optimize` has it made.
-    #[arg(long, value_name = "PROGRAM", requires = "replay")]
+    /// Output of llvm-bolt --enable-bat for the traced program. `hone optimize` makes such a program.
+    #[arg(long = "bolt-program", alias = "on", value_name = "FILE", requires = "replay")]
     on: Option<PathBuf>,
-    /// Hold the run against a budget that --learn wrote; exit code 3 when a figure is worse than it allows.
+    /// Compare the run with the budget in this file. Exit code 3: a figure is worse than the budget allows.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "learn", "pid", "replay"])]
     gate: Option<PathBuf>,
-    /// Run it several times, and write a budget: each figure, and how much it differs between repeats.
+    /// Write a budget from several runs. The budget holds each figure and its spread over the runs.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "pid", "replay"])]
     learn: Option<PathBuf>,
-    /// Repeats that --learn learns from.
-    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "learn")]
+    /// Number of repeats. The option applies to --learn.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(2..=100),
+        requires = "learn"
+    )]
     repeats: u32,
-    /// Folder under which the run's folder is made; the ledger lies there.
-    #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
+    /// Where to write the result. Hone creates the run's folder in this folder. The ledger is in it, too.
+    #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
-    /// Another ledger for what is foretold.
+    /// Ledger file. Hone writes the prediction of --replay to it. [default: ledger.jsonl in the folder of --output]
     #[arg(long, value_name = "FILE", requires = "replay")]
     ledger: Option<PathBuf>,
-    /// A command that ends by itself.
+    /// Command that ends by itself.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-/// `64%` or `64`, of 1.
+/// Reads `64%` or `64` as 0.64.
 fn share(text: &str) -> Result<f64, String> {
     let percent: f64 = text
         .trim_end_matches('%')
         .trim()
         .parse()
-        .map_err(|_| "is no share; write it as a percentage, such as 64%".to_owned())?;
+        .map_err(|_| "not a percentage; use for example 64%".to_owned())?;
     if percent > 0.0 && percent < 1.0 && !text.contains('%') {
-        return Err(format!("is less than one per cent; did you mean {}%?", 100.0 * percent));
+        return Err(format!("less than 1%; did you mean {}%?", 100.0 * percent));
     }
     if (0.0..=100.0).contains(&percent) {
         Ok(percent / 100.0)
     } else {
-        Err("must lie between 0% and 100%".to_owned())
+        Err("must be between 0% and 100%".to_owned())
     }
 }
 
@@ -142,7 +150,11 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
             return unread.map_or(Ok(ending), Err);
         }
         ([_, _, ..], _) => {
-            return Err(Usage("--read takes one file, or two: before and after".to_owned()).into());
+            return Err(Usage(
+                "--read accepts at most two files\n  next: give one file, or two: before and after a change"
+                    .to_owned(),
+            )
+            .into());
         }
         ([], Some(file)) => {
             let which = (arguments.workload.as_deref(), program);
@@ -163,7 +175,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     }
 }
 
-/// What is said of a layout before it runs goes into the ledger, where it can be held against what came of it.
+/// Writes the prediction for a layout to the ledger, so that you can compare it with the later measurement.
 fn foretell(run: &Path, candidate: &Path, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let found = diagnose::of_replay(run, candidate)?;
     let path = arguments.ledger.clone().unwrap_or_else(|| arguments.output.join(ledger::NAME));
@@ -202,6 +214,6 @@ mod tests {
         assert!(share("120%").unwrap_err().contains("between"), "{:?}", share("120%"));
         assert!(share("0.64").unwrap_err().contains("did you mean 64%?"));
         assert_eq!(share("0.5%"), Ok(0.005));
-        assert!(share("half").unwrap_err().contains("such as 64%"));
+        assert!(share("half").unwrap_err().contains("for example 64%"));
     }
 }

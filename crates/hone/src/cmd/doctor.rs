@@ -1,4 +1,4 @@
-//! `hone doctor`: what this machine and its tools allow.
+//! `hone doctor`: shows what this machine and its tools allow.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,20 +14,20 @@ use crate::cmd::context::CliContext;
 use hone_document::doctor::Examination;
 use hone_experiment::ending::Ending;
 
-/// Look at this machine and at every tool that Hone can use: path, version, whether it fits, how to get what is missing.
+/// Check this machine and every tool that Hone can use.
 ///
-/// Hardware counters are found by opening them. Nothing is changed and nothing needs to be installed for it.
+/// For each tool, Hone shows the path, the version, whether the version fits, and how to install a missing tool. It changes nothing.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {}
 
-/// A tool that needs longer to tell its version is not usable.
+/// A tool that needs longer to print its version is not usable.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(_arguments: Arguments, cli: &CliContext) -> Result<Ending> {
-    cli.progress.doing("looking at the tools");
+    cli.progress.doing("checking the tools");
     let examination = look()?;
     cli.show_found("doctor", &examination, hone_document::doctor::text)?;
-    // A warning is an answer; the doctor has done its work.
+    // A warning is a result, not a failure.
     Ok(Ending::Done)
 }
 
@@ -40,7 +40,7 @@ fn look() -> Result<Examination> {
         manager: hone_host::observe::package_manager(root),
         rustup: rustc
             .as_ref()
-            // Wherever RUSTUP_HOME lies.
+            // The folder `toolchains` marks rustup in every RUSTUP_HOME.
             .is_some_and(|rustc| rustc.sysroot.components().any(|part| part.as_os_str() == "toolchains")),
         // SAFETY: a question without side effects.
         as_root: unsafe { libc::geteuid() } == 0,
@@ -50,12 +50,12 @@ fn look() -> Result<Examination> {
         .iter()
         .map(|known| known.finding(locate(known, around.rustc_llvm, &beside), &around))
         .collect();
-    // The tools stand in a list of their own, with what they are for and how to get them.
+    // The tools have their own list with their purpose and how to install them, so they are not findings.
     let findings = examine(&machine, &[]);
     Ok(Examination { machine, tools, findings })
 }
 
-/// The first of a tool's names that is there and answers.
+/// Returns the receipt of the first of a tool's names that exists and prints its version.
 fn locate(known: &KnownTool, rustc_llvm: Option<u32>, beside: &[PathBuf]) -> Option<ToolReceipt> {
     let variable = format!("HONE_{}", known.name.to_uppercase().replace('-', "_"));
     let receipt = |program: &String| {
@@ -75,7 +75,7 @@ struct Rustc {
     tools: PathBuf,
 }
 
-/// What rustc says of itself; `None` without one.
+/// Asks rustc for its version and folders. Returns `None` without a working rustc.
 fn ask_rustc() -> Option<Rustc> {
     let found = Tool::new("rustc", "HONE_RUSTC").locate(&[]).ok()?;
     let logs = tempfile::tempdir().ok()?;

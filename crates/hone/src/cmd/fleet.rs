@@ -1,51 +1,53 @@
-//! `hone profile push`, `list` and `pull`, and what `hone profile merge --from` takes out of a place.
+//! `hone profile push`, `list` and `pull`, and the store options of `hone profile merge`.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
 use hone_binary::profile_store::{Keeper, MergedProfile, StoredFormat};
+use hone_cli::connection::StoreOption;
 
 use crate::cmd::context::CliContext;
 use hone_experiment::ending::{Ending, Usage};
 use hone_rollout::fleet::{Choice, Depot, HostWeight, host_of};
 use hone_rollout::profile_exchange::{self, NamedBuild};
 
-/// Keep profiles where those of all hosts meet: a folder or an object store, by build-id.
+/// Upload profiles to a store that all hosts share.
 ///
-/// The build is what the profile says of itself: by its lock, by BOLT's note, of Go by the profile. A profile that the host has pushed
-/// before is not pushed again, and nothing there is ever replaced. Who gets in is said by the environment, as for `hone load --store`.
+/// The store is a folder or an object store, sorted by build-id. Hone skips a profile that this host has pushed before, and never replaces a
+/// file in the store. Credentials come from the environment, as for `hone load --store`.
 #[derive(Debug, Args)]
 pub(super) struct PushArguments {
-    /// The profiles, each with its lock beside it, if it has one.
+    /// Profiles. Hone also pushes the lock next to a profile.
     #[arg(required = true, value_name = "PROFILE")]
     profiles: Vec<PathBuf>,
-    /// The place: a folder, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH.
-    #[arg(long, value_name = "PLACE")]
-    to: String,
+    #[command(flatten)]
+    store: StoreOption,
     #[command(flatten)]
     of: OptionalBuild,
-    /// The host that they are of; this machine's name unless told otherwise.
+    /// Name of the host. [default: this machine's name]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
 }
 
-/// What lies in a place, build by build.
+/// List the profiles in a store, grouped by build.
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
-    /// The place.
+    /// Store: a folder, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`.
+    #[arg(value_name = "STORE")]
     place: String,
 }
 
-/// Take the profiles of a build out of a place, with their locks, each held against what was pushed.
+/// Download the profiles of a build, with their locks, from a store.
 ///
-/// What lies in the folder already is not taken again, so the same command goes on where it was broken off.
+/// Hone checks each profile's SHA-256. You can repeat an interrupted command.
 #[derive(Debug, Args)]
 pub(super) struct PullArguments {
-    /// The place.
+    /// Store: a folder, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`.
+    #[arg(value_name = "STORE")]
     place: String,
-    /// The folder; it is made.
-    #[arg(short, long, value_name = "FOLDER")]
+    /// Where to write the result. Hone creates this folder if it does not exist.
+    #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
     #[command(flatten)]
     of: OptionalBuild,
@@ -53,64 +55,76 @@ pub(super) struct PullArguments {
     which: Which,
 }
 
-/// A build, where it must be said.
+/// A build, for verbs that can also read it from the profile.
 #[derive(Debug, Args)]
 pub(super) struct OptionalBuild {
-    /// The build, by its build-id; of one that is in the place its beginning will do.
+    /// Build-id of the build. The beginning is enough if the store has the build.
     #[arg(long, value_name = "ID", conflicts_with = "program")]
     pub(super) build_id: Option<String>,
-    /// The build, by its program.
+    /// Program (executable file). Hone reads the build-id from it.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
 
-/// Which profiles of a build.
+/// Selects profiles of a build.
 #[derive(Debug, Args)]
 pub(super) struct Which {
-    /// Of each host only so many, the newest.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Use only the newest N. The number applies to each host.
+    #[arg(long = "newest", alias = "last", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     last: Option<u32>,
-    /// Only those of one kind.
-    #[arg(long, value_name = "KIND", value_parser = kind)]
+    /// Use only profiles of this format: profdata, fdata or pprof.
+    #[arg(long = "profile-format", alias = "kind", value_name = "FORMAT", value_parser = kind)]
     kind: Option<StoredFormat>,
-    /// Leave out what is broken, and name it. Without this one broken profile ends it.
+    /// Skip broken profiles and name them. Without this option, a broken profile is an error.
     #[arg(long)]
     skip_broken: bool,
 }
 
-/// Where the profiles of a merge come from, when they are no files.
+/// The store and the build of a merge that reads no files.
 #[derive(Debug, Args)]
 pub(super) struct From {
-    /// A place in which profiles were pushed: all those of one build go in.
-    #[arg(long, value_name = "PLACE", requires = "build", conflicts_with_all = ["profiles", "weights", "shares", "different_builds"])]
+    /// Store: a folder, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`. Hone merges all profiles of one build in it.
+    #[arg(
+        long = "store",
+        alias = "from",
+        value_name = "STORE",
+        requires = "build",
+        conflicts_with_all = ["profiles", "weights", "shares", "different_builds"]
+    )]
     pub(super) from: Option<String>,
-    /// The build, by its build-id or the beginning of it.
+    /// Build-id of the build. The beginning is enough.
     #[arg(long, value_name = "ID", group = "build", requires = "from")]
     build_id: Option<String>,
-    /// The build, by its program.
+    /// Program (executable file). Hone reads the build-id from it.
     #[arg(long, value_name = "FILE", group = "build", requires = "from")]
     program: Option<PathBuf>,
-    /// Of each host only so many, the newest.
-    #[arg(long, value_name = "N", requires = "from", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Use only the newest N. The number applies to each host.
+    #[arg(
+        long = "newest",
+        alias = "last",
+        value_name = "N",
+        requires = "from",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     last: Option<u32>,
-    /// Only profiles of one kind: profdata, fdata or pprof.
-    #[arg(long, value_name = "KIND", requires = "from", value_parser = kind)]
+    /// Use only profiles of this format: profdata, fdata or pprof.
+    #[arg(long = "profile-format", alias = "kind", value_name = "FORMAT", requires = "from", value_parser = kind)]
     kind: Option<StoredFormat>,
-    /// Every host counts the same, however long it was watched and however busy it was.
+    /// Give every host the same weight, regardless of its load and its measured time.
     #[arg(long, requires = "from")]
     same_for_hosts: bool,
-    /// What the hosts count for whose names fit a pattern, in which * stands for any text, as in 'eu-*=3'; may be repeated. The first pattern that
-    /// fits a host counts, and one must. Counts are multiplied by it, or, with --same-for-hosts, the host's share is.
+    /// Weight of the hosts that match a pattern, for example 'eu-*=3'; repeat it for several. In a pattern, * matches any text. The first
+    /// pattern that matches a host applies, and every host must match one.
     #[arg(long, value_name = "PATTERN=W", requires = "from", value_parser = HostWeight::parse)]
     host_weight: Vec<HostWeight>,
-    /// Leave out what is broken, and name it. Without this one broken profile ends the merge.
+    /// Skip broken profiles and name them. Without this option, a broken profile is an error.
     #[arg(long, requires = "from")]
     skip_broken: bool,
 }
 
 fn kind(text: &str) -> Result<StoredFormat, String> {
     let all = [StoredFormat::Profdata, StoredFormat::Fdata, StoredFormat::Pprof];
-    all.into_iter().find(|kind| kind.name() == text).ok_or_else(|| "profdata, fdata or pprof".to_owned())
+    all.into_iter().find(|kind| kind.name() == text).ok_or_else(|| "use profdata, fdata or pprof".to_owned())
 }
 
 impl OptionalBuild {
@@ -120,14 +134,14 @@ impl OptionalBuild {
 }
 
 pub(super) fn push(arguments: &PushArguments, keeper: &Keeper<'_>, cli: &CliContext) -> Result<Ending> {
-    let (to, host) = (&arguments.to, host_of(arguments.host.as_deref())?);
+    let (to, host) = (&arguments.store.store()?, host_of(arguments.host.as_deref())?);
     let build = arguments.of.named();
     let pushed = profile_exchange::push(&arguments.profiles, &build, (to, &host), keeper, &cli.progress)?;
     cli.show_found("profile-push", &pushed, |pushed| hone_rollout::fleet_text::pushed(pushed, to, &host))
 }
 
 pub(super) fn list(arguments: &ListArguments, cli: &CliContext) -> Result<Ending> {
-    cli.progress.doing("list");
+    cli.progress.doing("listing the profiles");
     let builds = Depot::open(&arguments.place)?.builds()?;
     cli.show_found("profile-list", &builds, |builds| {
         hone_rollout::fleet_text::builds(builds, &arguments.place)
@@ -136,7 +150,7 @@ pub(super) fn list(arguments: &ListArguments, cli: &CliContext) -> Result<Ending
 
 pub(super) fn pull(arguments: &PullArguments, keeper: &Keeper<'_>, cli: &CliContext) -> Result<Ending> {
     let Some(build_id) = arguments.of.named().named()? else {
-        bail!(Usage("say which build: --build-id ID or --program FILE".to_owned()));
+        bail!(Usage("no build is named\n  next: add --build-id ID or --program FILE".to_owned()));
     };
     let Which { last, kind, skip_broken } = arguments.which;
     let (choice, output) =
@@ -146,7 +160,7 @@ pub(super) fn pull(arguments: &PullArguments, keeper: &Keeper<'_>, cli: &CliCont
     cli.show_found("profile-pull", &pulled, hone_rollout::fleet_text::pulled)
 }
 
-/// Merges all profiles of a build that lie in a place.
+/// Merges all profiles of a build in a store.
 pub(super) fn merge(
     place: &str,
     arguments: &From,

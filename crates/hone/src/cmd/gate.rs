@@ -1,42 +1,43 @@
-//! `hone gate`: does this commit make the service slower?
+//! `hone gate`: checks whether a commit causes a regression.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use hone_record::{CommitGate, GateOutcome};
 use hone_report::documents;
 use hone_tool::interrupt;
 
 use crate::cmd::context::{CliContext, default_runs};
-use hone_experiment::ending::Ending;
+use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::folder::to_resume;
 use hone_optimize::gate::begin::{GateRequest, GateRun, settled};
 use hone_optimize::gate::choice::FileOf;
 use hone_optimize::gate::ci_files::{CiFiles, about, write_ci_files};
 use hone_optimize::gate::papers::Came;
 use hone_optimize::gate::{hold, plan_text};
 
-/// Hold a commit against the one that it builds on, and fail when the service became slower.
+/// Compare a commit with its base and fail on a regression.
 ///
-/// Both are checked out and built alike, one after the other in the same place, and loaded in pairs on this machine, with an A/A control in
-/// the same session. FILE is an experiment as for `hone optimize`; it needs no [optimize] part, and may have a [gate] part. The user's
-/// repository is only read. Where both commits build the same program, nothing is measured.
+/// Hone builds both commits in the same way and measures them in pairs on this machine. FILE is an experiment file as for `hone optimize`, with
+/// or without a [gate] table. Hone only reads your repository. If both commits build the same program, it measures nothing.
 ///
-/// Exit code 0: nothing was shown to be worse. 3: something that decides is worse, by its limit or more. 1: it could not tell (a commit
-/// can't be built, the base does not stand its load, too few pairs count, or, with --require-power, the pairs would not have shown what they
-/// look for).
+/// Exit code 0: Hone found no regression. Exit code 3: a metric is worse by its limit or more. Exit code 1: there is no answer, for example
+/// because a commit does not build, or the power is too low with --require-power.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone gate --base origin/main
   hone gate load/hone.toml --base origin/main --head worktree
   hone gate --base v1.2 --exact --require-power
-  hone gate --base origin/main --junit gate.xml --sarif gate.sarif --comment gate.md
+  hone gate --base origin/main --junit gate.xml --sarif gate.sarif \\
+    --comment gate.md
   hone gate --resume runs/orders-gate-003
 
-In a pull request of GitHub, and in a merge request of GitLab, the base is known; examples/ci has a workflow for each.
+In a GitHub pull request and in a GitLab merge request, Hone finds the base itself.
+The folder examples/ci has a workflow for each.
 
-A file:
+An experiment file:
   name = \"orders\"
 
   [target]
@@ -49,71 +50,71 @@ A file:
   requests_per_s = 2000
 
   [gate]
-  judge = [\"judge\"]            # those of [optimize] without it
-  worse_by = \"3%\"              # a growth that counts, of the primary metric of [compare]
-  builds = 5                   # layouts of each commit, so that their luck is in the interval
+  # Without this line: the judging workloads of [optimize]
+  judge = [\"judge\"]
+  # Smallest proven growth of a metric that is a regression
+  worse_by = \"3%\"
+  # Code layouts per commit
+  builds = 5
+
   [gate.guards]
-  latency-p99 = \"10%\"          # what must not get worse either, and by how much")]
+  # A guard metric and its largest allowed growth
+  latency-p99 = \"10%\"")]
 pub(crate) struct Arguments {
-    /// The experiment file.
+    /// Experiment file.
     #[arg(default_value = "hone.toml")]
     file: PathBuf,
-    /// The state before: a commit or a branch, and then the commit where the head parted from it. In a pull request of GitHub or a merge
-    /// request of GitLab it is known.
+    /// Base: a commit or a branch. [default: the target branch of the pull or merge request] Hone compares the head with the merge base.
     #[arg(long, value_name = "REF")]
     base: Option<String>,
-    /// The state that is asked about: a commit, or `worktree` for the working tree as it is.
+    /// Commit to check, or `worktree` for the working tree.
     #[arg(long, value_name = "REF", default_value = "HEAD")]
     head: String,
-    /// Take the base itself, and not the commit where the head parted from it.
+    /// Compare with the base itself, not with the merge base.
     #[arg(long)]
     exact: bool,
-    /// Whose experiment file counts, for both commits, where they differ in what is built or loaded.
-    #[arg(long, value_enum, default_value = "base", value_name = "SIDE")]
+    /// Commit whose experiment file applies to both commits if they differ in target or workload.
+    #[arg(
+        long = "experiment-from",
+        alias = "file-of",
+        value_enum,
+        default_value = "base",
+        value_name = "SIDE"
+    )]
     file_of: FileOf,
-    /// Measure also where both commits build the same program: an A/A run that says what this machine can show.
+    /// Measure even if both commits build the same program. Such an A/A run shows the smallest difference that this machine can detect.
     #[arg(long)]
     even_if_same: bool,
-    /// Fail (exit code 1) when the pairs would not have shown a growth by the limit; as `require_power = true` in [gate].
+    /// Fail with exit code 1 if the statistical power is too low. The pairs must be able to detect a regression of the limit's size.
     #[arg(long)]
     require_power: bool,
-    /// Say what would be built and loaded, and do nothing.
+    /// Show what would happen, and change nothing. Hone prints the two commits, the builds and the loads.
     #[arg(long)]
     dry_run: bool,
-    /// Go on with a run that was broken off, as it was asked for then.
-    #[arg(long, value_name = "RUN", conflicts_with_all = AS_IT_WAS)]
-    resume: Option<PathBuf>,
-    /// Write the result as JUnit XML, too.
+    /// Continue an interrupted run. Hone uses the options that the run started with.
+    #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with_all = AS_IT_WAS)]
+    resume: Option<Option<PathBuf>>,
+    /// Also write the result as JUnit XML.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Write what fails as SARIF 2.1.0, too.
+    /// Also write the regressions as SARIF 2.1.0.
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
-    /// Write a comment for the pull request (Markdown), too. Where GITHUB_STEP_SUMMARY names a file, the same is added to that.
+    /// Also write a pull request comment (Markdown). If GITHUB_STEP_SUMMARY names a file, Hone appends the comment to it, too.
     #[arg(long, value_name = "FILE")]
     comment: Option<PathBuf>,
-    /// Folder under which the run's folder is made; the ledger lies there.
-    #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
+    /// Where to write the result. Hone creates the run's folder in this folder. The ledger is in it, too.
+    #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
-    /// Where commits are checked out and their builds kept; hone/gate in the user's cache without it. Not inside of the sources: compilers
-    /// look for settings in the folders above.
+    /// Folder for checkouts and their builds. [default: hone/gate in your cache folder] It must be outside of the sources, because compilers
+    /// read settings from parent folders.
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
 }
 
-/// What a run that goes on has of its begin.
-const AS_IT_WAS: [&str; 10] = [
-    "file",
-    "base",
-    "head",
-    "exact",
-    "file_of",
-    "even_if_same",
-    "require_power",
-    "dry_run",
-    "output",
-    "cache",
-];
+/// Options that conflict with --resume: a continued run has them from its start.
+const AS_IT_WAS: [&str; 9] =
+    ["file", "base", "head", "exact", "file_of", "even_if_same", "require_power", "dry_run", "cache"];
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let Arguments { junit, sarif, comment, .. } = arguments;
@@ -123,9 +124,10 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         && !error.is::<Unwritten>()
         && !interrupt::requested()
     {
-        let (name, file) = about(arguments.resume.as_deref(), &arguments.file);
+        let (name, file) =
+            about(arguments.resume.iter().flatten().next().map(PathBuf::as_path), &arguments.file);
         let error = format!("{error:#}");
-        // What it is about is told all the same.
+        // The CI files name the experiment even if the run failed.
         let came = Came::Failed { name: &name, file: &file, error: &error };
         if let Err(unwritten) = write_ci_files(&files, came) {
             cli.progress.line(&format!("{unwritten:#}"));
@@ -134,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     done
 }
 
-/// Marks an error as one behind the result: what is written already tells that, and stays.
+/// Marks an error that came after the result. The CI files already hold the result, so this error must not replace them.
 #[derive(Debug)]
 struct Unwritten(PathBuf);
 
@@ -142,7 +144,7 @@ impl std::fmt::Display for Unwritten {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             formatter,
-            "the result stands in {}, and not all that was asked for could be written",
+            "the result is in {}, but Hone could not write all requested files",
             self.0.display()
         )
     }
@@ -150,7 +152,13 @@ impl std::fmt::Display for Unwritten {
 
 fn gated(arguments: &Arguments, files: &CiFiles, cli: &CliContext) -> Result<Ending> {
     let run = match &arguments.resume {
-        Some(run) => GateRun::resume(run)?,
+        Some(named) => {
+            if named.is_some() && cli.is_given("output") {
+                bail!(Usage("--output does not go with --resume RUN: leave one of them out".to_owned()));
+            }
+            let is_one = |path: &Path| path.join("gate.json").is_file();
+            GateRun::resume(&to_resume(named.as_deref(), &arguments.output, "gate", is_one)?)?
+        }
         None => {
             let request = request(arguments);
             let (asked, experiment) = settled(&request)?;
@@ -177,7 +185,7 @@ fn gated(arguments: &Arguments, files: &CiFiles, cli: &CliContext) -> Result<End
     let document = |found: &CommitGate| documents::gate(found, &BTreeMap::new(), None);
     cli.show_document(found, document, &format!("\n{told}"))?;
     match written.context(Unwritten(record)) {
-        // Whoever waits for the exit code is to hear of that first.
+        // The exit code must report the regression, not the failed write.
         Err(error) if matches!(ending, Ending::Worse) => cli.progress.line(&format!("{error:#}")),
         written => written?,
     }

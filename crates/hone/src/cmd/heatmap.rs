@@ -1,4 +1,4 @@
-//! `hone heatmap`: where in memory the code lies that runs, alone or before and after.
+//! `hone heatmap`: shows the memory locations of executed code, for one program or before and after a change.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -15,58 +15,57 @@ use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::output::Output;
 use hone_optimize::heat::{self, Source, Wish};
 
-/// Columns where nobody says how many there are.
+/// Width in columns if neither COLUMNS nor the terminal gives one.
 const COLUMNS: usize = 80;
 
-/// Show where in memory the code lies that runs: alone, or before and after at one scale.
+/// Show where executed code is in memory, before and after a change.
 ///
-/// A source is the folder of a run of `hone diagnose`, its folder trace/, a file of callgrind's (--dump-instr=yes), what perf record wrote, a
-/// profile of BOLT's (fdata, or what perf2bolt --pa takes) with the --program that it was taken of, or a heatmap that was saved as JSON. Every
-/// cell is a share of the execution, not a number of samples, so that two builds can be held side by side.
+/// A source is a run folder of `hone diagnose`, a callgrind file (--dump-instr=yes), or the output of perf record. It can also be a heatmap
+/// saved as JSON, or a BOLT profile with --program. Every cell is a share of the execution.
 ///
-/// Without -o it is shown here, in colours where this is a terminal and NO_COLOR is not set. With -o the ending of the file says what is
-/// written: .html (a page to zoom in, from a file, without a network), .svg, .png, .json (the record), .csv (a row for each line), .txt (what
-/// llvm-bolt-heatmap prints, with its two CSV files beside it).
+/// Without -o, Hone prints the heatmap. With -o, the extension selects the format: .html (with zoom), .svg, .png, .json (the record), .csv (one
+/// row per line of memory) or .txt (as llvm-bolt-heatmap).
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  hone diagnose -- xz -k -T1 file                                 leaves runs/diagnosis-001
-  hone heatmap runs/diagnosis-001                                 here, in the terminal
+  hone diagnose -- xz -k -T1 file  # writes runs/diagnosis-001
+  hone heatmap runs/diagnosis-001  # prints to the terminal
   hone heatmap runs/diagnosis-001 runs/diagnosis-002 -o moved.html
   hone heatmap runs/diagnosis-001 runs/diagnosis-002 --block-size 12KiB
   hone heatmap runs/diagnosis-001 --object libc.so.6 -o libc.svg
-  valgrind --tool=callgrind --dump-instr=yes ./server && hone heatmap callgrind.out.1234 -o heat.txt
-  hone heatmap server.fdata --program ./server -o heat.html       what BOLT counted")]
+  valgrind --tool=callgrind --dump-instr=yes ./server \\
+    && hone heatmap callgrind.out.1234 -o heat.txt
+  hone heatmap server.fdata --program ./server -o heat.html  # BOLT's counts")]
 pub(crate) struct Arguments {
-    /// What ran.
+    /// Source of the heatmap.
     source: PathBuf,
-    /// What ran after a change, at the same scale.
+    /// Second source, shown at the same scale.
     other: Option<PathBuf>,
-    /// The file to write; its ending says in which form.
-    #[arg(short, long, value_name = "FILE")]
+    /// Where to write the result. The file's extension selects the format.
+    #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Print one letter for each block of this size, for example 12KiB. A dot never ran. The letter names the section, and lower case is cold.
-    /// -o FILE.txt writes the letters to a file.
+    /// Print one letter for each block of this size, for example 12KiB. The letter names the section, lower case marks cold code, and a dot a
+    /// block that never ran.
     #[arg(long, value_name = "SIZE", value_parser = block_size)]
     block_size: Option<u64>,
-    /// The program or library to show, by its name or a part of its path; the one with most of the execution unless named.
+    /// Program or library to show, by name or part of its path. [default: the most executed one]
     #[arg(long, value_name = "NAME")]
     object: Option<String>,
-    /// The program that a profile of BOLT's was taken of; once for both sources, or once for each.
-    #[arg(long, value_name = "PATH")]
+    /// Program (executable file). It is the program of a BOLT profile. Give it once, or once for each source.
+    #[arg(long, value_name = "FILE")]
     program: Vec<PathBuf>,
-    /// Only what the threads of this name did.
+    /// Show only the threads with this name.
     #[arg(long, value_name = "NAME")]
     thread: Option<String>,
 }
 
 impl Arguments {
-    /// Of a source, by its number.
+    /// The program of a source, by the source's index.
     fn program(&self, source: usize) -> Option<&Path> {
         self.program.get(source).or(self.program.last()).map(PathBuf::as_path)
     }
 }
 
-/// Blocks are made of lines of 64 B, and larger ones of pages of 4 KiB: no finer counts are kept.
+/// Reads the size of a block. Counts exist per line of 64 B and per page of 4 KiB, so a block must consist of whole lines or pages.
 fn block_size(text: &str) -> Result<u64, String> {
     let bytes = read_bytes(text)?;
     let unit = if bytes > HEAT_PAGE_BYTES { HEAT_PAGE_BYTES } else { HEAT_LINE_BYTES };
@@ -79,7 +78,7 @@ fn block_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What a file's ending asks for.
+/// The output format that a file's extension selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Html,
@@ -100,7 +99,7 @@ impl Form {
             Some("csv") => Ok(Self::Csv),
             Some("txt") => Ok(Self::Classic),
             _ => Err(Usage(format!(
-                "the ending of {} says no form; it can be .html, .svg, .png, .json, .csv or .txt",
+                "unknown format of {}\n  next: use the extension .html, .svg, .png, .json, .csv or .txt",
                 path.display()
             ))
             .into()),
@@ -112,11 +111,12 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let form = arguments.output.as_deref().map(Form::of).transpose()?;
     if arguments.block_size.is_some() && form.is_some_and(|form| form != Form::Classic) {
         let told =
-            "--block-size is for the form in letters: leave -o out, or name a file that ends with .txt";
+            "--block-size prints letters, which fit only .txt files\n  next: omit -o, or use -o FILE.txt";
         return Err(Usage(told.to_owned()).into());
     }
     if arguments.block_size.is_none() && form == Some(Form::Classic) && arguments.other.is_some() {
-        let told = "the form of llvm-bolt-heatmap (.txt) knows one source; write one file for each, or both as .html";
+        let told = "a .txt heatmap holds one source\n  next: write one .txt file per source, or both \
+                    sources to an .html file";
         return Err(Usage(told.to_owned()).into());
     }
     let wish = Wish { object: arguments.object.clone(), thread: arguments.thread.clone() };
@@ -166,10 +166,11 @@ fn files(
     Ok(vec![(path.to_owned(), bytes)])
 }
 
-/// The names are those that `llvm-bolt-heatmap -o` gives.
+/// Returns the text and the two CSV files, with the names that `llvm-bolt-heatmap -o` uses.
 fn classic(path: &Path, sources: &[Source], wish: &Wish) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     let [Source::Ran(ran)] = sources else {
-        let told = "a saved heatmap does not know all that the form of llvm-bolt-heatmap tells; name the run that it was made of";
+        let told = "a saved heatmap lacks data that a .txt heatmap needs\n  next: name the run that the \
+                    heatmap came from";
         return Err(Usage(told.to_owned()).into());
     };
     let found = ran.classic(wish)?;
@@ -185,7 +186,7 @@ fn classic(path: &Path, sources: &[Source], wish: &Wish) -> Result<Vec<(PathBuf,
     ])
 }
 
-/// What the terminal can show.
+/// Width and colours of the terminal.
 pub(super) fn look() -> Look {
     let is_terminal = std::io::stdout().is_terminal();
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -195,7 +196,7 @@ pub(super) fn look() -> Look {
     Look { columns, has_colours: is_terminal && set("NO_COLOR").is_none() && !is_dumb }
 }
 
-/// What the kernel knows of the terminal's width.
+/// The terminal's width according to the kernel.
 fn columns() -> Option<usize> {
     // SAFETY: a winsize is plain numbers, for which zeros are values.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
@@ -219,7 +220,7 @@ mod tests {
         }
         for path in ["x", "x.pdf", "x.html/y"] {
             let error = Form::of(Path::new(path)).unwrap_err().to_string();
-            assert!(error.contains("can be .html, .svg"), "{error}");
+            assert!(error.contains("use the extension .html, .svg"), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `hone init HOST:PORT`: from a cluster that runs to a first file for `hone tune`, whose load is a topic's own producers.
+//! `hone init HOST:PORT`: writes a first file for `hone tune`, whose load replicates the producers of a running cluster's topic.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use clap::Args;
 use hone_format::read_duration_s;
 
 use crate::cmd::context::CliContext;
-use crate::cmd::security::SecurityOptions;
+use hone_cli::connection::BrokerOptions;
 use hone_experiment::arm::is_address;
 use hone_experiment::ending::Ending;
 use hone_experiment::metered::{Admin, token_of};
@@ -17,29 +17,29 @@ use hone_tune::init_cluster::write_for_cluster;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "A running cluster")]
 pub(crate) struct ClusterOptions {
-    /// Topic to replicate; the one whose batches cost most unless named.
+    /// Existing topic. [default: the topic whose batches cost most] The load replicates its producers.
     #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
-    /// How much of the topic is recorded, up to now; windows of the load are as long [default: 10s].
+    /// How far back from now to read. [default: 10s] The windows of the load have the same length.
     #[arg(long, value_name = "TIME", value_parser = read_duration_s)]
     last: Option<f64>,
-    /// Redpanda's Admin API, which lists clients from 25.3 on.
+    /// URL of Redpanda's Admin API. Version 25.3 and later list the clients.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
-    /// File with a token for --admin.
+    /// File with the bearer token for --admin.
     #[arg(long, value_name = "FILE", requires = "admin")]
     admin_token_file: Option<PathBuf>,
     #[command(flatten)]
-    security: SecurityOptions,
+    pub(super) brokers: BrokerOptions,
 }
 
-/// Their names in the code, for those who ask for none of it.
+/// The clap ids of these options. A source tree rejects all of them.
 pub(super) fn names() -> impl Iterator<Item = String> {
     let own = ["topic", "last", "admin", "admin_token_file"].map(str::to_owned);
-    own.into_iter().chain(SecurityOptions::names())
+    own.into_iter().chain(BrokerOptions::names())
 }
 
-/// Whether a text names brokers, and no folder or program.
+/// Whether a text names brokers and not a folder or program.
 pub(super) fn are_brokers(text: &str) -> bool {
     text.split(',').all(|address| is_address(address.trim())) && !Path::new(text).exists()
 }
@@ -52,7 +52,7 @@ pub(super) fn run(
 ) -> Result<Ending> {
     let token = asked.admin_token_file.as_deref().map(token_of).transpose()?;
     let admin = asked.admin.as_deref().map(|url| Admin::at(url, token.as_deref())).transpose()?;
-    let (topic, security) = (asked.topic.as_deref(), asked.security.security()?);
+    let (topic, security) = (asked.topic.as_deref(), asked.brokers.security.security()?);
     let written = write_for_cluster(brokers, topic, asked.last, admin, output, &security, &cli.progress)?;
     cli.show_found("init-cluster", &written, hone_tune::init_cluster_text::text)
 }

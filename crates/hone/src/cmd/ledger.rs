@@ -1,4 +1,4 @@
-//! `hone ledger show`, `verify`, `export` (`push` and `pull` are in `ledgers`): what was tried and decided, and whether that is what was written.
+//! `hone ledger show`, `verify` and `export`: shows, checks and exports the ledger. `push` and `pull` are in `ledgers`.
 
 use std::path::PathBuf;
 
@@ -12,20 +12,19 @@ use hone_document::ledger::Book;
 use hone_experiment::ending::{Ending, Usage};
 use hone_serve::ledger_view::{self, found_at};
 
-/// What was tried, what was decided, and why; and whether anybody has changed it since.
+/// Show, verify, export and share the record of all decisions.
 ///
-/// Every command that decides something writes an entry: compare, optimize, tune, diagnose --replay,
-/// batch prove, whatif and caching, host try, apply, confirm and revert. A ledger only grows, and each
-/// line is chained to those before it by their hashes. Branches that both wrote are merged by git
-/// (`ledger.jsonl merge=union` in .gitattributes).
+/// Every command that decides something writes an entry. Hone only appends to a ledger, and each line
+/// contains the hash of the line before it. To let git merge ledgers, put `ledger.jsonl merge=union`
+/// into .gitattributes.
 ///
 /// Examples:
-///   hone ledger show --last 5
-///   hone ledger show --kind compare --verdict better
-///   hone ledger verify --records
+///   hone ledger show --newest 5
+///   hone ledger show --verb compare --verdict better
+///   hone ledger verify --with-records
 ///   hone ledger export --csv > ledger.csv
-///   hone ledger push --to s3://bucket/ledgers --records
-///   hone ledger pull s3://bucket/ledgers --output all.jsonl --records
+///   hone ledger push --store s3://bucket/ledgers --with-records
+///   hone ledger pull s3://bucket/ledgers --output all.jsonl --with-records
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -47,53 +46,52 @@ enum Verb {
 struct Selection {
     #[command(flatten)]
     place: Place,
-    /// Only so many, the newest.
-    #[arg(long, value_name = "N")]
+    /// Use only the newest N.
+    #[arg(long = "newest", alias = "last", value_name = "N")]
     last: Option<usize>,
-    /// Only those of a command: compare, optimize, diagnose, batch, "batch prove", host, "host apply" ...
-    #[arg(long, value_name = "COMMAND")]
+    /// Use only entries of this command, for example `compare`, `batch` or `host apply`.
+    #[arg(long = "verb", alias = "kind", value_name = "COMMAND")]
     kind: Option<String>,
-    /// Only those with this verdict.
+    /// Use only entries with this verdict.
     #[arg(long, value_enum, value_name = "VERDICT")]
     verdict: Option<VerdictName>,
-    /// Only those of this altitude: binary, broker, client, host.
-    #[arg(long, value_name = "ALTITUDE", value_parser = hone_record::ALTITUDES)]
+    /// Use only entries of this layer.
+    #[arg(long = "layer", alias = "altitude", value_name = "LAYER", value_parser = hone_record::ALTITUDES)]
     altitude: Option<String>,
 }
 
 #[derive(Debug, Args)]
 struct Place {
-    /// The ledger, or a folder that has one; runs/ledger.jsonl unless named.
+    /// Ledger file, or a folder that contains it. [default: runs/ledger.jsonl]
     path: Option<PathBuf>,
 }
 
-/// Say whether the ledger is what was written, and the first line that is not.
+/// Check that the ledger is unchanged, and show the first changed line.
 ///
-/// A line that was changed, taken out or moved is found by its hash, or by that of a line behind it. Lines cut off at the end, and a ledger
-/// that was made anew from some line on, are found only by a hash that was kept elsewhere: --head. What a killed writer left is told and is
-/// no fault. Exit code 1 where something is wrong.
+/// The hashes can't show that lines at the end are missing, or that someone rewrote the ledger from some line on. For that, pass an earlier
+/// head with --expect-head. Exit code 1: the ledger has an error.
 #[derive(Debug, Args)]
 struct Verify {
     #[command(flatten)]
     place: Place,
-    /// A hash that must be in it: one that an earlier verify, a report or a colleague's copy has shown as its head.
-    #[arg(long, value_name = "SHA256")]
+    /// Hash that the ledger must contain; repeat it for several. An earlier `hone ledger verify` or a report shows it as the head.
+    #[arg(long = "expect-head", alias = "head", value_name = "SHA256")]
     head: Vec<String>,
-    /// Also hold the record files that the entries rest on against their hashes.
-    #[arg(long)]
+    /// Include the record files of the entries. Hone compares the files with their hashes.
+    #[arg(long = "with-records", alias = "records")]
     records: bool,
 }
 
-/// Write the entries as a table for other programs, or as records (--json).
+/// Export the entries as CSV, Markdown or JSON.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("form").args(["csv", "markdown"])))]
 struct Export {
     #[command(flatten)]
     selection: Selection,
-    /// Comma-separated values, a line for each entry.
+    /// Print comma-separated values, one line per entry.
     #[arg(long)]
     csv: bool,
-    /// A table in Markdown.
+    /// Print the result as Markdown.
     #[arg(long)]
     markdown: bool,
 }
@@ -103,7 +101,9 @@ enum VerdictName {
     Better,
     Worse,
     Equivalent,
-    NotShown,
+    /// The pairs could not decide. Records write `not-shown`.
+    #[value(alias = "not-shown")]
+    Inconclusive,
 }
 
 impl VerdictName {
@@ -112,7 +112,7 @@ impl VerdictName {
             Self::Better => Verdict::Better,
             Self::Worse => Verdict::Worse,
             Self::Equivalent => Verdict::Equivalent,
-            Self::NotShown => Verdict::NotShown,
+            Self::Inconclusive => Verdict::NotShown,
         }
     }
 }
@@ -130,7 +130,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
 fn export(arguments: &Export, cli: &CliContext) -> Result<Ending> {
     if cli.json && (arguments.csv || arguments.markdown) {
         let form = if arguments.csv { "--csv" } else { "--markdown" };
-        bail!(Usage(format!("{form} and --json are two forms: say one of them")));
+        bail!(Usage(format!("{form} and --json exclude each other\n  next: omit one of them")));
     }
     let book = selected(&arguments.selection)?;
     if arguments.csv {
@@ -140,7 +140,7 @@ fn export(arguments: &Export, cli: &CliContext) -> Result<Ending> {
     } else if cli.json {
         cli.show_found("ledger", &book, |_| String::new())?;
     } else {
-        bail!(Usage("in which form? --csv, --markdown or --json".to_owned()));
+        bail!(Usage("no format is named\n  next: add --csv, --markdown or --json".to_owned()));
     }
     Ok(Ending::Done)
 }
@@ -152,7 +152,7 @@ fn selected(selection: &Selection) -> Result<Book> {
 
 impl Selection {
     fn wants(&self, entry: &LedgerEntry) -> bool {
-        // `host` is all of `host apply`, `host revert` ...
+        // `host` matches `host apply`, `host rollback` and all other verbs of `host`.
         let is_of = |kind: &String| {
             entry.verb == *kind
                 || entry.verb.strip_prefix(kind.as_str()).is_some_and(|rest| rest.starts_with(' '))

@@ -1,4 +1,4 @@
-//! `hone ledger push` and `pull`: the ledgers of many hosts meet in a place, and become one.
+//! `hone ledger push` and `pull`: uploads ledgers of many hosts to a store, and merges them into one ledger.
 
 use std::path::PathBuf;
 
@@ -6,49 +6,48 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::cmd::context::{CliContext, default_runs};
+use hone_cli::connection::StoreOption;
 use hone_experiment::ending::Ending;
 use hone_rollout::fleet::host_of;
 use hone_serve::{ledger_exchange, ledger_view};
 
-/// Keep a ledger where those of all hosts meet: a folder or an object store, one object for each host.
+/// Upload a ledger to a store that all hosts share.
 ///
-/// A ledger only grows, there as here: one that lacks a line which is there already is refused, and so is one that is not as it was
-/// written. Who gets in is said by the environment, as for `hone load --store`.
+/// The store is a folder or an object store. Hone rejects a ledger that lacks a line of the stored copy, and a ledger with a changed line.
+/// Credentials come from the environment, as for `hone load --store`.
 ///
-/// With --records the files that its entries rest on go there, too, each by its SHA-256, and what their runs have concluded. What is there
-/// already is not pushed again. One that is gone here is told; one that has changed is named and left out, with exit code 1.
+/// With --with-records, Hone also uploads the record files of the entries and the results of their runs. It names and skips a file that has
+/// changed, and exits with code 1.
 #[derive(Debug, Args)]
 pub(super) struct PushArguments {
-    /// The ledger, or a folder that has one; runs/ledger.jsonl unless named.
+    /// Ledger file, or a folder that contains it. [default: runs/ledger.jsonl]
     path: Option<PathBuf>,
-    /// The place: a folder, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH.
-    #[arg(long, value_name = "PLACE")]
-    to: String,
-    /// The host that it is of; this machine's name unless told otherwise.
+    #[command(flatten)]
+    store: StoreOption,
+    /// Name of the host. [default: this machine's name]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Push the record files that the entries rest on, too.
-    #[arg(long)]
+    /// Include the record files of the entries.
+    #[arg(long = "with-records", alias = "records")]
     records: bool,
 }
 
-/// Make one ledger of those of all hosts.
+/// Merge the ledgers of all hosts into one ledger.
 ///
-/// Lines that are there already stay as they are; the others come behind them, each once. A copy that is not as it was written ends it,
-/// by its host, and nothing of it gets in.
+/// Hone appends each new line once. If the copy of a host has a changed line, Hone stops, names the host and adds nothing of that copy.
 ///
-/// With --records the files that the entries rest on are taken into `records` beside FILE, a folder for each run, where `hone ledger verify
-/// --records`, `hone report` and `hone serve` find them. Each is held against its hash; a broken one is named and left out, with exit code 1.
-/// What lies there already is not taken again, and no other file is replaced.
+/// With --with-records, Hone downloads the record files to `records` next to the ledger, one folder per run. It names and skips a broken file,
+/// and exits with code 1. It skips files that already exist.
 #[derive(Debug, Args)]
 pub(super) struct PullArguments {
-    /// The place.
+    /// Store: a folder, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`.
+    #[arg(value_name = "STORE")]
     place: String,
-    /// The one ledger; it is made, or grows.
-    #[arg(short, long, value_name = "FILE")]
+    /// Where to write the result. Hone creates this ledger, or appends to it.
+    #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
-    /// Take the record files that the entries rest on, too.
-    #[arg(long)]
+    /// Include the record files of the entries.
+    #[arg(long = "with-records", alias = "records")]
     records: bool,
 }
 
@@ -57,8 +56,8 @@ fn ending(is_whole: bool) -> Ending {
 }
 
 pub(super) fn push(arguments: &PushArguments, cli: &CliContext) -> Result<Ending> {
-    let (to, host) = (&arguments.to, host_of(arguments.host.as_deref())?);
-    cli.progress.doing("push");
+    let (to, host) = (&arguments.store.store()?, host_of(arguments.host.as_deref())?);
+    cli.progress.doing("pushing the ledger");
     let path = ledger_view::found_at(arguments.path.as_deref(), &default_runs())?;
     let pushed = ledger_exchange::push(&path, (to, host), arguments.records, &cli.progress)?;
     cli.show_found("ledger-push", &pushed, |pushed| hone_document::ledger::pushed(pushed, to))?;

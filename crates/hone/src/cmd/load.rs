@@ -1,4 +1,4 @@
-//! `hone load`: one window against a broker that runs.
+//! `hone load`: one window against a running broker.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use hone_load::{Admin, RawFile, Settings, Topic};
 use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window, Workload};
 
 use super::rates::RateOptions;
-use super::security::SecurityOptions;
 use super::shard::ShardOptions;
-use super::workload::WorkloadOptions;
 use crate::cmd::context::{CliContext, print};
+use hone_cli::connection::BrokerOptions;
+use hone_cli::workload::WorkloadOptions;
 use hone_experiment::aim::{Aim, Beside};
 use hone_experiment::arm::is_address;
 use hone_experiment::ending::{Ending, Usage};
@@ -24,105 +24,107 @@ use hone_experiment::require::{self, Rule};
 use hone_experiment::selftest;
 use hone_rollout::shards::{Meeting, only_here};
 
-/// Send an open-loop Produce load to a broker and measure what its clients would see.
+/// Send an open-loop load to a broker and measure the latency.
 ///
-/// Every request has a time at which it is due, fixed before the window opens; latency runs from that time, so a stall
-/// of the broker shows at its full length. The load goes to a topic of its own that is deleted afterwards, unless
-/// --topic names one.
+/// Latency runs from the due time of each request, so a stall of the broker shows at its full length (no coordinated omission). Hone creates a
+/// topic for the load and deletes it afterwards.
+///
+/// Ctrl-C closes the window early. Hone then shows and saves the partial result, and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
+  # 1,000 requests/s for 5 s, to a topic that Hone creates and deletes
   hone load 127.0.0.1:9092
-  hone load 127.0.0.1:9092 --rate 20000 --records 1 --bytes 100 --duration 10
-  hone load 127.0.0.1:9092 --payload orders --bytes 512 --records 20 --compression lz4
-  hone load 127.0.0.1:9092 --schedule ramp:20000 --rate 1000 --keys zipf:100000 --duration 60s
-  hone load 127.0.0.1:9092 --duration 5m --series seconds.ndjson --hgrm latency.hgrm
-  hone load 127.0.0.1:9092 --duration 60s --require 'p99<3ms' --require 'throughput>1400'
-  hone load broker-1:9092 --file examples/field-guide/load.toml
-  hone load broker-1:9092 --topic existing --acks 1 --json > window.json
-  hone load 127.0.0.1:9092 --topic orders --make-topic --partitions 6
-  hone load broker-1:9093 --tls-ca ca.pem --sasl-mechanism SCRAM-SHA-512 --sasl-user ada --sasl-password-file ada.txt
-  hone load broker-1:9092 --rate 400000 --shard 0/4 --store s3://bucket/run-42
-  hone load broker-1:9092 --find-capacity --slo p99=10ms,p99.9=50ms
-  hone load broker-1:9092 --rate 20000 --sweep-records 1,2,5,10,20,50,100 --repeats 3
-  hone load --self-test
-
-Ctrl-C ends the window, not the load: what was measured until then is shown and kept, and the exit code is 1.")]
+  # JSON values of 512 bytes, compressed with LZ4
+  hone load 127.0.0.1:9092 --payload orders --bytes 512 --compression lz4
+  # Exit code 3 if the result misses a requirement
+  hone load 127.0.0.1:9092 --require 'p99<3ms' --require 'throughput>900'
+  # Highest rate that meets the SLO
+  hone load 127.0.0.1:9092 --find-capacity --slo p99=10ms,p99.9=50ms
+  # Latency and CPU at several batch sizes
+  hone load 127.0.0.1:9092 --rate 20000 --sweep-records 1,10,100 --repeats 3
+  # A broker with TLS and SASL
+  hone load broker-1:9093 --tls --sasl-mechanism SCRAM-SHA-512 \\
+    --sasl-user ada --sasl-password-file ada.txt
+  # Check that Hone measures stalls at their true size
+  hone load --self-test")]
 pub(crate) struct Arguments {
-    /// HOST:PORT of a broker of the cluster. Separate several with commas: Hone uses the first that answers.
-    #[arg(value_name = "BROKER", required_unless_present_any = ["file", "self_test"])]
+    /// Broker of the cluster, as HOST:PORT. Separate several with commas. Hone uses the first one that answers.
+    #[arg(value_name = "BROKER", required_unless_present_any = ["file", "self_test", "bootstrap", "connection"])]
     broker: Option<String>,
-    /// Read workload, rules and broker from this file; options on the command line come before it.
+    /// Read workload, requirements and broker from this file. Options on the command line override the file.
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// What the window has to meet: p99<3ms, p99.9<=10ms, max<1s, e2e-p99<20ms, throughput>1400 (requests/s), records>1400,
-    /// lag<=2 (unread records 100 ms after the window closed; lag-p50, lag-p99, lag-max: during the window), errors<0.1%, cpu-per-record<20us; may be repeated. Exit code 3 when one is not met, 1 when one
-    /// can't be told.
+    /// Requirement that the result must meet; repeat it for several. Latency: p99<3ms, p99.9<=10ms, max<1s, and end to end e2e-p99<20ms. Rate:
+    /// throughput>1400 (requests/s), records>1400 (records/s). Others: errors<0.1%, cpu-per-record<20us, lag<=2 (unread records 100 ms after
+    /// the window). Exit code 3 means that the result misses a requirement, and 1 that Hone cannot judge one.
     #[arg(long, value_name = "RULE")]
     require: Vec<Rule>,
-    /// Plant stalls, slow-downs and silence of known size at an embedded broker of its own, and show that each is seen at
-    /// its true size, by both engines. Takes a minute.
+    /// Check the measurement against faults of known size. Hone injects them into an embedded broker. This takes about a minute.
     #[arg(long, conflicts_with_all = ["broker", "file", "topic", "pid", "idle", "output", "series", "hgrm", "raw", "require", "shard", "store", "emit", "commit", "find_capacity", "sweep_rate", "sweep_records"])]
     self_test: bool,
-    /// Send to this topic, which exists and stays, instead of a fresh one.
-    #[arg(long)]
+    /// Existing topic. Hone sends the load to it and keeps it afterwards. [default: a new topic, which Hone deletes afterwards]
+    #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
-    /// Make the topic that --topic names, with --partitions and --topic-config, unless it is there; it stays.
+    /// Create the topic of --topic if it does not exist. Its settings are --partitions, --replication-factor and --topic-config. Hone keeps
+    /// the topic afterwards.
     #[arg(long, requires = "topic", conflicts_with_all = ["shard", "emit"])]
     make_topic: bool,
-    /// Process whose CPU counts, with its children; found by itself when the broker listens on this machine.
-    #[arg(long)]
+    /// Process to measure. Hone counts its CPU and that of its child processes. [default: the process of the broker, if it listens on this
+    /// machine]
+    #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     #[command(flatten)]
     metrics: Metrics,
-    /// Look at the warm target for so long before the window opens, with nothing sent, and tell its CPU per record without what it takes
-    /// idle, too: at few requests a second that may be most of it.
+    /// How long to measure the idle CPU of the warm target before the window. The result then also shows the CPU per record without the idle
+    /// CPU.
     #[arg(long, value_name = "TIME", value_parser = idle_time, conflicts_with_all = ["shard", "emit"])]
     idle: Option<Duration>,
-    /// The target's commit, for the record: hone serve follows a metric over commits.
+    /// Commit of the target, stored in the record. `hone serve` shows a metric over commits.
     #[arg(long, value_name = "COMMIT", value_parser = commit_name)]
     commit: Option<String>,
-    /// Also write the record to this file.
-    #[arg(short, long, value_name = "FILE")]
+    /// Where to write the result. Hone writes the record (JSON) to this file and still prints the result.
+    #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Write one line of JSON a second to this file while the window is open, so that a broken run leaves what it
-    /// measured.
+    /// Write one line of JSON per second to this file. Hone writes while the window is open, so an interrupted run keeps its measurements.
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
-    /// Write the latencies (intended to ack, µs) to this file in HdrHistogram's percentile format.
+    /// Write the latencies to this file, in the percentile format of HdrHistogram. The latencies run from the intended start to the ack, in
+    /// µs.
     #[arg(long, value_name = "FILE")]
     hgrm: Option<PathBuf>,
-    /// Write the times of every request to this file: intended, sent and ended (ns since the window's start) and the
-    /// outcome, as CSV.
+    /// Write the times of every request to this file, as CSV. The columns are intended, sent and ended (ns since the start of the window) and
+    /// the outcome.
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
     #[command(flatten)]
     workload: WorkloadOptions,
     #[command(flatten)]
-    security: SecurityOptions,
+    brokers: BrokerOptions,
     #[command(flatten)]
     shards: ShardOptions,
     #[command(flatten)]
     rates: RateOptions,
 }
 
-pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
+pub(crate) fn run(mut arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     if arguments.self_test {
         return self_test(cli);
     }
     let mut job = Job::new(&arguments, cli)?;
     check(&arguments, &job)?;
-    // What a manifest's pods would refuse is refused here, and not on the cluster.
+    // The pods of a manifest would refuse the same workload, but later and on the cluster.
     hone_load::check(&job.workload)?;
-    if let Some(manifest) = arguments.shards.manifest(job.workload.duration_s, &arguments.security)? {
+    if let Some(manifest) = arguments.shards.manifest(job.workload.duration_s, &arguments.brokers.security)? {
         print(&manifest)?;
         return Ok(Ending::Done);
     }
+    arguments.metrics = arguments.brokers.security.metrics(&arguments.metrics)?;
     arguments.metrics.check_readable()?;
-    job.broker = hone_load::canary::reachable(&job.broker, &arguments.security.security()?)?;
+    job.broker = hone_load::canary::reachable(&job.broker, &arguments.brokers.security.security()?)?;
     if arguments.rates.are_asked_for() {
         if !job.rules.is_empty() {
             cli.progress.line(
-                "the file's rules (require) are for a single window, and none of these is held against them",
+                "note: the file's `require` rules apply to a single window; a search or sweep ignores them",
             );
         }
         let settings = job.settings(Topic::Fresh, &arguments, None)?;
@@ -134,7 +136,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
         );
     }
     let files = Files::claim(&arguments)?;
-    let security = arguments.security.security()?;
+    let security = arguments.brokers.security.security()?;
     let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, files.raw, cli)?;
     window.requirements = job.rules.iter().map(|rule| rule.judge(&window)).collect();
     if let Err(error) = &series {
@@ -150,13 +152,13 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
         }),
     ];
     let ending = ending(&window);
-    // Shown even when it could not be kept: it is measured.
+    // Hone shows the result even if a file could not be written, because the measurement exists.
     cli.show_document(window, hone_report::documents::window, "")?;
     kept.into_iter().collect::<Result<()>>()?;
     Ok(ending)
 }
 
-/// What the load writes, found writable before anything is measured.
+/// The files that the load writes. They are opened before the measurement, so that an unwritable path fails early.
 struct Files {
     record: Option<Output>,
     hgrm: Option<Output>,
@@ -175,7 +177,7 @@ impl Files {
     }
 }
 
-/// A file and the command line together.
+/// The load, merged from the file and the command line.
 struct Job {
     broker: String,
     storage: String,
@@ -189,8 +191,10 @@ impl Job {
         let file = arguments.file.as_deref().map(LoadFile::read).transpose()?;
         let usual = || LoadFile { name: "command-line".to_owned(), ..LoadFile::default() };
         let LoadFile { name, workload, broker, storage, require } = file.unwrap_or_else(usual);
-        let broker = arguments.broker.clone().or(broker).ok_or_else(|| {
-            Usage("no broker: name HOST:PORT on the command line, or `broker` in the file".to_owned())
+        let named = arguments.broker.clone().or(broker);
+        let broker = named.map_or_else(|| arguments.brokers.bootstrap(), |named| Ok(Some(named)))?;
+        let broker = broker.ok_or_else(|| {
+            Usage("no broker is named\n  next: add HOST:PORT, or set `broker` in the file".to_owned())
         })?;
         let storage = match storage {
             Some(storage) if !cli.is_given("storage") => storage,
@@ -213,30 +217,30 @@ impl Job {
             topic,
             lateness_limit_us: arguments.workload.lateness_limit_us(),
             shard,
-            security: arguments.security.security()?,
+            security: arguments.brokers.security.security()?,
         })
     }
 }
 
-/// Shorter, and the clock's own grain shows; longer, and brokers close connections that say nothing.
+/// Parses --idle. In a shorter time the granularity of the CPU clock distorts the result. In a longer time brokers close idle connections.
 fn idle_time(text: &str) -> Result<Duration, String> {
     let found = hone_format::read_duration_s(text)?;
     if (0.5..=300.0).contains(&found) {
         Ok(Duration::from_secs_f64(found))
     } else {
-        Err("it must lie between 500ms and 5m".to_owned())
+        Err("use a duration from 500ms to 5m".to_owned())
     }
 }
 
-/// As git names them, or whoever keeps the sources: one word.
+/// Parses --commit. Any version control system's name for a commit is valid if it is one word.
 fn commit_name(text: &str) -> Result<String, String> {
     let is_word = (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
     is_word
         .then(|| text.to_owned())
-        .ok_or_else(|| "a commit is one word of up to 64 letters and digits".to_owned())
+        .ok_or_else(|| "a commit is one word of at most 64 letters and digits".to_owned())
 }
 
-/// What a measured window means to who waits for the exit code.
+/// The ending of the verb, and so the exit code, for a measured window.
 pub(super) fn ending(window: &Window) -> Ending {
     let required = require::ending(&window.requirements);
     if required == Some(Ending::Worse) {
@@ -253,25 +257,30 @@ pub(super) fn ending(window: &Window) -> Ending {
     }
 }
 
-/// Finds out before the load what would make it pointless.
+/// Refuses options that contradict each other before the load starts.
 fn check(arguments: &Arguments, job: &Job) -> Result<()> {
     if let Some(wrong) = job.broker.split(',').find(|address| !is_address(address.trim())) {
         bail!(Usage(format!(
-            "`{wrong}` is no broker's address; write HOST:PORT, for example 127.0.0.1:9092"
+            "invalid broker address `{wrong}`: use HOST:PORT, for example `127.0.0.1:9092`"
         )));
     }
     if job.workload.consumer_group && job.workload.consumers == 0 {
-        bail!(Usage("--consumer-group needs consumers: say how many, as in --consumers 3".to_owned()));
+        bail!(Usage(
+            "--consumer-group needs consumers\n  next: add --consumers N, for example --consumers 3"
+                .to_owned()
+        ));
     }
     if arguments.topic.is_some() && !arguments.make_topic && job.workload.replication_factor.is_some() {
         bail!(Usage(
-            "--replication-factor applies to the topic that Hone creates; --topic names an existing one (or use --make-topic)"
+            "--replication-factor applies to a topic that Hone creates, and --topic names an existing one\n  \
+             next: leave out one of them, or add --make-topic"
                 .to_owned()
         ));
     }
     if arguments.topic.is_some() && !arguments.make_topic && arguments.workload.has_topic_config() {
         bail!(Usage(
-            "--topic-config is for the topic that is made for the load; --topic names one that exists (or --make-topic)"
+            "--topic-config applies to a topic that Hone creates, and --topic names an existing one\n  \
+             next: leave out one of them, or add --make-topic"
                 .to_owned()
         ));
     }
@@ -283,7 +292,7 @@ fn check(arguments: &Arguments, job: &Job) -> Result<()> {
     }
 }
 
-/// Every fault of the self-test, for every engine that needs no other program.
+/// Runs every fault of the self-test, with every engine that needs no other program.
 fn self_test(cli: &CliContext) -> Result<Ending> {
     cli.progress.doing("self-test");
     let client = Engine::Librdkafka { settings: BTreeMap::new() };
@@ -293,12 +302,12 @@ fn self_test(cli: &CliContext) -> Result<Ending> {
     Ok(ending)
 }
 
-/// A window and what still hangs on it.
+/// A window, and the work that remains after it.
 struct Measured {
     window: Window,
-    /// Whether its series could be written.
+    /// The error of the series file, if Hone could not write it.
     series: Result<()>,
-    /// The other shards, who wait for its record.
+    /// The meeting with the other shards, which wait for the record of this one.
     meeting: Option<Meeting>,
 }
 
@@ -312,7 +321,8 @@ fn measure(
     let workload = job.workload.clone();
     cli.progress.doing("load");
     if let Some(name) = arguments.topic.as_deref().filter(|_| arguments.make_topic) {
-        Admin::connect_with(&job.broker, &arguments.security.security()?)?.make_topic(name, &job.workload)?;
+        Admin::connect_with(&job.broker, &arguments.brokers.security.security()?)?
+            .make_topic(name, &job.workload)?;
     }
     let mut meeting = arguments.shards.meeting()?;
     let topic = match &mut meeting {
@@ -335,7 +345,7 @@ fn measure(
     let measured = aim.window(workload, files, start, &cli.progress);
     let mut window =
         measured.inspect_err(|_| meeting.iter().for_each(|meeting| meeting.tell_left(&cli.progress)))?;
-    // Known only since the shards have met.
+    // The start time is known only after the shards have met.
     window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
     if let Some(environment) = &mut window.environment {
         environment.commit.clone_from(&arguments.commit);

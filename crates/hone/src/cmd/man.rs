@@ -1,4 +1,4 @@
-//! `hone man`: a page for man(1) of each verb.
+//! `hone man`: writes a man page for each verb.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,20 @@ use serde::Serialize;
 use crate::cmd::context::CliContext;
 use hone_experiment::ending::Ending;
 
-/// Write the manual pages: hone(1), and one for each verb, hone-batch-xray(1) for example.
+/// Write the man pages.
+///
+/// Hone writes hone(1) and one page per verb, for example hone-batch-xray(1).
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  hone man --out ~/.local/share/man/man1
-  hone man --out /tmp/pages && man -l /tmp/pages/hone-load.1")]
+  hone man --output ~/.local/share/man/man1
+  hone man --output /tmp/pages && man -l /tmp/pages/hone-load.1")]
 pub(crate) struct Arguments {
-    /// Folder for the pages; made where it is not there.
-    #[arg(short, long, value_name = "DIR")]
+    /// Where to write the result. Hone creates this folder if it does not exist.
+    #[arg(short = 'o', long = "output", alias = "out", value_name = "PATH")]
     out: PathBuf,
 }
 
-/// What was written.
+/// The written pages.
 #[derive(Debug, Serialize)]
 struct Pages {
     folder: PathBuf,
@@ -40,17 +42,17 @@ pub(crate) fn run(arguments: &Arguments, program: Command, cli: &CliContext) -> 
 }
 
 fn write(folder: &Path, pages: &[(String, String)]) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("can't create {}", folder.display()))?;
     for (name, text) in pages {
         let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("{} can't be written", path.display()))?;
+        fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())
 }
 
-/// Each page by its file's name.
+/// The pages, each with its file name.
 fn pages(mut all: Command) -> Vec<(String, String)> {
-    // Options of all verbs go to where they can be given.
+    // `build` copies the global options to every verb.
     all.build();
     let mut found = Vec::new();
     collect(all, "hone", &mut found);
@@ -74,7 +76,7 @@ fn collect(command: Command, name: &str, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// A page with a title line of its own: the generator leaves a missing date out, and what stands behind it moves to its place.
+/// Replaces a page's title line. The generator omits a missing date, which moves the fields after it one place forward.
 fn with_title(page: &str, name: &str) -> String {
     let title = format!(".TH {} 1 \"\" \"hone {}\" \"Hone\"", name.to_uppercase(), env!("CARGO_PKG_VERSION"));
     let lines = page.lines().map(|line| if line.starts_with(".TH ") { title.as_str() } else { line });

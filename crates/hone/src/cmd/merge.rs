@@ -1,10 +1,11 @@
-//! `hone merge`: the shards of one load become one record.
+//! `hone merge`: merges the shards of one load into one record.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use hone_cli::values::seconds;
 use hone_record::{MOST_SHARDS, Window};
 
 use super::load;
@@ -14,32 +15,32 @@ use hone_experiment::folder::read_record;
 use hone_experiment::require::Rule;
 use hone_rollout::rendezvous;
 
-/// As long as a manifest of `hone load --emit` may say: twice its own wait and the load, in whole seconds of 32 bits.
+/// A manifest of `hone load --emit` waits for twice its own wait plus the load, in whole seconds of 32 bits. The limit here is the same.
 const LONGEST_WAIT_S: u32 = u32::MAX;
 
-/// Merge the shards of one load into the record that one generator would have made.
+/// Merge the shards of one load into one record.
 ///
-/// Histograms add up count by count, so the percentiles are those of all requests together and not an average of
-/// percentiles. The shards are record files, or lie in the place where `hone load --shard I/N --store PLACE` kept them.
+/// Hone adds the histograms, so the percentiles are those of all requests. The shards are record files, or lie in the store of `hone load
+/// --shard I/N --store STORE`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone merge shard-0.json shard-1.json shard-2.json --json > whole.json
   hone merge --store s3://bucket/runs/42 --shards 8 --wait 600")]
 pub(crate) struct Arguments {
-    /// Records of all shards.
+    /// Record files of all shards.
     #[arg(value_name = "RECORD", required_unless_present = "store", conflicts_with = "store")]
     records: Vec<PathBuf>,
-    /// The place where the shards met: a folder, s3://, gs:// or az://. The merged record is kept there, too, as
-    /// merged.json.
-    #[arg(long, value_name = "PLACE", requires = "shards")]
+    /// Store: a folder, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`. Hone reads the shards there and writes the merged
+    /// record there as merged.json.
+    #[arg(long, value_name = "STORE", requires = "shards")]
     store: Option<String>,
-    /// How many shards there are.
+    /// Number of shards.
     #[arg(long, value_name = "N", requires = "store", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SHARDS)))]
     shards: Option<u32>,
-    /// Seconds to wait for shards that have not kept their record yet.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "store")]
+    /// How long to wait for the other shards. A number without a unit means seconds.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds(0.0, 604_800.0), requires = "store")]
     wait: f64,
-    /// What the load as a whole has to meet, as for `hone load`; may be repeated.
+    /// Requirement that the result must meet; repeat it for several. The rules are those of `hone load`. They judge the merged load.
     #[arg(long, value_name = "RULE")]
     require: Vec<Rule>,
 }
@@ -49,7 +50,7 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     merged.requirements = arguments.require.iter().map(|rule| rule.judge(&merged)).collect();
     let kept = arguments.store.as_ref().map_or(Ok(()), |place| rendezvous::keep_merged(place, &merged));
     let ending = load::ending(&merged);
-    // Shown even when it could not be kept: it is measured.
+    // Hone shows the result even if the record could not be written, because the measurement exists.
     cli.show_document(merged, hone_report::documents::window, "")?;
     kept.map(|()| ending)
 }
@@ -65,7 +66,7 @@ fn shards(arguments: &Arguments, cli: &CliContext) -> Result<Vec<Window>> {
 
 fn patience(wait_s: f64) -> Result<Duration> {
     if !(0.0..=f64::from(LONGEST_WAIT_S)).contains(&wait_s) {
-        bail!(Usage(format!("--wait must lie between 0 and {LONGEST_WAIT_S} seconds")));
+        bail!(Usage(format!("--wait must be between 0 and {LONGEST_WAIT_S} seconds")));
     }
     Ok(Duration::from_secs_f64(wait_s))
 }

@@ -1,4 +1,4 @@
-//! One file for each verb: its arguments, their conversion into a room's settings, the call, the show.
+//! The verbs, one file each: the arguments, their conversion into settings, the call and the output.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use hone_experiment::ending::Ending;
 
 mod batch;
 mod broker;
-pub(crate) mod client;
 pub(crate) mod compare;
 mod completions;
+mod connection;
 pub(crate) mod context;
 mod diagnose;
 pub(crate) mod doctor;
@@ -35,20 +35,19 @@ mod reference;
 pub(crate) mod report;
 mod sample;
 mod saved;
-mod security;
 mod serve;
 mod shard;
 mod tune;
 pub(crate) mod version;
-mod workload;
 
 /// Makes streaming services faster, and proves it.
 #[derive(Debug, Parser)]
 #[command(
     name = "hone",
     version,
+    propagate_version = true,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done, 1 could not, 2 wrong usage, 3 measured, and the answer is no."
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 measured and the answer is no."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -58,7 +57,7 @@ pub(crate) struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "one is made in the life of the process")]
+#[expect(clippy::large_enum_variant, reason = "a process creates one of them")]
 enum Verb {
     Doctor(doctor::Arguments),
     Broker(broker::Arguments),
@@ -77,6 +76,7 @@ enum Verb {
     Tune(tune::Arguments),
     Report(report::Arguments),
     Serve(serve::Arguments),
+    Connection(connection::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
     #[command(hide = true)]
@@ -84,12 +84,12 @@ enum Verb {
     Version(version::Arguments),
 }
 
-/// The arguments of the verb that stand on the command line, by their names in the code, each with its name for people; the others have
-/// their defaults.
+/// The arguments of the verb that stand on the command line: their ids (field names) and the names that the user typed. All other arguments
+/// have their defaults.
 pub(crate) fn given(program: &Command, matches: &ArgMatches) -> BTreeMap<String, String> {
     let Some((name, mut verb)) = matches.subcommand() else { return BTreeMap::new() };
     let mut command = program.find_subcommand(name);
-    // A verb may have steps of its own.
+    // A verb can have subcommands.
     while let Some((name, step)) = verb.subcommand() {
         (command, verb) = (command.and_then(|command| command.find_subcommand(name)), step);
     }
@@ -99,7 +99,7 @@ pub(crate) fn given(program: &Command, matches: &ArgMatches) -> BTreeMap<String,
         option.map_or_else(|| id.to_uppercase(), |long| format!("--{long}"))
     };
     let said = |id: &&str| verb.value_source(id) == Some(ValueSource::CommandLine);
-    // Groups, which flattened options are to clap, have no source.
+    // clap makes a group of flattened options, and a group has no source.
     let arguments = verb.ids().map(clap::Id::as_str).filter(|id| verb.try_contains_id(id).is_ok());
     arguments.filter(said).map(|id| (id.to_owned(), shown(id))).collect()
 }
@@ -124,6 +124,7 @@ pub(crate) fn run(cli: Cli, given: BTreeMap<String, String>) -> Result<Ending> {
         Verb::Tune(arguments) => tune::run(&arguments, &context),
         Verb::Report(arguments) => report::run(arguments, &context),
         Verb::Serve(arguments) => serve::run(&arguments, &context),
+        Verb::Connection(arguments) => connection::run(arguments, &context),
         Verb::Completions(arguments) => completions::run(&arguments, Cli::command()),
         Verb::Man(arguments) => man::run(&arguments, Cli::command(), &context),
         Verb::Reference(arguments) => reference::run(&arguments, Cli::command()),

@@ -13,46 +13,46 @@ use hone_experiment::phase::Phase;
 use hone_experiment::spec::VariantChoice;
 use hone_optimize::run::{OptimizeRun, RunRequest};
 
-/// Take a native program through profile-guided optimisation and BOLT and say, by measurement, what they brought.
+/// Build a program with PGO and BOLT and measure the effect.
 ///
-/// The target is a Cargo package, a project of C or C++ with its own build, a Go program, or a finished program. Builds the
-/// baseline, tells the ceiling, builds with counters, trains, proves the profile, builds each variant with it, proves that it
-/// was applied, lets BOLT rewrite what should be rewritten, checks that every result still works, and judges each variant against
-/// the one that it builds on, with another workload than the one that trained. Every step ends in a file of the run's folder.
+/// The target is a Cargo package, a C or C++ project with its own build, a Go program, or a finished program. Hone builds the
+/// baseline and reports the ceiling: the share of CPU time that a better layout can affect. It trains an instrumented build,
+/// builds each variant, and checks that each result still works. Finally, Hone compares each variant with the one that it
+/// builds on, under a workload that did not train it.
 ///
-/// Exit code 3: nothing is kept and a variant is worse, or one that `variants` names, and that nothing else builds on, is worse.
+/// Exit code 3: a variant is worse and Hone kept none. A variant that you named with `variants` and that no other variant builds on
+/// also gives exit code 3 if it is worse.
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "Examples:
   hone optimize examples/broker/hone.toml --variants pgo
   hone optimize examples/broker/hone.toml --resume
   hone optimize examples/broker/hone.toml --resume runs/broker-pgo-003
   hone optimize my.toml --dry-run
-  hone optimize my.toml --only train
+  hone optimize my.toml --phase train
   hone optimize my.toml --variants pgo,bolt
   hone optimize my.toml --output /var/tmp/runs --json")]
 pub(crate) struct Arguments {
-    /// The experiment: target, workloads, how to compare.
+    /// Experiment file: target, workloads and rules of the comparison.
     file: PathBuf,
-    /// Folder for runs, builds and the ledger.
-    #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
+    /// Where to write the result. This folder holds the runs, the builds and the ledger.
+    #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
-    /// Go on with a run that was broken off: the named one, or the newest of this experiment.
+    /// Continue an interrupted run. Without RUN, Hone continues the newest run of this experiment.
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     resume: Option<Option<PathBuf>>,
-    /// Print the command lines that a run would carry out, and carry out none. Those of the plain build can be pasted behind the line
-    /// that begins with RUNS=. Others name what is made only by a run: {port} and {data} of a start, the merged PROFILE, the object of
-    /// a counting build, and the copies of built programs. What Hone does itself between them stands there as comments.
+    /// Show what would happen, and change nothing. Hone prints the command lines of the run. You can paste those of the plain build after the
+    /// line that begins with RUNS=. The others contain values that only a run has, such as {port} and PROFILE.
     #[arg(long, conflicts_with_all = ["resume", "only"])]
     dry_run: bool,
-    /// Go through one phase and end. Each phase goes on in the run of the one before: the first begins a new one, the others take
-    /// the newest of this experiment, or the one that --resume names.
-    #[arg(long, value_name = "PHASE")]
+    /// Run only this phase. The first phase begins a new run. Each later phase continues the newest run of this experiment, or the run that
+    /// --resume names.
+    #[arg(long = "phase", alias = "only", value_name = "PHASE")]
     only: Option<Phase>,
-    /// Train a profile with each training workload alone, too, and judge all of them under every workload; as `matrix = true`
-    /// in the experiment.
+    /// Also train one profile per training workload, and compare all of them under every workload. This is `matrix = true` in the experiment
+    /// file.
     #[arg(long)]
     matrix: bool,
-    /// Make these variants in place of those that the experiment names, and what they build on; `baseline` is always made.
+    /// Variants to build, instead of those in the experiment file. Hone also builds the variants that they build on, and always `baseline`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     variants: Option<Vec<String>>,
 }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn the_printed_way_on_is_the_same_run() {
         let asked =
-            "hone optimize 'my x.toml' --matrix --variants pgo+bolt,csir -o '/var/tmp/my runs' --only train";
+            "hone optimize 'my x.toml' --matrix --variants pgo+bolt,csir -o '/var/tmp/my runs' --phase train";
         let asked = read(asked);
         let line = asked.way_on(Path::new("/var/tmp/my runs/x-001"));
         let again = read(&line);

@@ -1,4 +1,4 @@
-//! `hone profile`: profiles that are kept are shown, checked, compared and merged.
+//! `hone profile`: shows, checks, compares, merges and takes profiles.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use hone_binary::go::GoTarget;
 use hone_binary::profile_store::{DEFAULT_BUDGET, Keeper, Weights};
+use hone_cli::values::whole_seconds;
 use hone_format::read_duration_s;
 use hone_tool::{System, ToolError};
 
@@ -19,23 +20,28 @@ use hone_optimize::go::place_fitting;
 use hone_rollout::continuous::{self, Question};
 use hone_rollout::profile_take::{from_profiler, from_service};
 
-/// Keep a profile: look into it, hold it against the program of today, compare and merge it.
+/// Inspect, check, compare, merge, take and share profiles.
 ///
-/// A profile is a file of llvm-profdata (clang, rustc), of BOLT (fdata) or of pprof (Go); which one, it says itself.
-/// `PROFILE.lock` beside it says what it was taken from; it is held against the profile whenever it is there.
+/// A profile is a file of llvm-profdata (clang, rustc), BOLT (fdata) or pprof (Go). `PROFILE.lock`, next to it, records the build that the
+/// profile comes from.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone profile show service.profdata
-  hone profile check service.profdata build/service-counting --budget 10%
+  hone profile check service.profdata build/service-instrumented \\
+    --max-loss 10%
   hone profile check service.fdata build/service
   hone profile check default.pgo ./server && git add default.pgo
   hone profile diff monday.pprof friday.pprof
-  hone profile merge get.fdata put.fdata --shares 0.7,0.3 --output service.fdata
-  hone profile push service.fdata --to s3://bucket/profiles
-  hone profile merge --from s3://bucket/profiles --program build/service --last 1 -o service.fdata
-  hone profile take http://127.0.0.1:6060 --seconds 45 --windows 2 --output friday.pprof
-  hone profile take http://pyroscope:4040 --pyroscope '{service_name=\"checkout\"}' --since 24h -o day.pprof
-  hone profile place merged.pgo --source . --go ./cmd/server")]
+  hone profile merge get.fdata put.fdata --shares 0.7,0.3 \\
+    --output service.fdata
+  hone profile push service.fdata --store s3://bucket/profiles
+  hone profile merge --store s3://bucket/profiles --program build/service \\
+    --newest 1 -o service.fdata
+  hone profile take http://127.0.0.1:6060 --duration 45 --windows 2 \\
+    --output friday.pprof
+  hone profile take http://pyroscope:4040 \\
+    --pyroscope '{service_name=\"checkout\"}' --last 24h -o day.pprof
+  hone profile place merged.pgo --module . --package ./cmd/server")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     what: What,
@@ -55,136 +61,155 @@ enum What {
     Sample(sample::Arguments),
 }
 
-/// What is in a profile: kind, level, counts, the hottest functions, and the lock beside it; of Go flat and cumulative, and what
-/// stands out.
+/// Show a profile: format, level, counts, hottest functions and lock.
 #[derive(Debug, Args)]
 struct ShowArguments {
-    /// The profile.
+    /// Profile file.
     profile: PathBuf,
-    /// So many functions.
+    /// Number of functions to show.
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 }
 
-/// How much of a profile's weight a program can still take, and which functions have lost theirs. Exit code 3 beyond the
-/// budget.
+/// Check how much of a profile still applies to a program.
 ///
-/// For a profile of clang or rustc, PROGRAM is an instrumented build of the present source (-fprofile-generate,
-/// -Cprofile-generate): compared are names and hashes of control flow, as the compiler does, and no training is needed. For
-/// one of BOLT it is the linked program (llvm-bolt is asked), for one of Go the program.
+/// For a profile of clang or rustc, PROGRAM is an instrumented build of the current source (-fprofile-generate, -Cprofile-generate). It needs
+/// no training. For a BOLT profile, it is the linked program, and for a Go profile the built program.
+///
+/// Exit code 3: the lost share of the weight is larger than --max-loss.
 #[derive(Debug, Args)]
 struct CheckArguments {
-    /// The profile.
+    /// Profile file.
     profile: PathBuf,
-    /// The program.
+    /// Program to check the profile against.
     program: PathBuf,
-    /// The largest share of the weight that may be lost, as in 10%.
-    #[arg(long, value_name = "SHARE", default_value_t = Share(DEFAULT_BUDGET))]
+    /// Largest share of the profile's weight that may be lost.
+    #[arg(long = "max-loss", alias = "budget", value_name = "SHARE", default_value_t = Share(DEFAULT_BUDGET))]
     budget: Share,
-    /// Do not ask llvm-bolt which functions have changed: a profile of BOLT is held against names alone.
+    /// Compare only function names with a BOLT profile, and do not run llvm-bolt.
     #[arg(long)]
     names_only: bool,
-    /// So many of the lost functions.
+    /// Number of functions to show. Hone shows the functions that lost the most weight.
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 }
 
-/// What became hot and what cooled between two profiles of the same kind. Shares are compared, so the lengths of the trainings
-/// do not matter.
+/// Show which functions became hotter or colder between two profiles.
+///
+/// Both profiles must have the same format. Their trainings can have different lengths.
 #[derive(Debug, Args)]
 struct DiffArguments {
-    /// The older profile.
+    /// Older profile.
     before: PathBuf,
-    /// The newer one.
+    /// Newer profile.
     after: PathBuf,
-    /// So many functions of each.
+    /// Number of functions to show. The number applies to the hotter and to the colder functions.
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 }
 
-/// Merge profiles of one build, each with its weight, into a new one with its lock.
+/// Merge weighted profiles of one build into a new profile.
 ///
-/// The profiles are files, or all that hosts have pushed of a build (`--from PLACE` with `--build-id` or `--program`).
+/// Name files, or take all profiles of a build from a store (--store with --build-id or --program).
 #[derive(Debug, Args)]
 struct MergeArguments {
-    /// The profiles, of the same kind.
+    /// Profiles of the same format.
     #[arg(required_unless_present = "from", value_name = "PROFILE")]
     profiles: Vec<PathBuf>,
     #[command(flatten)]
     from: fleet::From,
-    /// The new profile; its lock is written beside it.
-    #[arg(short, long, value_name = "FILE")]
+    /// Where to write the result. Hone writes the lock of the new profile next to it.
+    #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
-    /// What the counts of each profile are multiplied by, as in 3,1.
+    /// Factor for the counts of each profile, for example 3,1.
     #[arg(long, value_name = "W,W...", value_delimiter = ',', conflicts_with = "shares")]
     weights: Vec<f64>,
-    /// The share of each profile in the sum of all counts, however long its training was, as in 0.7,0.3.
+    /// Share of each profile in the sum of all counts, for example 0.7,0.3. The shares apply regardless of the lengths of the trainings.
     #[arg(long, value_name = "S,S...", value_delimiter = ',')]
     shares: Vec<f64>,
-    /// Merge profiles of different builds, too: what fits none of them is lost.
+    /// Also merge profiles of different builds. A count that does not apply to the other builds is lost.
     #[arg(long)]
     different_builds: bool,
 }
 
-/// Lay a profile of Go where a plain `go build` takes it: as default.pgo in the folder of the program's main package, and nowhere
-/// else. Its lock goes with it.
+/// Install a Go profile as default.pgo of a main package.
 ///
-/// The program is built without it first: a profile of which the present source has lost more than the budget is not placed. Then it
-/// is built as anybody builds it, and its build settings must name the profile. When something fails, the folder is as it was.
+/// Hone writes default.pgo and its lock to the folder of the main package. It does not install a profile that has lost more than --max-loss of
+/// its weight. It then runs a plain `go build` and checks it. If a step fails, Hone restores the folder.
 #[derive(Debug, Args)]
 struct PlaceArguments {
-    /// The profile.
+    /// Profile file.
     profile: PathBuf,
-    /// Folder of the module.
-    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    /// Folder of the Go module.
+    #[arg(long = "module", alias = "source", value_name = "FOLDER", default_value = ".")]
     source: PathBuf,
-    /// The main package, as `go build` takes it.
-    #[arg(long, value_name = "PACKAGE", default_value = ".")]
+    /// Main package, in the form that `go build` accepts.
+    #[arg(long = "package", alias = "go", value_name = "PACKAGE", default_value = ".")]
     go: String,
-    /// Put it in the place of another default.pgo.
-    #[arg(long)]
+    /// Overwrite what someone else has changed. Hone then replaces a default.pgo that it did not install.
+    #[arg(long = "force", alias = "replace")]
     replace: bool,
-    /// The largest share of the weight of its calls that may be lost to the present source, as in 10%.
-    #[arg(long, value_name = "SHARE", default_value_t = Share(DEFAULT_BUDGET))]
+    /// Largest share of the profile's weight that may be lost. The weight is that of the profile's calls.
+    #[arg(long = "max-loss", alias = "budget", value_name = "SHARE", default_value_t = Share(DEFAULT_BUDGET))]
     budget: Share,
 }
 
-/// Take a profile of a Go service that runs, from its pprof address, in one window or several that are merged, with a lock; or what
-/// Pyroscope or Parca have of it.
+/// Take a profile of a running Go service.
 ///
-/// The service is not loaded by Hone: what it does meanwhile is what is in the profile. Nothing is written of an idle one.
+/// Hone merges several windows and writes a lock. It does not load the service, and it writes no profile of an idle one.
 #[derive(Debug, Args)]
 struct TakeArguments {
-    /// The address of the service's net/http/pprof, such as http://127.0.0.1:6060, or of the server of --pyroscope or --parca.
+    /// Address of the service's net/http/pprof, or of the server of --pyroscope or --parca.
+    ///
+    /// For example http://127.0.0.1:6060.
     url: String,
-    /// Take what Pyroscope has of these labels, merged by it, such as {service_name="checkout"}.
+    /// Take the merged profile that Pyroscope has for these labels, for example {service_name="checkout"}.
     #[arg(long, value_name = "LABELS", group = "profiler", conflicts_with_all = ["seconds", "windows", "allocations", "parca"])]
     pyroscope: Option<String>,
-    /// Take what Parca has of these labels, merged by it, such as {job="checkout"}.
+    /// Take the merged profile that Parca has for these labels, for example {job="checkout"}.
     #[arg(long, value_name = "LABELS", group = "profiler", conflicts_with_all = ["seconds", "windows", "allocations"])]
     parca: Option<String>,
-    /// How far back, for --pyroscope and --parca.
-    #[arg(long, value_name = "TIME", default_value = "1h", requires = "profiler", value_parser = read_duration_s)]
+    /// How far back from now to read. The option applies to --pyroscope and --parca.
+    #[arg(
+        long = "last",
+        alias = "since",
+        value_name = "TIME",
+        default_value = "1h",
+        requires = "profiler",
+        value_parser = read_duration_s
+    )]
     since: f64,
-    /// Which kind of profile, as the server names it (NAME:TYPE:UNIT:TYPE:UNIT), for --pyroscope and --parca.
-    #[arg(long, value_name = "KIND", default_value = continuous::CPU, requires = "profiler")]
+    /// Type of the profile, in the server's form NAME:TYPE:UNIT:TYPE:UNIT. The option applies to --pyroscope and --parca.
+    #[arg(
+        long = "profile-type",
+        alias = "kind",
+        value_name = "TYPE",
+        default_value = continuous::CPU,
+        requires = "profiler"
+    )]
     kind: String,
-    /// The tenant of a Pyroscope that has several.
+    /// Tenant of a multi-tenant Pyroscope server.
     #[arg(long, value_name = "NAME", requires = "pyroscope", conflicts_with = "parca")]
     tenant: Option<String>,
-    /// A file with a token that is shown as `Authorization: Bearer` to Pyroscope or Parca. A name and a password may stand in the address.
-    #[arg(long, value_name = "FILE", requires = "profiler")]
+    /// File with the bearer token for Pyroscope or Parca. The address can contain a name and a password instead.
+    #[arg(long = "profiler-token-file", alias = "token-file", value_name = "FILE", requires = "profiler")]
     token_file: Option<PathBuf>,
-    /// The new profile; its lock is written beside it.
-    #[arg(short, long, value_name = "FILE")]
+    /// Where to write the result. Hone writes the lock of the new profile next to it.
+    #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
-    /// Length of a window.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    /// How long to measure. The time applies to each window.
+    #[arg(
+        long = "duration",
+        alias = "seconds",
+        value_name = "TIME",
+        default_value = "30s",
+        value_parser = whole_seconds::<u32>(1.0, 3_600.0)
+    )]
     seconds: u32,
-    /// Windows, one behind the other.
+    /// Number of consecutive windows.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     windows: u32,
-    /// What was allocated since the service started, in place of its CPU.
+    /// Take the allocations since the start of the service instead of its CPU time.
     #[arg(long, conflicts_with_all = ["seconds", "windows"])]
     allocations: bool,
 }
@@ -199,7 +224,7 @@ impl FromStr for Share {
     fn from_str(text: &str) -> Result<Self, String> {
         let percent = text.trim().strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
         let share = percent.map(|percent| percent / 100.0).filter(|share| (0.0..=1.0).contains(share));
-        share.map(Self).ok_or_else(|| "write it in percent, from 0% to 100%, as in 10%".to_owned())
+        share.map(Self).ok_or_else(|| "use a percentage from 0% to 100%, for example 10%".to_owned())
     }
 }
 
@@ -210,14 +235,14 @@ impl std::fmt::Display for Share {
 }
 
 pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
-    let scratch = tempfile::tempdir().context("no folder can be made for temporary files: look at TMPDIR")?;
+    let scratch = tempfile::tempdir().context("can't create a folder for temporary files (check TMPDIR)")?;
     let done = carry_out(arguments.what, scratch.path(), cli);
     let has_run = |tool: &ToolError| !matches!(tool, ToolError::NotFound { .. });
     let by_tool = |error: &anyhow::Error| {
         error.chain().filter_map(|cause| cause.downcast_ref::<ToolError>()).any(has_run)
     };
     if done.as_ref().is_err_and(by_tool) {
-        // The error names a log that lies there.
+        // The error names a log in this folder, so the folder must stay.
         let _ = scratch.keep();
     }
     done
@@ -228,13 +253,13 @@ fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
     let keeper = Keeper::new(&runner, scratch);
     match what {
         What::Show(arguments) => {
-            cli.progress.doing("read");
+            cli.progress.doing("reading the profile");
             let shown = keeper.show(&arguments.profile, arguments.top)?;
             cli.show_found("profile", &shown, hone_document::profile::shown)
         }
         What::Check(arguments) => check(&arguments, &keeper, cli),
         What::Diff(arguments) => {
-            cli.progress.doing("compare");
+            cli.progress.doing("comparing the profiles");
             let found = keeper.diff(&arguments.before, &arguments.after)?;
             let top = arguments.top;
             cli.show_found("profile-difference", &found, |found| {
@@ -253,7 +278,7 @@ fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
                     fleet::merge(place, &arguments.from, &arguments.output, &keeper, scratch, cli)?
                 }
                 None => {
-                    cli.progress.doing("merge");
+                    cli.progress.doing("merging the profiles");
                     let weights = weights(&arguments)?;
                     keeper.merge(
                         &arguments.profiles,
@@ -269,7 +294,7 @@ fn carry_out(what: What, scratch: &Path, cli: &CliContext) -> Result<Ending> {
 }
 
 fn check(arguments: &CheckArguments, keeper: &Keeper<'_>, cli: &CliContext) -> Result<Ending> {
-    cli.progress.doing("check");
+    cli.progress.doing("checking the profile");
     let check = keeper.check(&arguments.profile, &arguments.program, arguments.names_only)?;
     let budget = arguments.budget.0;
     let judged = Judged { budget, within_budget: check.lost_share <= budget, check };
@@ -301,7 +326,7 @@ fn take(arguments: &TakeArguments, keeper: &Keeper<'_>, scratch: &Path, cli: &Cl
 }
 
 fn place(arguments: &PlaceArguments, runner: &System, scratch: &Path, cli: &CliContext) -> Result<Ending> {
-    cli.progress.doing("place");
+    cli.progress.doing("installing the profile");
     let target = GoTarget::new(&arguments.source, &arguments.go);
     let (profile, budget) = (&arguments.profile, arguments.budget.0);
     let placed = place_fitting(runner, target, profile, arguments.replace, budget, scratch)?;
@@ -314,7 +339,7 @@ fn weights(arguments: &MergeArguments) -> Result<Weights> {
     let given = |name: &str, figures: &[f64]| match figures.len() {
         found if found == arguments.profiles.len() => Ok(figures.to_vec()),
         found => bail!(Usage(format!(
-            "--{name} has {found} figures for {} profiles: give one for each",
+            "--{name} has {found} values for {} profiles\n  next: give one value per profile",
             arguments.profiles.len()
         ))),
     };
@@ -335,7 +360,7 @@ mod tests {
             assert_eq!(text.parse::<Share>(), Ok(Share(expected)), "{text}");
         }
         for text in ["10", "0.1", "101%", "-1%", "NaN%", "%", ""] {
-            assert!(text.parse::<Share>().unwrap_err().contains("as in 10%"), "{text}");
+            assert!(text.parse::<Share>().unwrap_err().contains("for example 10%"), "{text}");
         }
         assert_eq!(Share(DEFAULT_BUDGET).to_string(), "10%");
     }

@@ -1,9 +1,10 @@
-//! Options for loads at many rates: the search for a capacity, and sweeps.
+//! Options for loads at several rates: the capacity search and the sweeps.
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use hone_cli::values::rate;
 use hone_host::observe;
 use hone_record::{Body, CapacityDesign, CapacityEnd, CurveOver, Workload};
 use hone_report::{Document, documents};
@@ -15,54 +16,54 @@ use hone_experiment::ending::Ending;
 use hone_experiment::folder::RunFolder;
 use hone_experiment::require::{Rule, promise};
 
-/// More than one rate.
+/// Options of a search or a sweep.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Many rates")]
+#[command(next_help_heading = "Search and sweep")]
 pub(crate) struct RateOptions {
-    /// Search for the highest rate at which --slo holds, from --rate on: up by a factor, then between, then both ends
-    /// confirmed, each window on a fresh topic.
+    /// Search for the highest rate at which --slo holds. The search starts at --rate. Each window uses a new topic.
     #[arg(long, requires = "slo", conflicts_with_all = SINGLE)]
     find_capacity: bool,
-    /// What has to hold: p99=10ms, or p99=10ms,p99.9=50ms, or any rule of --require.
+    /// SLO: the latency goal that must hold, for example `p99=10ms`. Separate several rules with commas, for example p99=10ms,p99.9=50ms.
+    /// Every rule of --require is valid.
     #[arg(long, value_name = "RULES", value_delimiter = ',', value_parser = promise, requires = "find_capacity")]
     slo: Vec<Rule>,
-    /// Windows that each end of the interval has to hold, or to fail, all alike.
+    /// Windows that confirm each end of the range. The SLO must hold in all at the lower end, and break in all at the upper.
     #[arg(long, value_name = "WINDOWS", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     confirmations: u32,
-    /// How near the ends of the interval come, as a ratio.
+    /// Ratio between the two ends of the range at which the search stops.
     #[arg(long, value_name = "RATIO", default_value_t = 1.05)]
     precision: f64,
-    /// Windows of a search at most.
+    /// Windows of the search at most.
     #[arg(long, value_name = "WINDOWS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max_windows: u32,
-    /// Highest rate of a search.
-    #[arg(long, value_name = "REQUESTS_PER_S", default_value_t = 1e6)]
+    /// Highest rate of the search.
+    #[arg(long, value_name = "REQUESTS_PER_S", value_parser = rate, default_value = "1M")]
     max_rate: f64,
-    /// One window at each of these rates: 1000,2000,4000.
-    #[arg(long, value_name = "RATES", value_delimiter = ',', conflicts_with_all = SINGLE, conflicts_with = "find_capacity")]
+    /// Measure one window at each of these rates, for example `1000,2000,4000`.
+    #[arg(long, value_name = "RATES", value_delimiter = ',', value_parser = rate, conflicts_with_all = SINGLE, conflicts_with = "find_capacity")]
     sweep_rate: Vec<f64>,
-    /// One window at each of these batch sizes, at the same records/s (--rate times --records): 1,2,5,10,20,50,100.
+    /// Measure one window at each of these records per batch, for example `1,10,100`. The records/s stay the same: --rate times --records.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with_all = SINGLE, conflicts_with_all = ["find_capacity", "sweep_rate"])]
     sweep_records: Vec<u32>,
-    /// Windows at each point of a sweep, all points in random order each time.
-    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    /// Number of repeats. A sweep measures all its points this many times, each time in another random order.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     repeats: u32,
-    /// Where the folder of a search or a sweep is made.
+    /// Folder for the runs of searches and sweeps. Hone creates a folder for each run in it.
     #[arg(long, value_name = "FOLDER", default_value_os_t = default_runs())]
     runs: PathBuf,
 }
 
-/// What belongs to a single window.
+/// Options that apply to a single window only.
 const SINGLE: [&str; 11] =
     ["topic", "output", "series", "hgrm", "raw", "require", "shard", "store", "emit", "commit", "idle"];
 
 impl RateOptions {
-    /// Whether more than one window is asked for.
+    /// Whether the options ask for a search or a sweep.
     pub(crate) fn are_asked_for(&self) -> bool {
         self.find_capacity || !self.sweep_rate.is_empty() || !self.sweep_records.is_empty()
     }
 
-    /// Measures, shows and keeps what was asked for.
+    /// Runs the search or the sweep, shows the result and writes its record.
     pub(crate) fn run(&self, aim: &Aim, workload: &Workload, cli: &CliContext) -> Result<Ending> {
         check_schedule(&workload.schedule)?;
         let design = self
@@ -73,7 +74,7 @@ impl RateOptions {
         let name = if self.find_capacity { "capacity" } else { "curve" };
         let folder = RunFolder::create(&self.runs, name)?;
         let _held = folder.held()?;
-        cli.progress.line(&format!("windows go to {}", folder.path().display()));
+        cli.progress.line(&format!("writing the windows to {}", folder.path().display()));
         let machine = observe::machine(std::path::Path::new("/"));
         let (progress, point_line) = (&cli.progress, hone_document::curve::point_line);
         let course = Course { aim, workload, folder: &folder, machine, progress, point_line };
@@ -115,7 +116,7 @@ fn keep_and_show<T: Body + Clone>(
     cli: &CliContext,
 ) -> Result<()> {
     let kept = folder.write_record(name, record.clone());
-    // Shown even when it could not be kept: it is measured.
+    // Hone shows the result even if the record could not be written, because the measurement exists.
     cli.show_document(record, document, "")?;
     let page = hone_serve::page::write(&kept?, None)?;
     cli.progress.line(&format!("report: {}", page.display()));

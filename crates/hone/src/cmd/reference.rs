@@ -1,4 +1,4 @@
-//! `hone reference`: the pages of docs/reference, made of the command line itself.
+//! `hone reference`: writes the pages of docs/reference from the command line's definition.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,20 +8,22 @@ use clap::{Args, Command};
 
 use hone_experiment::ending::Ending;
 
-/// Write the reference of all verbs as Markdown; a test holds docs/reference against it.
+/// Write the reference of all verbs as Markdown.
+///
+/// A test compares docs/reference with the result.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Folder for the pages; made where it is not there.
-    #[arg(short, long, value_name = "DIR")]
+    /// Where to write the result. Hone creates this folder if it does not exist.
+    #[arg(short = 'o', long = "output", alias = "out", value_name = "PATH")]
     out: PathBuf,
 }
 
 pub(crate) fn run(arguments: &Arguments, program: Command) -> Result<Ending> {
     let folder = &arguments.out;
-    fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
-    for (name, text) in crate::text::reference::pages(program) {
+    fs::create_dir_all(folder).with_context(|| format!("can't create {}", folder.display()))?;
+    for (name, text) in hone_cli::reference::pages(program) {
         let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("{} can't be written", path.display()))?;
+        fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(Ending::Done)
 }

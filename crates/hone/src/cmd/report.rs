@@ -1,4 +1,4 @@
-//! `hone report PATH`: a record, or a run's folder, becomes one HTML page.
+//! `hone report PATH`: writes one HTML page from a record or a run's folder.
 
 use std::path::PathBuf;
 
@@ -13,42 +13,39 @@ use hone_report::{Document, documents};
 use hone_serve::page::{Source, comment_of, document, find, has_a_story, keep, page_path, story_of};
 use hone_serve::story::{self, Beside};
 
-/// Write one self-contained HTML page from a record, a run's folder, or a ledger.
+/// Write a self-contained HTML page from a record, run or ledger.
 ///
-/// Needs no network to be read and no machine to be made: everything comes from the record files. The page of a run, or of a whole ledger,
-/// says where the time went, what was tried at each altitude, what was kept, percentiles step by step, what was foretold beside what came,
-/// and has all numbers inside, to take along. Records of heatmaps, capacities and curves that lie in the run's folder, or are named behind it,
-/// are drawn on the page. The same as Markdown, as a few lines for a pull request, or as a record (--json).
+/// The page of a run or a ledger shows where the time went, the changes, the percentiles, and predictions next to results. Other formats are
+/// Markdown, a short text for a pull request, and a record (--json).
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone report runs/broker-pgo-001
-  hone report runs/ledger.jsonl          all that was tried, at every altitude
+  hone report runs/ledger.jsonl          # all changes, at every layer
   hone report runs/orders-001 heat.json capacity-before/ capacity-after/
-  hone report runs/batch-prove-003 --comment | gh pr comment --body-file -
+  hone report runs/batch-prove-003 --pr-comment | gh pr comment --body-file -
   hone report window.json --output page.html")]
 pub(crate) struct Arguments {
-    /// A run's folder, a ledger or the folder that has it, or a record file (optimization, gate, comparison, proof, host trial, tuning, capacity, curve,
-    /// window, diagnosis, heatmap, story).
+    /// Run folder, ledger (or the folder that contains it), or record file.
     path: PathBuf,
-    /// Heatmaps, capacities and curves that are drawn on the page of a run or a ledger: records, or folders that hold some.
-    #[arg(value_name = "BESIDE", conflicts_with = "comment")]
+    /// Records to draw on the page of a run or a ledger, or folders that contain them. Hone draws heatmaps, capacities and curves.
+    #[arg(value_name = "RECORD", conflicts_with = "comment")]
     beside: Vec<PathBuf>,
-    /// The page; next to the record unless named: report.html for a run, the record's name for a window, story.html for a ledger. With
-    /// --markdown, --comment or --json, the file in place of stdout.
-    #[arg(short, long, value_name = "FILE")]
+    /// Where to write the result. With --markdown, --pr-comment or --json, Hone writes to stdout without this option. [default: next to the
+    /// record]
+    #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Markdown in place of a page.
+    /// Print the result as Markdown.
     #[arg(long, conflicts_with = "comment")]
     markdown: bool,
-    /// A short text for a pull request in place of a page.
-    #[arg(long)]
+    /// Print a short text for a pull request instead of a page.
+    #[arg(long = "pr-comment", alias = "comment")]
     comment: bool,
 }
 
 pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     if cli.json && (arguments.markdown || arguments.comment) {
-        let form = if arguments.markdown { "--markdown" } else { "--comment" };
-        bail!(Usage(format!("{form} and --json are two forms: say one of them")));
+        let form = if arguments.markdown { "--markdown" } else { "--pr-comment" };
+        bail!(Usage(format!("{form} and --json exclude each other\n  next: omit one of them")));
     }
     let source = find(&arguments.path)?;
     let beside = Beside::read(&arguments.beside, &Caller)?;

@@ -1,10 +1,12 @@
-//! `hone profile sample`: a profile of the service beside it, taken and pushed at this host's own moment of each day.
+//! `hone profile sample`: takes and pushes a profile of the service on this host, once per interval.
 
 use std::path::Path;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use hone_binary::profile_store::Keeper;
+use hone_cli::connection::StoreOption;
+use hone_cli::values::whole_seconds;
 use hone_format::read_duration_s;
 
 use super::fleet::OptionalBuild;
@@ -14,43 +16,55 @@ use hone_rollout::fleet::host_of;
 use hone_rollout::kubernetes;
 use hone_rollout::sample::{self, SampleRequest};
 
-/// Take a profile of a Go service and push it, once in a time, until it is interrupted.
+/// Profile a Go service at regular intervals and push the profiles.
 ///
-/// Each host has its own moment in that time, so that a fleet does not push at once. A window that fails is told, and the next one is taken
-/// all the same.
+/// Hone runs until you interrupt it. Each host has its own moment in the interval. If a sample fails, Hone reports it and goes on.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The address of the service's net/http/pprof, such as http://127.0.0.1:6060; with --emit also http://NODE_IP:6060, for a port of the node.
+    /// Address of net/http/pprof of the service, for example `http://127.0.0.1:6060`.
+    ///
+    /// With --emit, `http://NODE_IP:6060` is a port of the node.
     url: String,
-    /// The place: a folder, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH.
-    #[arg(long, value_name = "PLACE")]
-    to: String,
-    /// Length of a window.
-    #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[command(flatten)]
+    store: StoreOption,
+    /// How long to measure. This is the length of each profile. A number without a unit means seconds.
+    #[arg(
+        long = "duration",
+        alias = "seconds",
+        value_name = "TIME",
+        default_value = "45s",
+        value_parser = whole_seconds::<u32>(1.0, 3_600.0)
+    )]
     seconds: u32,
-    /// One window in this time.
+    /// Time from one sample to the next.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = read_duration_s)]
     every: f64,
-    /// Take one now, and end. A window that fails is an error then.
+    /// Take one sample and stop. Hone takes it at once. If it fails, the exit code is 1.
     #[arg(long, conflicts_with_all = ["every", "emit"])]
     once: bool,
     #[command(flatten)]
     of: OptionalBuild,
-    /// The host that it is of; this machine's name unless told otherwise.
+    /// Name of the host. [default: this machine's name]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Print a manifest in place of sampling.
-    #[arg(long, value_name = "SYSTEM", value_enum, requires = "image", conflicts_with_all = ["host", "program"])]
+    /// Print files for another tool and stop. Hone prints a manifest of the sampler and takes no sample.
+    #[arg(long, value_name = "FORMAT", value_enum, requires = "image", conflicts_with_all = ["host", "program"])]
     emit: Option<System>,
-    /// Image of the manifest; its entrypoint is hone.
+    /// Container image with hone as its entry point.
     #[arg(long, value_name = "IMAGE", requires = "emit")]
     image: Option<String>,
-    /// Name of the manifest's DaemonSet.
-    #[arg(long, value_name = "NAME", default_value = "hone-sample", value_parser = object_name)]
+    /// Name of the object in the manifest.
+    #[arg(
+        long = "manifest-name",
+        alias = "name",
+        value_name = "NAME",
+        default_value = "hone-sample",
+        value_parser = object_name
+    )]
     name: String,
 }
 
-/// Where a manifest goes.
+/// The system that a manifest is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum System {
     /// A DaemonSet, which samples on every node.
@@ -69,7 +83,7 @@ pub(super) fn run(
 ) -> Result<Ending> {
     let request = SampleRequest {
         url: arguments.url.clone(),
-        to: arguments.to.clone(),
+        to: arguments.store.store()?,
         seconds: arguments.seconds,
         every_s: arguments.every,
         build: arguments.of.named(),
@@ -85,8 +99,7 @@ pub(super) fn run(
         return Ok(Ending::Done);
     }
     cli.progress.doing("sample");
+    let to = request.to.clone();
     let pushed = vec![sample::once(&request, &host, keeper, scratch)?];
-    cli.show_found("profile-push", &pushed, |pushed| {
-        hone_rollout::fleet_text::pushed(pushed, &arguments.to, &host)
-    })
+    cli.show_found("profile-push", &pushed, |pushed| hone_rollout::fleet_text::pushed(pushed, &to, &host))
 }

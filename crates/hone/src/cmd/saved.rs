@@ -1,4 +1,4 @@
-//! `hone compare a.json b.json`: windows that were measured at other times.
+//! `hone compare a.json b.json`: compares saved windows.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::cmd::context::CliContext;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::read_record;
 
-/// The path behind an argument that names saved windows: a `.json` file, or a folder of them.
+/// The path in an argument that names saved windows: a `.json` file, or a folder of them.
 pub(super) fn place(argument: &str) -> Option<PathBuf> {
     let path = Path::new(argument);
     let is_record =
@@ -24,7 +24,7 @@ pub(super) fn run(places: [PathBuf; 2], rule: SavedRule, cli: &CliContext) -> Re
     check_saved(rule)?;
     let [a, b] = &places;
     if a.canonicalize()? == b.canonicalize()? {
-        bail!(Usage(format!("A and B are the same records, {}", a.display())));
+        bail!(Usage(format!("A and B name the same record: {}", a.display())));
     }
     let (windows_a, windows_b) = (windows(a)?, windows(b)?);
     let (name_a, name_b) = (a.display().to_string(), b.display().to_string());
@@ -38,23 +38,20 @@ fn windows(path: &Path) -> Result<Vec<Window>> {
         return Ok(vec![read_record(path)?]);
     }
     let mut files: Vec<PathBuf> = fs::read_dir(path)
-        .with_context(|| format!("{} can't be read", path.display()))?
+        .with_context(|| format!("cannot read {}", path.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|file| file.extension().is_some_and(|ending| ending == "json"))
         .collect();
     files.sort();
     let windows = files.iter().map(|file| read_record(file)).collect::<Result<Vec<Window>>>()?;
     if windows.is_empty() {
-        bail!(
-            "{} holds no record of a window; write some with: hone load BROKER --output FILE.json",
-            path.display()
-        );
+        bail!("{} has no record of a window\n  next: hone load BROKER --output FILE.json", path.display());
     }
     let variants: BTreeSet<&str> = windows.iter().map(|window| window.variant.as_str()).collect();
     if variants.len() > 1 {
         let variants = Vec::from_iter(variants).join(", ");
         bail!(Usage(format!(
-            "{} holds windows of {variants}: put each side into a folder of its own",
+            "{} has windows of several variants: {variants}\n  next: put each variant into its own folder",
             path.display()
         )));
     }

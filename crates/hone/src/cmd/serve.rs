@@ -1,4 +1,4 @@
-//! `hone serve`: runs, records and ledgers as local pages.
+//! `hone serve`: shows runs, records and ledgers as local pages.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -15,33 +15,35 @@ use hone_serve::serve::door::{Door, read_token};
 use hone_serve::serve::listen;
 use hone_serve::serve::shelf::Shelf;
 
-/// Show runs, records and ledgers as pages for a browser on this machine.
+/// Show runs, records and ledgers in a browser.
 ///
-/// Runs that go on with how far they are, every record with its report, any two records beside each other, a metric over commits with the places where
-/// its level changes, and ledgers with the state of their chain. Every page has an address to pass on, and is JSON with .json or ?json behind it. It
-/// only reads; nothing is loaded from anywhere else, and nobody but this machine is answered unless there is a token.
+/// The pages show the progress of live runs, a report for every record, comparisons, and metrics over commits. Add .json or ?json to a page's
+/// URL for JSON. Hone only reads the files. Without a token, only this machine has access.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone serve
   hone serve runs nightly/records
-  hone serve --listen 127.0.0.1:0 --quiet            any free port; its address is the line on stdout
-  hone serve --listen 0.0.0.0:8377 --token-file hone.token --host desk.example
+  # Any free port; Hone prints the address
+  hone serve --listen 127.0.0.1:0 --quiet
+  (umask 077; head -c 32 /dev/urandom | base64 > hone.token)
+  hone serve --listen 0.0.0.0:8377 --token-file hone.token \\
+    --allowed-host desk.example
   curl -s http://127.0.0.1:8377/records?kind=broken\\&json
 
-A token: (umask 077; head -c 32 /dev/urandom | base64 > hone.token)
-A browser asks for it as the password, with any name. It travels as it is: between machines put TLS in front, or use ssh -L 8377:127.0.0.1:8377.")]
+A browser asks for the token as the password; the name can be any text. The token travels without encryption.
+Between machines, use a TLS proxy or ssh -L 8377:127.0.0.1:8377.")]
 pub(crate) struct Arguments {
-    /// Folders of runs and records, record files, ledgers; runs unless named.
+    /// Folders of runs and records, record files, or ledgers. [default: runs]
     #[arg(value_name = "FOLDER")]
     places: Vec<PathBuf>,
-    /// Where to listen. Another address than this machine's own wants --token-file.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8377", value_parser = address)]
+    /// Address to listen on. An address that other machines can reach requires --token-file.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8377", value_parser = address)]
     listen: SocketAddr,
-    /// A file with a token that everybody has to bring who asks; readable for you alone.
+    /// File with the access token (mode 0600).
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// A name under which it may be asked for, beside localhost and addresses; may be repeated.
-    #[arg(long, value_name = "NAME")]
+    /// Host name that requests can use, besides localhost and addresses; repeat it for several.
+    #[arg(long = "allowed-host", alias = "host", value_name = "NAME")]
     host: Vec<String>,
 }
 
@@ -51,15 +53,15 @@ struct Serving {
     url: String,
 }
 
-/// What is measured beside it comes first.
+/// Lowers the priority of this process, so that it does not disturb a measurement on the same machine.
 fn give_way() {
     // SAFETY: changes the priority of this thread alone, from which those that it starts have theirs, and touches no memory.
     unsafe { libc::nice(19) };
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let wanted = "an IP address and a port, such as 127.0.0.1:8377, 0.0.0.0:8377 or [::1]:8377";
-    text.parse().map_err(|_| format!("`{text}` is none; write {wanted}"))
+    let wanted = "an IP address and a port, for example 127.0.0.1:8377, 0.0.0.0:8377 or [::1]:8377";
+    text.parse().map_err(|_| format!("invalid address `{text}`: use {wanted}"))
 }
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
@@ -68,19 +70,16 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let places = if arguments.places.is_empty() { vec![default_runs()] } else { arguments.places.clone() };
     let shelf = Arc::new(Shelf::new(&places)?);
     let listener = TcpListener::bind(arguments.listen).with_context(|| {
-        format!(
-            "nobody can listen at {}; is the port taken? --listen 127.0.0.1:0 takes any",
-            arguments.listen
-        )
+        format!("can't listen on {} (try --listen 127.0.0.1:0 for any free port)", arguments.listen)
     })?;
     let serving = Serving { url: format!("http://{}/", listener.local_addr()?) };
     cli.show_found("serving", &serving, |serving| format!("{}\n", serving.url))?;
-    cli.progress.line("Ctrl-C ends it.");
+    cli.progress.line("Press Ctrl-C to stop.");
     give_way();
     let keeper = Arc::clone(&shelf);
     let looking = std::thread::Builder::new().name("shelf".to_owned()).spawn(move || keeper.keep())?;
     listen::serve(listener, shelf, door, interrupt::requested)?;
-    // It looks for the interrupt between two files.
+    // The thread checks for an interrupt between two files.
     let _ = looking.join();
     Ok(Ending::Done)
 }

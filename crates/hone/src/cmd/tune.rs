@@ -1,4 +1,4 @@
-//! `hone tune`: one change at a time over all altitudes, kept only where it is shown to help.
+//! `hone tune`: tests one change at a time over all layers, and keeps only what measurably helps.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use hone_load::Security;
 use hone_record::{Together, Tuning};
 use hone_report::documents;
 
-use super::security::SecurityOptions;
 use crate::cmd::context::{CliContext, default_runs, record_and_page};
+use hone_cli::connection::SecurityOptions;
 use hone_experiment::arm;
-use hone_experiment::ending::{Ending, Usage, WayOn};
-use hone_experiment::folder::RunFolder;
+use hone_experiment::ending::{Ending, WayOn};
+use hone_experiment::folder::{RunFolder, is_named, to_resume};
 use hone_optimize::run as optimize;
 use hone_serve::story;
 use hone_tune::estimate::Planned;
@@ -23,56 +23,59 @@ use hone_tune::session::pairs_s;
 use hone_tune::settings::{Built, TuneSettings};
 use hone_tune::tune_run::{begin, finish, no_time, resume, take};
 
-/// Tune a service: look at it, try the most hopeful change, keep it or put it back, look again.
+/// Tune a service change by change, and keep what measurably helps.
 ///
-/// FILE names the load, what decides, what may be changed, and perhaps changes to try. Hone adds those that follow from what it sees: the
-/// batches of the producers, codecs that make the broker pack anew, and where they are allowed the machine's settings on the way to the data and
-/// earlier acknowledgements. What is hoped to save most for a minute comes first. Each is one comparison as of `hone compare`, against the state that was
-/// kept until then. In the end all that was kept is held against all but each one of it, and against the first state; what does not help
-/// there is put back. Everything is as it was behind the run; what to set to keep it is told.
+/// FILE names the load, the objective and the layers that Hone may change. Hone proposes candidates, and tests the one with the largest
+/// expected gain per minute first. It keeps a change if the objective is better and no guard metric is worse.
 ///
-/// Exit code 3: what was kept one by one was not shown to help together.
+/// Finally, Hone re-tests the kept changes and drops those that do not help together. It restores all settings when the run ends, and prints
+/// how to make the kept changes permanent.
+///
+/// Exit code 3: the changes helped one by one, but not together.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone tune tune.toml
   hone tune tune.toml --dry-run
-  hone tune tune.toml --resume runs/orders-001
+  hone tune --resume runs/orders-001
 
-A file:
+The file tune.toml:
   name = \"orders\"
 
   [tune]
-  target = \"hone broker --listen 127.0.0.1:{port} --data {data} --metrics off\"   # or host:port; an embedded broker without it
-  objective = \"cpu-per-record\"     # what decides; \"capacity\" with slo = \"p99=10ms\": the highest rate at which that holds
-  require = [\"p99<100ms\"]          # what every state has to meet
-  budget = \"30m\"                   # as long as there is something to try without it
-  allow = [\"broker\", \"client\"]     # and \"binary\", \"host\"
-  # build = \"optimize.toml\"        # an experiment of hone optimize whose builds are tried; target = \"{program} --listen ...\"
-  forbid = [\"partitions\", \"topic.retention.*\"]   # settings that nothing touches
-  durability = false               # true: changes of what an acknowledgement promises may be tried
-
-  [[tune.candidate]]               # beside what Hone finds; find = false tries these alone
-  set = \"topic.compression.type=producer\"
-  hope = 0.2                       # share of the objective that it may save
+  # Without a target, Hone starts an embedded broker.
+  # target = \"127.0.0.1:9092\"      # or a command with {port} and {data}
+  # build = \"optimize.toml\"        # test the builds of hone optimize
+  objective = \"cpu-per-record\"     # metric that decides
+  # objective = \"capacity\"         # needs slo = \"p99=10ms\", and no require
+  require = [\"p99<100ms\"]          # every state must meet these rules
+  budget = \"30m\"                   # time limit, builds included
+  allow = [\"broker\", \"client\"]     # layers; also \"binary\" and \"host\"
+  forbid = [\"partitions\", \"topic.retention.*\"]  # Hone leaves these settings
+  durability = false               # true: may change the durability guarantee
+  # find = false                   # test only the candidates of this file
 
   [[tune.candidate]]
-  program = \"./hone-broker-pgo\"   # another build of the target
+  set = \"topic.compression.type=producer\"
+  expected_gain = 0.2              # 20 % of the objective
+
+  # [[tune.candidate]]
+  # program = \"./hone-broker-pgo\"  # another build of the target
 
   [workload.orders]
   client = \"librdkafka\"
   requests_per_s = 10000
   record_bytes = 200")]
 pub(crate) struct Arguments {
-    /// The experiment file, with a [tune] part.
-    #[arg(required_unless_present = "resume")]
+    /// Experiment file with a [tune] table.
+    #[arg(value_name = "FILE", required_unless_present = "resume")]
     file: Option<PathBuf>,
-    /// Show what would be tried first and how long each part and all of it would take; start nothing.
+    /// Show what would happen, and change nothing. Hone prints the first candidates and the time of each part. It starts nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Go on with an interrupted run, after its last pair. TLS and login are said again: they are kept nowhere.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["file", "dry_run"])]
-    resume: Option<PathBuf>,
-    /// Change settings of this machine's kernel without being asked, where the file allows `host`.
+    /// Continue an interrupted run. Give the TLS and login options again, because Hone does not save them.
+    #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["file", "dry_run"])]
+    resume: Option<Option<PathBuf>>,
+    /// Change settings of this machine without asking. The file must allow the layer `host`.
     #[arg(long)]
     yes: bool,
     /// Where the machine's files are.
@@ -81,8 +84,8 @@ pub(crate) struct Arguments {
     /// Print the result as Markdown.
     #[arg(long)]
     markdown: bool,
-    /// Folder under which the run's folder is made; the ledger lies there.
-    #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
+    /// Where to write the result. Hone creates the run's folder and the ledger in this folder.
+    #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
     #[command(flatten)]
     security: SecurityOptions,
@@ -92,20 +95,24 @@ const BUILT: &str = "built.json";
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let security = arguments.security.security()?;
-    if let Some(folder) = &arguments.resume {
-        cli.goes_on(&["markdown", "yes"])?;
-        let folder = RunFolder::open(folder)?;
+    if let Some(named) = &arguments.resume {
+        let more = ["markdown", "yes", "output"];
+        cli.goes_on(if named.is_some() { &more[..2] } else { &more })?;
+        let others = ["compare", "batch-prove", "host-try"];
+        let is_one = |path: &Path| {
+            path.join("asked.json").is_file() && !others.iter().any(|kind| is_named(path, kind))
+        };
+        let folder = RunFolder::open(&to_resume(named.as_deref(), &arguments.output, "tune", is_one)?)?;
         let asked = resume(&folder, &security, &cli.progress)?;
         return go(asked, &folder, arguments.markdown, &security, cli);
     }
-    let path = arguments.file.as_deref().context("a file is there without --resume")?;
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Usage(format!("the experiment {} can't be read: {error}; {SHOWN}", path.display()))
-    })?;
+    let path = arguments.file.as_deref().context("a file is required without --resume")?;
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the experiment {}\n  next: {SHOWN}", path.display()))?;
     let asked =
         TuneSettings { host_root: arguments.host_root.clone(), ..parse(&text, path, &arm::embedded()?)? };
     let (asked, no_knobs) = asked.with_knobs_of_the_host(&arguments.output);
-    // Builds take long, so whatever can be refused is refused before them.
+    // Builds take long, so Hone refuses faulty settings before it builds.
     asked.check_all(&security)?;
     asked.build.as_deref().map_or(Ok(()), optimize::check)?;
     let build_takes = asked.build.as_deref().map(optimize::takes).transpose()?;
@@ -119,19 +126,19 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     go(asked, &folder, arguments.markdown, &security, cli)
 }
 
-/// The run with its builds, and the seconds of them that earlier attempts took.
+/// The settings with the builds in place, and the seconds that earlier attempts took to build.
 struct Builds {
     asked: TuneSettings,
     earlier_s: f64,
 }
 
-/// What all earlier attempts took to make the builds: those that were finished have it written down, of others it is what their steps took.
+/// Seconds that all earlier attempts took to build. A finished attempt has noted its time. For others, Hone adds the times of their steps.
 fn earlier_builds_s(known: Option<&Built>, file: &Path, folder: &Path) -> Result<f64> {
     known.map_or_else(|| optimize::made_s(file, folder), |built| Ok(built.took_s))
 }
 
-/// Makes the builds that the file asks for by `hone optimize`, or takes those of an earlier attempt. `left_s` is what is left of the budget, but
-/// for what earlier attempts took to build.
+/// Makes the builds of the file with `hone optimize`, or uses those of an earlier attempt. `left_s` returns the rest of the budget in seconds.
+/// The time that earlier attempts took to build is not yet subtracted from it.
 fn built(
     asked: TuneSettings,
     folder: &RunFolder,
@@ -145,7 +152,7 @@ fn built(
     let built = match known {
         Some(built) => built,
         None => {
-            cli.progress.line(&format!("Builds: by {}", file.display()));
+            cli.progress.line(&format!("building the variants of {}", file.display()));
             let begun = Instant::now();
             let then_s = asked.estimate(security, None)?.first_change_s;
             let stops = |rest_s| left_s().and_then(|left_s| no_time(left_s - earlier_s, rest_s, then_s));
@@ -167,7 +174,7 @@ fn built(
     Ok(Builds { asked: asked.with_builds(&built)?, earlier_s })
 }
 
-/// Worse where what was kept one by one was not shown to help together.
+/// The ending is worse if the kept changes do not help together.
 fn ending(tuning: &Tuning) -> Ending {
     match tuning.together.as_ref().is_some_and(Together::is_rejected) {
         true => Ending::Worse,
@@ -175,7 +182,7 @@ fn ending(tuning: &Tuning) -> Ending {
     }
 }
 
-/// What was found out of the plain build lies where the story of this run looks for it.
+/// Writes the findings about the plain build to the files that the run summary reads.
 fn keep_findings(found: &optimize::Findings, folder: &RunFolder) -> Result<()> {
     folder.write_note(story::CEILINGS, &found.ceilings)?;
     if let Some(diagnosis) = &found.diagnosis {
@@ -184,7 +191,7 @@ fn keep_findings(found: &optimize::Findings, folder: &RunFolder) -> Result<()> {
     Ok(())
 }
 
-/// Builds and measures what is not there yet, keeps record, Markdown and page, and shows all of it.
+/// Makes the missing builds, measures the rest, writes record, Markdown and page, and shows the result.
 fn go(
     asked: TuneSettings,
     folder: &RunFolder,
@@ -216,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// What is printed can be pasted.
+    /// The printed commands can be pasted.
     #[test]
     fn the_commands_are_commands() {
         let settings = [
@@ -241,18 +248,18 @@ mod tests {
             commands += 1;
         }
         assert_eq!(commands, 3, "{lines:?}");
-        assert!(lines[0].ends_with("--linger 20ms --codec gzip --batch-size 65536"), "{lines:?}");
+        assert!(lines[0].ends_with("--linger 20ms --compression gzip --batch-size 65536"), "{lines:?}");
         assert_eq!(lines[2], "producers=4: set it in the client itself (producers=4)");
     }
 
-    /// The budget is of the whole run, however often it was broken off among its builds.
+    /// The budget covers the whole run, even if its builds were interrupted several times.
     #[test]
     fn what_broken_off_attempts_built_counts() {
         let folder = tempfile::tempdir().unwrap();
         let (file, builds) = (folder.path().join("optimize.toml"), folder.path().join("builds"));
         std::fs::write(&file, "name = \"x\"\n").unwrap();
         let earlier_s = |known: Option<&Built>| earlier_builds_s(known, &file, &builds).unwrap();
-        assert_eq!(earlier_s(None), 0.0, "nothing is begun");
+        assert_eq!(earlier_s(None), 0.0, "no attempt has begun");
         let steps = builds.join("x-001/steps");
         std::fs::create_dir_all(&steps).unwrap();
         for (step, took_s) in [("build-baseline", 40.0), ("train", 20.5)] {
@@ -270,6 +277,6 @@ mod tests {
             stopped: None,
             took_s: 75.0,
         };
-        assert_eq!(earlier_s(Some(&built)), 75.0, "all of them, the last attempt among them");
+        assert_eq!(earlier_s(Some(&built)), 75.0, "all attempts, the last one included");
     }
 }

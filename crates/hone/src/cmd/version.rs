@@ -1,4 +1,4 @@
-//! `hone version`: the receipt of this build.
+//! `hone version`: shows the receipt of this build.
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -9,10 +9,9 @@ use crate::cmd::context::CliContext;
 use crate::text::version::Receipt;
 use hone_experiment::ending::Ending;
 
-/// Say what this program is: version, commit, compiler, target, flags, and whether PGO and BOLT were applied.
+/// Show how this program was built.
 ///
-/// What the build said of itself is told as such; BOLT, counters of an instrumented build, build-id, size and SHA-256 are read
-/// from the program's own file. Builds for development know no commit.
+/// Hone shows its version, commit, compiler, target and flags, and whether PGO and BOLT were applied. Development builds have no commit.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone version
@@ -24,7 +23,7 @@ pub(crate) fn run(_arguments: Arguments, cli: &CliContext) -> Result<Ending> {
 }
 
 fn receipt() -> Result<Receipt> {
-    let program = std::env::current_exe().context("this program's own file can't be found")?;
+    let program = std::env::current_exe().context("can't find the file of this program")?;
     let facts = file_facts(&program)?;
     let anatomy = preflight::anatomy(&program)?;
     let flags = env!("HONE_BUILD_RUSTFLAGS").split("\\n").filter(|flag| !flag.is_empty());
@@ -49,14 +48,14 @@ fn receipt() -> Result<Receipt> {
     })
 }
 
-/// Parts that a build may leave out, and whether this one has them.
+/// Optional parts of a build, and whether this build has them.
 const FEATURES: [(&str, bool); 2] =
     [("librdkafka", cfg!(feature = "librdkafka")), ("object-stores", cfg!(feature = "object-stores"))];
 
-/// The flag of rustc that applies a profile.
+/// The rustc flag that applies a profile.
 const PROFILE_USE: &str = "profile-use=";
 
-/// Where a profile lay on the machine that built says nothing to anybody else.
+/// Removes the folder from a profile's path. The folder exists only on the machine that built the program.
 fn without_folder(flag: &str) -> String {
     match flag.split_once(PROFILE_USE) {
         Some((before, path)) => format!("{before}{PROFILE_USE}{}", path.rsplit('/').next().unwrap_or(path)),

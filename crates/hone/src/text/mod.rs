@@ -1,4 +1,3 @@
-//! Results of the program itself as text: what no other crate shows.
+//! Texts about the program itself, which no other crate can show.
 
-pub(crate) mod reference;
 pub(crate) mod version;

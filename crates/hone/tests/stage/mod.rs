@@ -66,13 +66,14 @@ pub fn hone_that_hears_hangups() -> Command {
 }
 
 /// How late a generator may be where tests run beside each other; a test about lateness names its own limit.
-pub const PATIENT: [&str; 2] = ["--lateness-limit", "5000"];
+pub const PATIENT: [&str; 2] = ["--max-lateness", "5s"];
 
 /// Runs `hone` with these arguments in a folder.
 pub fn hone_in(folder: &Path, args: &[&str]) -> Ran {
     let sends = ["load", "compare"].contains(args.first().unwrap_or(&""));
     // Where it may stand depends on the verb's other options; with these it is only in the way.
-    let own = ["--lateness-limit", "--self-test", "--emit", "--resume", "--undo"];
+    let own =
+        ["--max-lateness", "--lateness-limit", "--self-test", "--emit", "--resume", "--rollback", "--undo"];
     let patient = sends && !args.iter().any(|arg| own.contains(arg));
     let more = if patient { &PATIENT[..] } else { &[] };
     Ran::of(hone_command().args(args).args(more).current_dir(folder).stdin(Stdio::null()).output().unwrap())
@@ -100,7 +101,7 @@ impl Broker {
     pub fn start_as(command: &mut Command) -> Self {
         let data = tempfile::tempdir().unwrap();
         let mut child = command
-            .args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data"])
+            .args(["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--data"])
             .arg(data.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -114,7 +115,7 @@ impl Broker {
     pub fn start_again(&mut self) {
         let _ = self.child.wait();
         let mut child = hone_command()
-            .args(["broker", "--listen", &self.address, "--metrics", "off", "--data"])
+            .args(["broker", "--listen", &self.address, "--metrics-listen", "off", "--data"])
             .arg(self.data.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

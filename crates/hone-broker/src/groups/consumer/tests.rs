@@ -1,4 +1,4 @@
-//! Stories of consumer groups, and random walks through them.
+//! Scenarios of consumer groups, and random walks through them.
 
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ struct Story {
     ms: u64,
 }
 
-/// A member on the client's side: what it has, and what it was told to have.
+/// A member on the client's side: its partitions, and its target.
 #[derive(Debug, Clone, Default)]
 struct Client {
     id: String,
@@ -36,7 +36,7 @@ struct Client {
     epoch: i32,
     owned: Partitions,
     told: Partitions,
-    /// An answer was lost, so it says everything again, and is told everything.
+    /// An answer was lost, so it sends its full state, and gets a full answer.
     lost: bool,
 }
 
@@ -82,7 +82,7 @@ impl Client {
         }
     }
 
-    /// Gives up what it was told to, takes what it was given.
+    /// Releases and takes partitions to reach its target.
     fn obey(&mut self) {
         self.owned = self.told.clone();
     }
@@ -233,7 +233,7 @@ fn a_wrong_epoch_is_fenced_and_a_lost_answer_is_not() {
     assert_eq!(story.send(&too_much), Err(code::FENCED_MEMBER_EPOCH));
     story.beat(&mut one).unwrap();
     story.join(&mut one);
-    assert_eq!((one.epoch, one.told.len()), (2, 2), "who begins again is told all it has");
+    assert_eq!((one.epoch, one.told.len()), (2, 2), "a member that begins again gets its full assignment");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_static_member_leaves_for_a_while_and_finds_its_place() {
     let leaves = Beat { epoch: LEAVE_STATIC, ..both[0].beat() };
     assert_eq!(story.send(&leaves), Ok(("one-a".into(), LEAVE_STATIC, None)));
     story.beat(&mut both[1]).unwrap();
-    assert_eq!(both[1].told.len(), 2, "nobody takes what it left");
+    assert_eq!(both[1].told.len(), 2, "no member takes what it left");
     story.join(&mut again);
     assert_eq!((again.told.clone(), story.group.epoch), (both[0].owned.clone(), epoch));
     assert_eq!(story.send(&both[0].beat()), Err(code::FENCED_INSTANCE_ID));
@@ -409,7 +409,7 @@ fn rights_that_change_are_seen_by_the_member_that_has_them() {
             story.ms += 1_000;
             let (first, second) = (one.beat(), two.beat());
             story.beat_as(&mut two, &second, "admin", &["secret"]);
-            // Rights that go are seen at the next look, and what is given up is no longer told.
+            // The next check sees removed rights. The answer then no longer lists the released partitions.
             story.beat_as(&mut one, &first, "guest", sees);
         }
         told.push((one.owned.len(), two.owned.len()));
@@ -494,7 +494,7 @@ proptest! {
                 }
                 Step::Beat(who) => {
                     if let Some(mut client) = clients[who].take() {
-                        // Who is out gives everything up at once, and begins anew where it may.
+                        // A removed member releases everything at once, and begins again if it may.
                         clients[who] = match story.beat(&mut client) {
                             Ok(()) => Some(client),
                             Err(code::FENCED_MEMBER_EPOCH) => {
@@ -555,7 +555,7 @@ proptest! {
         }
         // Those who are silent for ever are put out; the rest settles.
         let known: Vec<String> = alive.iter().map(|client| client.id.clone()).collect();
-        prop_assert!(story.group.members.keys().all(|id| known.contains(id)), "nobody is left behind");
+        prop_assert!(story.group.members.keys().all(|id| known.contains(id)), "no member is left behind");
         if !alive.is_empty() {
             story.settle(&mut alive);
         }

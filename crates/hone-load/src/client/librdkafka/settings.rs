@@ -9,17 +9,17 @@ use crate::admin::CLIENT_ID;
 use crate::error::LoadError;
 use crate::security::Security;
 
-/// Properties that the workload says, with what says them. Aliases of one property stand beside each other.
+/// Properties that a user can't set, with the reason. Aliases of one property stand side by side.
 const OWN: [(&str, &str); 28] = [
-    ("bootstrap.servers", "the broker's address"),
-    ("metadata.broker.list", "the broker's address"),
-    ("acks", "acks"),
-    ("request.required.acks", "acks"),
-    ("compression.codec", "compression"),
-    ("compression.type", "compression"),
-    ("enable.idempotence", "idempotent"),
-    ("message.timeout.ms", "timeout_s"),
-    ("delivery.timeout.ms", "timeout_s"),
+    ("bootstrap.servers", "the broker's address sets it"),
+    ("metadata.broker.list", "the broker's address sets it"),
+    ("acks", "acks sets it"),
+    ("request.required.acks", "acks sets it"),
+    ("compression.codec", "compression sets it"),
+    ("compression.type", "compression sets it"),
+    ("enable.idempotence", "idempotent sets it"),
+    ("message.timeout.ms", "timeout_s sets it"),
+    ("delivery.timeout.ms", "timeout_s sets it"),
     ("security.protocol", SECURITY),
     ("ssl.ca.location", SECURITY),
     ("ssl.certificate.location", SECURITY),
@@ -29,21 +29,21 @@ const OWN: [(&str, &str); 28] = [
     ("sasl.mechanisms", SECURITY),
     ("sasl.username", SECURITY),
     ("sasl.password", SECURITY),
-    ("statistics.interval.ms", "Hone, which reads the statistics"),
-    ("delivery.report.only.error", "Hone, which needs every report"),
-    ("dr_cb", "Hone, which needs every report"),
-    ("dr_msg_cb", "Hone, which needs every report"),
-    ("produce.offset.report", "Hone, which needs every offset"),
-    ("transactional.id", "nothing: transactions are not part of a load"),
-    ("enable.gapless.guarantee", "nothing: it ends the producer at the first error"),
-    ("log_level", "Hone, which keeps the client's errors as events"),
-    ("log_cb", "Hone, which keeps the client's errors as events"),
-    ("plugin.library.paths", "nothing: a foreign library in the generator is another generator"),
+    ("statistics.interval.ms", "Hone reads the statistics"),
+    ("delivery.report.only.error", "Hone needs every report"),
+    ("dr_cb", "Hone needs every report"),
+    ("dr_msg_cb", "Hone needs every report"),
+    ("produce.offset.report", "Hone needs every offset"),
+    ("transactional.id", "a load has no transactions"),
+    ("enable.gapless.guarantee", "it ends the producer at the first error"),
+    ("log_level", "Hone keeps the client's errors as events"),
+    ("log_cb", "Hone keeps the client's errors as events"),
+    ("plugin.library.paths", "a foreign library would change the generator"),
 ];
 
-const SECURITY: &str = "the load's TLS and login, which Hone's own connections need, too,";
+const SECURITY: &str = "the load's TLS and login set it, for Hone's own connections, too";
 
-/// What is told of the settings in a record, whether they were set or are the client's defaults.
+/// Settings that a record shows, whether they were set or are the client's defaults.
 const TOLD: [&str; 15] = [
     "linger.ms",
     "batch.size",
@@ -62,7 +62,7 @@ const TOLD: [&str; 15] = [
     "socket.nagle.disable",
 ];
 
-/// How often librdkafka tells its statistics.
+/// Interval of librdkafka's statistics.
 pub(super) const STATISTICS_EVERY_MS: u64 = 500;
 
 /// The producer's configuration.
@@ -75,18 +75,18 @@ pub(super) fn config(
     for key in settings.keys() {
         if is_secret(key) {
             return Err(wrong(format!(
-                "`{key}` looks like a secret, and settings stand in every record; TLS and login have options of their own \
-                 (--tls-key, --sasl-password-file)"
+                "`{key}` looks like a secret, but settings are part of every record; use the TLS and login \
+                 options (--tls-key, --sasl-password-file)"
             )));
         }
-        if let Some((_, who)) = OWN.iter().find(|(own, _)| own == key) {
-            return Err(wrong(format!("`{key}` is not for the client's settings: {who} says it")));
+        if let Some((_, why)) = OWN.iter().find(|(own, _)| own == key) {
+            return Err(wrong(format!("`{key}` can't be a client setting: {why}")));
         }
     }
     if workload.idempotent && workload.acks != -1 {
         return Err(LoadError::Setting {
             name: "idempotent",
-            problem: "needs acks = \"all\"; an idempotent producer must know that a record is safe"
+            problem: "needs acks = \"all\", since an idempotent producer must know that a record is stored"
                 .to_owned(),
         });
     }
@@ -104,12 +104,12 @@ pub(super) fn config(
     if !settings.contains_key("client.id") {
         config.set("client.id", CLIENT_ID);
     }
-    // librdkafka itself knows every property and every value.
+    // librdkafka itself checks every property and every value.
     config.create_native_config().map_err(|error| wrong(error.to_string()))?;
     Ok(config)
 }
 
-/// Puts TLS and the login into the configuration, in librdkafka's words.
+/// Adds TLS and the login to the configuration, by librdkafka's names.
 pub(super) fn secure(config: &mut ClientConfig, security: &Security) -> Result<(), LoadError> {
     let protocol = match (&security.tls, &security.sasl) {
         (None, None) => return Ok(()),
@@ -122,9 +122,9 @@ pub(super) fn secure(config: &mut ClientConfig, security: &Security) -> Result<(
         if tls.server_name.is_some() {
             return Err(LoadError::Setting {
                 name: "TLS server name",
-                problem: "(--tls-server-name) is something that librdkafka can't be told: it wants the brokers' \
-                          certificates to be for the names that it connects to. Leave it out and let the brokers advertise \
-                          names that stand in their certificates, or send by --client wire"
+                problem: "(--tls-server-name) does not work with librdkafka, which checks certificates for \
+                    the names that it connects to. Leave it out and let the brokers advertise names from \
+                    their certificates, or send by --client wire"
                     .to_owned(),
             });
         }
@@ -150,7 +150,7 @@ pub(super) fn secure(config: &mut ClientConfig, security: &Security) -> Result<(
     Ok(())
 }
 
-/// The settings that shape a load, as they are in force.
+/// The effective settings that shape a load.
 pub(super) fn in_force(
     config: &ClientConfig,
     settings: &BTreeMap<String, String>,

@@ -1,11 +1,11 @@
-//! librdkafka's statistics: what of them a window needs. Pure.
+//! librdkafka's statistics: the part that a window needs. The code is pure.
 
 use std::collections::BTreeMap;
 
 use hone_record::{LatencySplit, Part, SocketBytes};
 use serde::Deserialize;
 
-/// The JSON text, as far as it is read; all latencies are microseconds of the interval since the statistics before.
+/// The JSON text, as far as it is read. All latencies are microseconds of the interval since the previous statistics.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Text {
@@ -18,7 +18,7 @@ struct Text {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct BrokerText {
-    /// Requests by their names, since the client's start.
+    /// Requests by name, since the client's start.
     req: BTreeMap<String, i64>,
     /// Requests sent again, since the client's start.
     txretries: u64,
@@ -45,15 +45,15 @@ pub(super) struct Interval {
     pub retries: u64,
     /// Bytes of all requests since the client's start, and of their answers.
     pub socket: SocketBytes,
-    /// From handing a record over until it lies in a request.
+    /// Time from passing a record to the client until its request.
     queue: Vec<Quantiles>,
-    /// From the request until it is written.
+    /// Time from the request until it is written.
     outbound: Vec<Quantiles>,
-    /// From the request's first byte written to its answer.
+    /// Time from the request's first written byte to its answer.
     round_trip: Vec<Quantiles>,
 }
 
-/// Reads one text; `None` when it is not what librdkafka writes.
+/// Reads one text; `None` if it is not librdkafka's statistics.
 pub(super) fn interval(json: &[u8]) -> Option<Interval> {
     let text: Text = serde_json::from_slice(json).ok()?;
     let produce = |broker: &BrokerText| broker.req.get("Produce").copied().unwrap_or(0).max(0).unsigned_abs();
@@ -70,7 +70,7 @@ pub(super) fn interval(json: &[u8]) -> Option<Interval> {
     })
 }
 
-/// Where the time went over some intervals. `network_us` is the round trip of a bare connection.
+/// Parts of the time over some intervals. `network_us` is the round trip of a bare connection.
 pub(super) fn split<'a>(
     intervals: impl Iterator<Item = &'a Interval> + Clone,
     network_us: Option<f64>,
@@ -86,10 +86,10 @@ pub(super) fn split<'a>(
     });
     let outbound = outbound.map_or(0.0, |part| part.us_p50);
     let how = format!(
-        "client queue: {software}'s int_latency, from the hand-over of a record to its request (the request then waits \
-         {outbound:.0} µs more for the socket, outbuf_latency); network: the kernel's round trip of a fresh connection; \
-         broker: {software}'s rtt less the network. {software} tells quantiles of half a second; these are the medians of \
-         those, weighted by their samples"
+        "client queue: {software}'s int_latency, from the record's hand-over to its request (the request \
+         then waits {outbound:.0} µs more for the socket, outbuf_latency); network: the kernel's round trip \
+         of a fresh connection; broker: {software}'s rtt minus the network. {software} reports quantiles of \
+         half a second; these are the medians of those, weighted by their samples"
     );
     let network = network_us.map(|us_p50| Part { us_p50, us_p99: None });
     Some(LatencySplit { client_queue: Some(queue), network, broker, how })

@@ -1,7 +1,8 @@
-//! `hone batch caching`: the write caching card of a topic.
+//! `hone batch caching`: what write caching would change for a topic.
 
 use anyhow::Result;
 use clap::Args;
+use hone_cli::values::{milliseconds, size};
 use hone_record::Metric;
 
 use super::options::ProofOptions;
@@ -13,29 +14,35 @@ use hone_tune::batch::prove_run::{begin, fsyncs_without_and_with};
 use hone_tune::batch::recorded::record;
 use hone_tune::batch::step::Step;
 
-/// Say what an acknowledgement from memory would change for a topic: fsyncs, latency, and the durability class.
+/// Measure what write caching changes: fsyncs, latency and durability.
 ///
-/// Tried on test topics of the topic's own cluster, with its load (its arrivals, sizes and partitions, never its contents), or on an
-/// embedded broker. The topic itself is only read. Redpanda and the embedded broker have write.caching; Apache Kafka acknowledges from
-/// the page cache by default, and there the card says what a flush for every batch costs.
+/// Hone tests write caching on test topics of the topic's own cluster, or on an embedded broker. It replicates the topic's arrivals, sizes and
+/// partitions, but never its contents. It only reads the topic itself.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone batch caching
-  hone batch caching orders --broker 127.0.0.1:9092
-  hone batch caching orders --broker 127.0.0.1:9092 --flush-ms 20 --require 'p99<20ms'
+  hone batch caching orders --bootstrap 127.0.0.1:9092
+  hone batch caching orders --bootstrap 127.0.0.1:9092 --flush-interval 20ms \\
+    --require 'p99<20ms'
   hone batch caching --rate 5000 --connections 20 --client-set linger.ms=0")]
 pub(crate) struct Arguments {
-    /// The topic; without one the load is what the options say.
-    #[arg(requires = "broker")]
+    /// Topic whose load Hone replicates. Without a topic, the options describe the load.
+    #[arg(value_name = "TOPIC", requires = "broker")]
     topic: Option<String>,
-    /// host:port of a broker of its cluster; an embedded broker without it.
-    #[arg(long, value_name = "BROKER")]
+    /// Brokers to connect to first: HOST:PORT, separated by commas. [default: an embedded broker]
+    #[arg(long = "bootstrap", alias = "broker", value_name = "ADDRESSES")]
     broker: Option<String>,
-    /// Longest time that something acknowledged stays unflushed, in milliseconds.
-    #[arg(long, default_value_t = FlushBounds::USUAL.flush_ms, value_name = "MS")]
+    /// Longest time that acknowledged records stay unflushed.
+    #[arg(
+        long = "flush-interval",
+        alias = "flush-ms",
+        default_value = "100ms",
+        value_parser = milliseconds(0.0, 86_400.0),
+        value_name = "TIME"
+    )]
     flush_ms: u64,
-    /// Most bytes of a partition that stay unflushed.
-    #[arg(long, default_value_t = FlushBounds::USUAL.flush_bytes, value_name = "BYTES")]
+    /// Largest number of unflushed bytes per partition.
+    #[arg(long, default_value = "256KiB", value_parser = size::<u64>(0, 1 << 50), value_name = "SIZE")]
     flush_bytes: u64,
     #[command(flatten)]
     options: ProofOptions,
@@ -47,21 +54,24 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let (family, in_force) = match (&arguments.broker, &arguments.topic) {
         (Some(broker), Some(topic)) => {
             if !hone_experiment::arm::is_address(broker) {
-                return Err(Usage(format!("`{broker}` is no broker's address; write HOST:PORT")).into());
+                return Err(Usage(format!(
+                    "invalid --bootstrap address `{broker}`: use HOST:PORT, for example `127.0.0.1:9092`"
+                ))
+                .into());
             }
             let found = in_force(broker, &security, topic)?;
             let family = Family::from_properties(&found, broker)?;
             family.check(bounds, broker)?;
             (family, found)
         }
-        // Ours, or one of which nothing is asked: the test topics will tell.
+        // Without a topic, the test topics show which kind of caching the broker has.
         _ => (Family::WriteCaching, Vec::new()),
     };
     let [without, with] = family.steps(bounds);
     let step = Step::new(with.clone(), None)?;
     let mut asked = arguments.options.asked(arguments.broker.as_deref(), vec![step], cli)?;
     asked.is_card = true;
-    // CPU is not what it is about.
+    // Write caching changes latency, so latency decides and not CPU.
     asked.primary = arguments.options.primary.unwrap_or(Metric::LatencyP50);
     let (is_given, progress) = (|argument: &str| cli.is_given(argument), &cli.progress);
     let read = |topic| record(topic, None, &asked, &security, (&is_given, progress));
@@ -72,7 +82,9 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     asked.workload = Step::new(without, None)?.applied(&asked.workload)?;
     if asked.workload.acks != -1 {
         return Err(Usage(
-            "the card is about acks=all: with acks 0 or 1 nothing waits for a flush".to_owned(),
+            "write caching matters only with acks=all: with acks 0 or 1 no request waits for a flush\n  \
+             next: leave out --acks, or use --acks all"
+                .to_owned(),
         )
         .into());
     }
@@ -86,8 +98,8 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let mut notes = family.notes();
     if fsyncs.is_none() {
         notes.push(
-            "Fsyncs a batch are counted on a broker that Hone starts; of this one its own metrics tell \
-             (vectorized_reactor_fsyncs, LogFlushRateAndTimeMs)."
+            "Hone counts fsyncs per batch only on a broker that it starts. For this broker, see its own \
+             metrics (vectorized_reactor_fsyncs or LogFlushRateAndTimeMs)."
                 .to_owned(),
         );
     }

@@ -1,4 +1,4 @@
-//! `hone batch cost`: what requests, batches, records and bytes cost a cluster, by its own history.
+//! `hone batch cost`: the CPU that requests, batches, records and bytes cost a cluster, fitted to its own history.
 
 use std::path::PathBuf;
 
@@ -15,32 +15,46 @@ use hone_document::batch_cost as shown;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::metered::{Meter, Seen, kept, points};
 
-/// The same history gives the same answer.
+/// A fixed seed, so that the same history gives the same answer.
 const SEED: u64 = 1;
 
-/// Fit what work costs: CPU/s = base + a requests + b batches + c records + d bytes.
+/// Fit the CPU cost of requests, batches, records and bytes.
 ///
-/// Non-negative least squares over the cluster's own history, with intervals from a bootstrap of blocks. Kinds of work that always moved
-/// together can't be told apart; they are told as one. Topics are ranked by what they cost, and --if says what the CPU would be for another mix.
+/// The model is: CPU/s = base + a requests + b batches + c records + d bytes. Hone fits it to the cluster's own history and ranks topics by
+/// their cost. --if predicts the CPU of another mix of work.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  hone batch cost --prometheus http://127.0.0.1:9090 --last 6h
-  hone batch cost --prometheus http://127.0.0.1:9090 --last 2d --step 5m --if batches=0.2,requests=0.2
-  hone batch watch --scrape a:9644 --every 30s --for 6h --keep looks.jsonl; hone batch cost looks.jsonl")]
+  hone batch cost --prometheus http://127.0.0.1:9090 --history-length 6h
+  hone batch cost --prometheus http://127.0.0.1:9090 --history-length 48h \\
+    --history-step 5m --if batches=0.2,requests=0.2
+  hone batch watch --metrics a:9644 --every 30s --duration 6h \\
+    -o history.jsonl && hone batch cost history.jsonl")]
 pub(crate) struct Arguments {
-    /// Looks that `hone batch watch --keep` wrote.
+    /// History files that `hone batch watch --output` wrote.
     #[arg(value_name = "FILE", required_unless_present = "prometheus", conflicts_with = "prometheus")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     from: Prometheus,
-    /// The history's length; for --prometheus.
-    #[arg(long, value_name = "TIME", default_value = "6h", value_parser = read_duration_s)]
+    /// Length of the history to query. Only with --prometheus.
+    #[arg(
+        long = "history-length",
+        alias = "last",
+        value_name = "TIME",
+        default_value = "6h",
+        value_parser = read_duration_s
+    )]
     last: f64,
-    /// The history's steps; for --prometheus.
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = read_duration_s)]
+    /// Resolution of the history to query. Only with --prometheus.
+    #[arg(
+        long = "history-step",
+        alias = "step",
+        value_name = "TIME",
+        default_value = "1m",
+        value_parser = read_duration_s
+    )]
     step: f64,
-    /// Another mix of work, in parts of what there is: batches=0.2,requests=0.2. Also records and bytes; bytes follow records, but for the
-    /// headers of batches, unless they are named.
+    /// Another mix of work to predict, as factors, for example `batches=0.2,requests=0.2`. The kinds of work are requests, batches, records
+    /// and bytes. Bytes follow records and batch headers unless you name them.
     #[arg(long = "if", value_name = "MIX", value_parser = change)]
     mix: Option<(Change, String)>,
 }
@@ -48,12 +62,15 @@ pub(crate) struct Arguments {
 fn change(text: &str) -> Result<(Change, String), String> {
     let mut change = Change::default();
     for part in text.split(',') {
-        let (kind, factor) =
-            part.split_once('=').ok_or_else(|| format!("`{part}` is no change; write batches=0.2"))?;
-        let factor: f64 =
-            factor.trim().parse().map_err(|_| format!("`{factor}` is no factor; write batches=0.2"))?;
+        let (kind, factor) = part
+            .split_once('=')
+            .ok_or_else(|| format!("invalid change `{part}`: use KIND=FACTOR, for example `batches=0.2`"))?;
+        let factor: f64 = factor
+            .trim()
+            .parse()
+            .map_err(|_| format!("invalid factor `{factor}`: use a number, for example `0.2`"))?;
         if !(0.0..=1e3).contains(&factor) {
-            return Err(format!("{factor} is no factor between 0 and 1,000"));
+            return Err(format!("invalid factor {factor}: use a number from 0 to 1,000"));
         }
         match kind.trim() {
             "requests" => change.requests = factor,
@@ -62,7 +79,7 @@ fn change(text: &str) -> Result<(Change, String), String> {
             "bytes" => change.bytes = Some(factor),
             other => {
                 return Err(format!(
-                    "unknown kind of work `{other}`; known: requests, batches, records, bytes"
+                    "unknown kind of work `{other}`: use requests, batches, records or bytes"
                 ));
             }
         }
@@ -74,7 +91,12 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let (source, points, topics) = match arguments.from.server()? {
         Some(server) => {
             if arguments.step <= 0.0 || arguments.last < arguments.step {
-                return Err(Usage("--last must hold several of --step".to_owned()).into());
+                return Err(Usage(
+                    "--history-length is too short: it must span several times --history-step\n  \
+                     next: use a longer --history-length, for example 6h"
+                        .to_owned(),
+                )
+                .into());
             }
             let (source, points) = server.history(arguments.last, arguments.step)?;
             let topics = match Meter::Server(server).look(By::Topic)? {
@@ -117,10 +139,10 @@ mod tests {
         assert_eq!(found, Change { batches: 0.2, requests: 0.5, ..Change::default() });
         assert_eq!(change("bytes=0.9").unwrap().0.bytes, Some(0.9));
         for (text, expected) in [
-            ("batches", "`batches` is no change"),
-            ("batches=x", "`x` is no factor"),
-            ("batches=-1", "no factor between"),
-            ("batch=1", "unknown kind of work `batch`; known: requests, batches"),
+            ("batches", "invalid change `batches`"),
+            ("batches=x", "invalid factor `x`"),
+            ("batches=-1", "use a number from 0 to 1,000"),
+            ("batch=1", "unknown kind of work `batch`: use requests, batches"),
         ] {
             let error = change(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

@@ -12,29 +12,29 @@ use hone_experiment::output::Output;
 
 /// Write recording rules, alerts and a Grafana dashboard for batches.
 ///
-/// The dashboard (which topic, is it hurting, did the change work) and the alerts rest on recording rules, and those are by source: load the
-/// file of yours into Prometheus. All of them are rendered from mixin/ of Hone's sources, for those who render their own.
+/// Dashboard and alerts use recording rules, and each source has its own. Load the rules of your source into Prometheus.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  hone batch dashboards --out monitoring                        the rules of every source
-  hone batch dashboards --out monitoring --source kafka-jmx     those of Apache Kafka only
-  hone batch dashboards --out monitoring --runbook-url https://wiki.example.org/hone/watch")]
+  hone batch dashboards -o monitoring    # rules of all sources
+  hone batch dashboards -o monitoring --source kafka-jmx  # Apache Kafka only
+  hone batch dashboards -o monitoring \\
+    --runbook-url https://wiki.example.org/hone/watch")]
 pub(crate) struct Arguments {
-    /// The folder; it is made when it is not there.
-    #[arg(short, long, value_name = "DIR")]
+    /// Where to write the result. Hone creates this folder if it does not exist.
+    #[arg(short, long = "output", alias = "out", value_name = "PATH")]
     out: PathBuf,
-    /// Recording rules of this source only.
-    #[arg(long, value_enum)]
+    /// Exporter that provides the metrics. Hone writes the recording rules of this source only; repeat it for several. [default: all sources]
+    #[arg(long, value_enum, value_name = "SOURCE")]
     source: Vec<Rules>,
-    /// Where the runbooks of the alerts lie for you: the address of docs/batch/watch.md, before the `#` of a section.
+    /// Address of the page with the runbooks of the alerts. It is your copy of docs/batch/watch.md. Leave out the `#` of a section.
     #[arg(long, value_name = "URL")]
     runbook_url: Option<String>,
-    /// Replace files that are there and are others.
+    /// Overwrite what someone else has changed. Without it, Hone writes nothing if a file exists with other content.
     #[arg(long)]
     force: bool,
 }
 
-/// Whose metrics the recording rules are for.
+/// The exporter that the recording rules are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Rules {
     /// Redpanda 25.1 and newer, both endpoints; also the embedded broker.
@@ -44,7 +44,7 @@ enum Rules {
     RedpandaOlder,
     /// Redpanda's public endpoint alone.
     RedpandaPublic,
-    /// Apache Kafka by the JMX exporter's example rules.
+    /// Apache Kafka with the example rules of the JMX exporter.
     KafkaJmx,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
             (arguments.out.join(path), text)
         })
         .collect();
-    // All or none: half a set of files would be worse than the old ones.
+    // Hone writes all files or none, because a mixed set of old and new files would contradict itself.
     if !arguments.force {
         refuse_others(&files)?;
     }
@@ -91,14 +91,16 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     cli.show_found("files", &written, |written| paths(written))
 }
 
-/// What stands for the runbooks' address in the rendered files; it leads nowhere.
+/// A placeholder for the runbooks' address in the rendered files. It is no real address.
 const RUNBOOKS: &str = "https://hone.example/docs/batch/watch.md#";
 
-/// The address with its `#`, as it stands in a quoted text.
+/// The address with its `#`, as the rendered files quote it.
 fn runbooks(url: &str) -> Result<String> {
     let is_plain = !url.contains(['"', '\\']) && !url.contains(char::is_whitespace);
     if !(url.starts_with("http://") || url.starts_with("https://")) || !is_plain {
-        return Err(Usage(format!("--runbook-url `{url}` is no address like https://HOST/PAGE")).into());
+        return Err(
+            Usage(format!("invalid --runbook-url `{url}`: use an address like https://HOST/PAGE")).into()
+        );
     }
     Ok(format!("{}#", url.trim_end_matches('#')))
 }
@@ -113,7 +115,8 @@ fn refuse_others(files: &[(PathBuf, String)]) -> Result<()> {
         return Ok(());
     }
     let told = format!(
-        "nothing was written, since these are there and are others: {}\n  next: another folder, or --force to replace them",
+        "these files exist with other content, so Hone wrote nothing: {}\n  \
+         next: choose another --output, or overwrite them with --force",
         others.join(", ")
     );
     Err(Usage(told).into())
@@ -121,7 +124,7 @@ fn refuse_others(files: &[(PathBuf, String)]) -> Result<()> {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
     Output::claim(path)?.keep(text)
 }
 

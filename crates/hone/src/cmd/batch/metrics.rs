@@ -1,4 +1,4 @@
-//! Where metrics come from: arguments that `watch` and `cost` share.
+//! The source of the metrics: arguments that `watch`, `cost` and `plan` share.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use hone_format::read_duration_s;
 use hone_experiment::ending::Usage;
 use hone_experiment::metered::{Server, token_of};
 
-/// Rates over more say nothing of now.
+/// The longest window in seconds. Rates over a longer time do not describe the present.
 const MOST_WINDOW_S: f64 = 86_400.0;
 
-/// Whose metrics a Prometheus server has.
+/// The exporter whose metrics a Prometheus server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// Redpanda's internal endpoint, 25.1 and newer.
@@ -41,25 +41,23 @@ impl From<Kind> for Source {
     }
 }
 
-/// A Prometheus server and how it is asked.
+/// A Prometheus server and how Hone queries it.
 #[derive(Debug, Args)]
 pub(super) struct Prometheus {
-    /// A Prometheus server that scrapes the brokers, or anything that answers as one.
+    /// Address of a Prometheus server that scrapes the brokers. Servers with the same HTTP API work, too.
     #[arg(long, value_name = "URL")]
     pub(super) prometheus: Option<String>,
-    /// Only series with these labels, as in 'job="redpanda"'; for --prometheus.
+    /// Labels of the series to use, for example `job="redpanda"`. Only with --prometheus.
     #[arg(long, value_name = "LABELS", default_value = "")]
     select: String,
-    /// Whose metrics they are; told by their names unless it is said. For --prometheus.
-    #[arg(long, value_enum)]
+    /// Exporter that provides the metrics. Only with --prometheus. [default: recognised by the metric names]
+    #[arg(long, value_enum, value_name = "SOURCE")]
     source: Option<Kind>,
-    /// Rates are over this time; at least four times the interval at which Prometheus scrapes. Where no two scrapes lie in it, it is made
-    /// longer and said. For --prometheus.
+    /// Time over which rates are computed. Use at least four scrape intervals. Only with --prometheus.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = read_duration_s)]
     window: f64,
-    /// A file with a token that is shown as `Authorization: Bearer` to --scrape or --prometheus. A name and a password may stand in the
-    /// address.
-    #[arg(long, value_name = "FILE")]
+    /// File with the bearer token for the metrics. Hone sends it to the metrics pages or the Prometheus server only.
+    #[arg(long = "metrics-token-file", alias = "token-file", value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
@@ -68,13 +66,13 @@ impl Prometheus {
         self.token_file.as_deref().map(token_of).transpose()
     }
 
-    /// The server, when one was named.
+    /// The server, if the command line names one.
     pub(super) fn server(&self) -> Result<Option<Server>> {
         let Some(base) = &self.prometheus else { return Ok(None) };
         let token = self.token()?;
         let wanted = self.source.map(Source::from);
         if !(1e-3..=MOST_WINDOW_S).contains(&self.window) {
-            return Err(Usage("--window must lie between 1ms and 24h".to_owned()).into());
+            return Err(Usage("--window is out of range: use 1ms to 24h".to_owned()).into());
         }
         Server::at(base, token.as_deref(), self.window, &self.select, wanted).map(Some)
     }

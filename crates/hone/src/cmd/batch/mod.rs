@@ -1,4 +1,4 @@
-//! `hone batch`: how large the batches of a cluster's topics are, why, and what would make them larger.
+//! `hone batch`: the size of the batches of a cluster's topics, its cause, and the changes that would make them larger.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -18,11 +18,14 @@ mod watch;
 mod whatif;
 mod xray;
 
-/// Find the effective batch of every topic, the reason why it is small, and what would change it.
+/// Measure the effective batch size of each topic and find larger settings.
 ///
-/// Each batch costs a broker a request's worth of CPU, a checksum, an append and often a page of the disk, whether it holds one record or a
-/// thousand. What producers are told to batch is not what they do: rates, partitions, other producers and the broker itself decide.
+/// The configured batch size is only an upper limit. Rates, partitions, linger and the broker decide the effective batch size.
 #[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone batch xray broker-1:9092 orders
+  hone batch whatif broker-1:9092 orders --linger 20ms
+  hone batch prove broker-1:9092 --topic orders --step linger=20ms")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Verb,

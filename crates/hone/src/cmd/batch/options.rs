@@ -1,4 +1,4 @@
-//! Options of what measures steps: the rule, the pairs, the load, the way to the broker; and what they ask for.
+//! Options of the verbs that measure steps (rule, pairs, load, connection), and the settings that they make.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,9 @@ use clap::{Args, ValueEnum};
 use hone_record::{Metric, Mode};
 
 use crate::cmd::context::{CliContext, default_runs};
-use crate::cmd::security::SecurityOptions;
-use crate::cmd::workload::WorkloadOptions;
+use hone_cli::connection::SecurityOptions;
+use hone_cli::values::metric;
+use hone_cli::workload::WorkloadOptions;
 use hone_experiment::ending::Usage;
 use hone_experiment::meter::Metrics;
 use hone_experiment::settings::ComparisonSettings;
@@ -32,33 +33,34 @@ impl From<ModeName> for Mode {
     }
 }
 
-/// How steps are measured and judged.
+/// Options for the measurement and the verdict of each step.
 #[derive(Debug, Args)]
 pub(super) struct ProofOptions {
-    /// The metric that decides: busy-per-record with --metrics, else cpu-per-record where the broker's CPU can be read, else latency-p50.
-    #[arg(long, value_parser = metric)]
+    /// Metric that decides the verdict. [default: busy-per-record with --metrics, else cpu-per-record if Hone can read the broker's CPU, else
+    /// latency-p50]
+    #[arg(long, value_name = "METRIC", value_parser = metric)]
     pub(super) primary: Option<Metric>,
-    /// A metric that must not get worse; may be repeated. latency-p99 unless --guard names others, or a --require limits a latency.
-    #[arg(long = "guard", value_parser = metric)]
+    /// Metric that must not get worse; repeat it for several. [default: latency-p99; none if a --require limits a latency]
+    #[arg(long = "guard-metric", alias = "guard", value_name = "METRIC", value_parser = metric)]
     pub(super) guards: Vec<Metric>,
-    /// What the windows of a step have to meet, as in `hone load`: p99<50ms, errors<0.1%, lag<=1000; may be repeated. A linger may cost
-    /// what it waits as long as this holds.
+    /// Requirement that the result must meet; repeat it for several. Examples: `p99<50ms`, `errors<0.1%`, `lag<=1000`. A longer linger may add
+    /// latency while the requirement holds.
     #[arg(long, value_name = "RULE", value_parser = require::as_written)]
     pub(super) require: Vec<String>,
-    /// Pairs of windows for each step, at least 5.
-    #[arg(long, default_value_t = 8)]
+    /// Number of A/B pairs, at least 5. Each step has this many pairs.
+    #[arg(long, default_value_t = 8, value_name = "PAIRS")]
     pub(super) pairs: u32,
-    /// A/A pairs for each step, at least 5; 0 goes without a control.
-    #[arg(long, default_value_t = 5)]
+    /// Number of A/A control pairs, at least 5; 0 skips the control. Each step has this many control pairs.
+    #[arg(long, default_value_t = 5, value_name = "PAIRS")]
     pub(super) control_pairs: u32,
-    /// One window after the other (the true size of a latency), or both at once (steadier beside neighbours, but each arm has half of
-    /// the machine).
-    #[arg(long, value_enum, default_value = "solo")]
+    /// How the two windows of a pair run: `solo` (one after the other) or `duet` (both at once). `solo` shows the true latencies. `duet`
+    /// resists noisy neighbours.
+    #[arg(long, value_enum, default_value = "solo", value_name = "MODE")]
     pub(super) mode: ModeName,
     #[command(flatten)]
     pub(super) comparison: ComparisonSettings,
-    /// Folder under which the run's folder is made; the ledger lies there.
-    #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
+    /// Where to write the result. Hone creates the run's folder and the ledger in this folder.
+    #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     pub(super) output: PathBuf,
     #[command(flatten)]
     pub(super) metrics: Metrics,
@@ -68,14 +70,8 @@ pub(super) struct ProofOptions {
     pub(super) security: SecurityOptions,
 }
 
-/// One of the metrics, by its name.
-pub(in crate::cmd) fn metric(name: &str) -> Result<Metric, String> {
-    let known = || Metric::ALL.map(Metric::name).join(", ");
-    Metric::from_name(name).ok_or_else(|| format!("unknown metric `{name}`; there are: {}", known()))
-}
-
 impl ProofOptions {
-    /// What the options say, with these steps; against an embedded broker where no target is named.
+    /// The settings of a run with these steps. Without a target, Hone starts an embedded broker.
     pub(super) fn asked(
         &self,
         target: Option<&str>,
@@ -86,7 +82,7 @@ impl ProofOptions {
             Some(target) => (target.to_owned(), target.to_owned()),
             None => ("an embedded broker".to_owned(), arm::embedded()?),
         };
-        // The batch is the question, so it has to be an output: a real client makes it.
+        // The run measures the batches, so a real client must make them.
         let file = WorkloadFile { client: "librdkafka".to_owned(), ..WorkloadFile::default() };
         let workload = self.workload.over(file, |argument| cli.is_given(argument))?;
         let workload = workload.named("prove").map_err(Usage)?;
@@ -94,24 +90,30 @@ impl ProofOptions {
             [] if !require::say_how_late(&require::read(&self.require)?) => vec![Metric::LatencyP99],
             guards => guards.to_vec(),
         };
-        self.metrics.check()?;
+        let metrics = self.security.metrics(&self.metrics)?;
+        metrics.check()?;
         self.comparison.check_timeouts()?;
         let is_program = !arm::is_address(&place);
         let mode_is_duet = matches!(self.mode, ModeName::Duet);
         if mode_is_duet && !is_program {
-            bail!(Usage(format!("{place} runs already and can't be in two states at once: use --mode solo")));
+            bail!(Usage(format!(
+                "--mode duet needs a command that starts the broker, but {place} is a running broker\n  \
+                 next: use --mode solo"
+            )));
         }
         let halves = mode_is_duet.then(|| {
-            "Both states were loaded at once, each on half of the machine: differences are right, latencies are those of half a machine."
+            "Both states ran at once, each on half of the machine. Differences are right, but latencies are \
+             those of half a machine."
                 .to_owned()
         });
         let others = (!is_program).then(|| {
             format!(
-                "The CPU of {shown} covers all of its work. If other clients load it too, CPU per record shows less of the change than there is."
+                "The CPU of {shown} covers all of its work. If other clients load it, too, CPU per record \
+                 understates the change."
             )
         });
         let limits = halves.into_iter().chain(others).collect();
-        // Its default class; a topic's own properties say when it is another.
+        // This is the embedded broker's default durability. A topic's own properties can change it.
         let storage = match target {
             None if !cli.is_given("storage") => "fsync before an acknowledgement".to_owned(),
             _ => self.workload.storage.clone(),
@@ -129,7 +131,7 @@ impl ProofOptions {
             working_folder: std::env::current_dir().context("the working folder is gone")?,
             workload,
             steps,
-            primary: self.primary.unwrap_or_else(|| self.metrics.decides()),
+            primary: self.primary.unwrap_or_else(|| metrics.decides()),
             require: self.require.clone(),
             pairs: self.pairs,
             control_pairs: self.control_pairs,
@@ -139,7 +141,7 @@ impl ProofOptions {
             limits,
             is_card: false,
             standing: None,
-            metrics: self.metrics.clone(),
+            metrics,
             today: None,
             unlike: false,
             comparison: ComparisonSettings {

@@ -1,4 +1,4 @@
-//! `hone batch prove`: settings of producers tried one after the other, and kept only where it is shown that they help.
+//! `hone batch prove`: tests producer settings one after the other, and accepts only those that measurably help.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use hone_report::documents;
 use super::options::ProofOptions;
 use crate::cmd::context::{CliContext, record_and_page};
 use hone_experiment::ending::{Ending, Usage, WayOn};
-use hone_experiment::folder::RunFolder;
+use hone_experiment::folder::{RunFolder, is_named, to_resume};
 use hone_experiment::settle::to_settle;
 use hone_tune::batch::live::{self, ASKED_LIVE, LiveSettings};
 use hone_tune::batch::prove::ProofSettings;
@@ -22,72 +22,79 @@ use hone_tune::batch::recorded::record;
 use hone_tune::batch::replica::Unlike;
 use hone_tune::batch::step::Step;
 
-/// Prove changes of producers one after the other: each step is measured against the state that was kept until then, and kept
-/// only if it is better and no guard rail breaks.
+/// Test producer settings step by step and accept what helps.
 ///
-/// The load goes to test topics of the broker that TARGET names (host:port, or a command with {port} and {data}), or of an embedded
-/// broker that Hone starts. It is shaped by the options below, or replicates a topic (--topic): the number of its producers, what each of
-/// them sends and when, sizes, partitions, codec, linger and batch size, and never its contents. Hone first sends the replica once, and shows
-/// it beside the topic. It goes on only where records, bytes and batches per second differ by at most 10 %, or with --unlike. Topics are
-/// this run's own and go again; no other topic is written to.
+/// Hone compares each step with the last accepted state, as `hone compare` does. It accepts the step if the primary metric is better and no
+/// guard metric is worse.
 ///
-/// Each step is a comparison as of `hone compare`: pairs of windows in random order, A/A pairs as a control, and the rule on the disk
-/// before the first window.
+/// The load goes to test topics on TARGET: a broker (HOST:PORT), or a command with {port} and {data}. Without TARGET, Hone starts an embedded
+/// broker. Hone deletes the test topics at the end and writes to no other topic.
+///
+/// The options below describe the load, or --topic replicates a topic, but never its contents. Hone continues if the replica's records, bytes
+/// and batches per second differ by at most 10 %, or with --allow-mismatch.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  hone batch prove --rate 20000 --connections 50 --original linger=0 --step linger=1ms --step linger=5ms --step linger=20ms
-  hone batch prove 127.0.0.1:9092 --step linger=20ms,batch-size=64KiB --step codec=lz4 --step acks=1
-  hone batch prove 127.0.0.1:9092 --topic orders --step linger=5ms --require 'p99<50ms'
-  hone batch prove --from broker:9092 --topic orders --steps steps.toml --foretold 1=whatif.json --markdown
+  hone batch prove --rate 20000 --connections 50 --baseline linger=0 \\
+    --step linger=5ms --step linger=20ms
+  hone batch prove 127.0.0.1:9092 --step linger=20ms,batch-size=64KiB \\
+    --step codec=lz4 --step acks=1
+  hone batch prove 127.0.0.1:9092 --topic orders --step linger=5ms \\
+    --require 'p99<50ms'
+  hone batch prove --source-broker broker-1:9092 --topic orders \\
+    --steps steps.toml --predicted 1=whatif.json --markdown
   hone batch prove --client 'java -cp jars/* Client.java' --step linger=20ms
   hone batch prove --resume runs/batch-prove-001
-  hone batch prove broker-1:9092 --live --topic orders --duration 5m --step linger=20ms
+  hone batch prove broker-1:9092 --live --topic orders --duration 5m \\
+    --step linger=20ms
 
-Steps: linger, batch-size, codec, partitioner, acks, in-flight, idempotence, buffer-memory, producers, partitions; or client.KEY,
-load.KEY and topic.KEY as in `hone compare --change`. A command of --client gets Kafka's own names. What stands in one step is tried
-together, and nobody can say then which part of it did it.
+A step sets linger, batch-size, codec, partitioner, acks, in-flight, idempotence, buffer-memory, \
+producers or partitions. client.KEY, load.KEY and topic.KEY work as in `hone compare --change`. A \
+command of --client gets Kafka's own names. Hone tests several settings of one step together, and can't \
+separate their effects.
 
 A file of steps:
   [[step]]
   set = \"linger=20ms\"
-  foretold = { source = \"whatif\", batch_bytes = 16000.0 }")]
+  predicted = { source = \"whatif\", batch_bytes = 16000.0 }")]
 pub(crate) struct Arguments {
-    /// host:port of a broker, or a command that starts one for each window; an embedded broker without it.
+    /// Broker (HOST:PORT), or a command that starts one for each window. [default: an embedded broker]
+    #[arg(value_name = "TARGET")]
     target: Option<String>,
-    /// A change to try; may be repeated, in this order.
+    /// Change to test; repeat it for several steps. Hone tests the steps in the order of the command line.
     #[arg(long = "step", value_name = "SETTING=VALUE,...")]
     steps: Vec<String>,
-    /// A file of steps, tried before those of --step.
+    /// TOML file with steps, which Hone tests before those of --step.
     #[arg(long = "steps", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The settings that the first step is held against, written as a step; all others are those of --topic, or the client's own defaults.
-    #[arg(long, value_name = "SETTING=VALUE,...")]
+    /// Settings of the starting state, with which Hone compares the first step. Other settings come from --topic, or are the client's
+    /// defaults.
+    #[arg(long = "baseline", alias = "original", value_name = "SETTING=VALUE,...")]
     original: Option<String>,
-    /// What was foretold of a step: its number, and a record or JSON file with batch_bytes, batches_per_s, requests_per_s or
-    /// added_wait_ms; may be repeated.
-    #[arg(long, value_name = "NUMBER=FILE")]
+    /// Predicted effect of a step, as its number and a file; repeat it for several. The file is a record of `hone batch whatif`, or JSON. JSON
+    /// may have batch_bytes, batches_per_s, requests_per_s and added_wait_ms.
+    #[arg(long = "predicted", alias = "foretold", value_name = "NUMBER=FILE")]
     foretold: Vec<String>,
-    /// Replicate the producers of this topic, from its last --duration.
+    /// Existing topic. Hone replicates its producers, as they were during the last --duration.
     #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
-    /// The broker that has the topic, where that is not the target.
-    #[arg(long, value_name = "BROKER", requires = "topic")]
+    /// Broker that holds --topic, if it is not the target.
+    #[arg(long = "source-broker", alias = "from", value_name = "BROKER", requires = "topic")]
     from: Option<String>,
-    /// Send nothing: look at the topic as it is, over its last --duration, and once more with --resume when somebody has made the change.
-    /// Two times are no two arms, so nothing is judged.
+    /// Observe the topic on a live cluster and send no load. Hone reads the last --duration of the topic, and again with --resume after your
+    /// change. It gives no verdict.
     #[arg(long, requires = "target", requires = "topic", conflicts_with_all = ["from", "file", "original", "foretold"])]
     live: bool,
-    /// Prove the steps even where the replica of --topic differs from the topic by more than 10 %, or the topic's producer waits for every
+    /// Continue even if the replica differs from the topic by more than 10 %. Hone also continues if the topic's producer waits for every
     /// answer.
-    #[arg(long)]
+    #[arg(long = "allow-mismatch", alias = "unlike")]
     unlike: bool,
-    /// Leave the test topics where they are.
+    /// Keep the test topics when the run ends.
     #[arg(long)]
     keep_topics: bool,
-    /// Go on with an interrupted run, after its last pair. TLS and login are said again: they are kept nowhere.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["target", "steps", "file"])]
-    resume: Option<PathBuf>,
-    /// Print the table as Markdown.
+    /// Continue an interrupted run. Give the TLS and login options again, because Hone does not save them.
+    #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["target", "steps", "file"])]
+    resume: Option<Option<PathBuf>>,
+    /// Print the result as Markdown.
     #[arg(long)]
     markdown: bool,
     #[command(flatten)]
@@ -97,9 +104,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let (options, progress) = (&arguments.options, &cli.progress);
     let security = options.security.security()?;
-    if let Some(folder) = &arguments.resume {
-        cli.goes_on(&["markdown", "unlike"])?;
-        return resume(folder, arguments, &security, cli);
+    if let Some(named) = &arguments.resume {
+        let more = ["markdown", "unlike", "output"];
+        cli.goes_on(if named.is_some() { &more[..2] } else { &more })?;
+        let is_one = |path: &Path| is_named(path, "batch-prove");
+        let folder = to_resume(named.as_deref(), &arguments.options.output, "batch prove", is_one)?;
+        return resume(&folder, arguments, &security, cli);
     }
     if arguments.live {
         return first_look(arguments, &security, cli);
@@ -118,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         recorded.shape(&mut asked, (&is_given, progress))?;
         asked.today = recorded.today();
     }
-    // What the first step is held against.
+    // The first step is compared with these settings.
     if let Some(text) = &arguments.original {
         asked.workload = Step::new(text.clone(), None)?.applied(&asked.workload)?;
         asked.load = format!("{}, with {text}", asked.load);
@@ -139,10 +149,14 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliCont
     go(&asked, &folder, arguments.markdown, security, cli)
 }
 
-/// A cluster at work, before the change.
+/// Observes the live topic before the change.
 fn first_look(arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
     let (Some(broker), Some(topic)) = (&arguments.target, &arguments.topic) else {
-        bail!(Usage("--live looks at a topic of a running cluster: name BROKER and --topic".to_owned()));
+        bail!(Usage(
+            "--live needs a topic of a running cluster\n  \
+             next: hone batch prove BROKER --live --topic TOPIC --step linger=20ms"
+                .to_owned()
+        ));
     };
     let last_s = arguments.options.workload.duration_s();
     let asked = LiveSettings {
@@ -155,14 +169,14 @@ fn first_look(arguments: &Arguments, security: &Security, cli: &CliContext) -> R
     let (found, folder) = live::first_look(asked, &arguments.options.output, security, &cli.progress)?;
     cli.show(found, |found| {
         format!(
-            "{}\nNow make the change, give it more than {last_s} s, and then: hone batch prove --resume {}\n",
+            "{}\n  next: make the change, wait more than {last_s} s, then: hone batch prove --resume {}\n",
             hone_document::xray::text(found, true),
             folder.path().display()
         )
     })
 }
 
-/// Measures what is not measured yet, and shows all of it.
+/// Measures the remaining steps, and shows all results.
 fn go(
     asked: &ProofSettings,
     folder: &RunFolder,
@@ -173,7 +187,7 @@ fn go(
     let (proof, places) = measured(asked, folder, security, cli).map_err(|error| {
         let way_on = match error.is::<Unlike>() {
             true => WayOn(format!(
-                "to prove the steps on this replica all the same: hone batch prove --resume {} --unlike",
+                "to test the steps with this replica: hone batch prove --resume {} --allow-mismatch",
                 folder.path().display()
             )),
             false => WayOn::resume("batch prove", folder),
@@ -187,7 +201,7 @@ fn go(
     Ok(ending)
 }
 
-/// The command that most probably settles the first step of which nothing was shown.
+/// The command that most probably decides the first inconclusive step.
 fn next(proof: &Proof) -> String {
     let is_open = |found: &&Comparison| found.verdict() == Verdict::NotShown;
     let open = proof.steps.iter().filter_map(|step| step.comparison.as_ref()).find(is_open);
@@ -196,7 +210,7 @@ fn next(proof: &Proof) -> String {
     next.map_or(String::new(), |next| format!("  next: {next}\n"))
 }
 
-/// Worse where a step was shown to be, and none was kept.
+/// The ending is worse if a step was worse and none was accepted.
 fn ending(proof: &Proof) -> Ending {
     let is_kept = proof.steps.iter().any(|step| step.decision == Decision::Accepted);
     let verdicts = proof.steps.iter().filter_map(|step| step.comparison.as_ref().map(Comparison::verdict));
@@ -206,7 +220,7 @@ fn ending(proof: &Proof) -> Ending {
     }
 }
 
-/// Takes the steps, and keeps record and page. Says where they are.
+/// Measures the steps and writes record and page. Also returns a text with their paths.
 pub(super) fn measured(
     asked: &ProofSettings,
     folder: &RunFolder,

@@ -1,4 +1,4 @@
-//! `hone batch settings`: a change of a producer as lines for people.
+//! `hone batch settings`: a change of producer settings as configuration lines for each client.
 
 use anyhow::Result;
 use clap::Args;
@@ -11,51 +11,53 @@ use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::spec::Acks;
 use hone_tune::producer::{codec, linger_us};
 
-/// Write a change of a producer's settings as the lines of each client: what to write, what is in force without it, and the traps.
+/// Print a change of producer settings as each client's configuration lines.
 ///
-/// Every client has names, units and defaults of its own, and some can't do what others can; then the sheet says so and what to do
-/// instead. Nothing is measured and nothing is sent.
+/// For each setting, Hone prints the line, the client's default and the traps. It measures nothing and sends nothing.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone batch settings --linger 5ms --batch-size 64KiB
-  hone batch settings --client librdkafka --linger 500us --codec lz4
-  hone batch settings --client java --client connect --batch-size 128KiB --partitions 400
+  hone batch settings --client librdkafka --linger 500us --compression lz4
+  hone batch settings --client java --client connect --batch-size 128KiB \\
+    --producer-partitions 400
   hone batch settings --client sarama --partitioner murmur2 --acks all --json")]
 pub(crate) struct Arguments {
-    /// Whose lines: java, librdkafka, franz-go, kafka-python, sarama, spring, connect, kafkajs; may be repeated. All of them without it.
+    /// Producer client. One of java, librdkafka, franz-go, kafka-python, sarama, spring, connect, kafkajs; repeat it for several. [default:
+    /// all clients]
     #[arg(long = "client", value_name = "CLIENT")]
     clients: Vec<Client>,
-    /// How long the first record of a batch waits for others: 5ms, 500us, 0.
+    /// Linger of the producer. The first record of a batch waits this long for others. Examples: `5ms`, `500us`, `0`.
     #[arg(long, value_name = "TIME", value_parser = linger_us)]
     linger: Option<u64>,
-    /// Cap of a batch: 65536, 64KiB, 1MiB.
+    /// Batch size of the producer. It is the upper limit of a batch. Examples: `65536`, `64KiB`, `1MiB`.
     #[arg(long, value_name = "SIZE", value_parser = batch_bytes)]
     batch_size: Option<u32>,
-    /// Codec: none, gzip, snappy, lz4, zstd.
-    #[arg(long, value_name = "CODEC", value_parser = codec)]
+    /// Codec of the producer: none, gzip, snappy, lz4, zstd.
+    #[arg(long = "compression", alias = "codec", value_name = "CODEC", value_parser = codec)]
     codec: Option<Codec>,
-    /// Where records go: sticky (no key: one partition until a batch is full), round-robin, murmur2 (keys as in Java).
+    /// Partitioner of the producer. `sticky` fills a batch for one partition before the next, for records without a key. `round-robin` changes
+    /// the partition with each record. `murmur2` places keys as Java does.
     #[arg(long, value_name = "PARTITIONER")]
     partitioner: Option<Partitioner>,
-    /// 0, 1 or all.
-    #[arg(long, allow_hyphen_values = true)]
+    /// Acknowledgements: 0, 1 or all.
+    #[arg(long, value_name = "ACKS", allow_hyphen_values = true)]
     acks: Option<Acks>,
-    /// Most requests without an answer on one connection.
+    /// Unanswered requests per connection at most.
     #[arg(long, value_name = "REQUESTS")]
     in_flight: Option<u32>,
-    /// Whether batches are numbered: true or false.
-    #[arg(long, value_name = "BOOL")]
+    /// Idempotent producer. Use `true` or `false`.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     idempotence: Option<bool>,
-    /// Memory for records that are not sent yet: 64MiB.
+    /// Memory for records that the producer has not sent yet. Example: `64MiB`.
     #[arg(long, value_name = "SIZE", value_parser = read_bytes)]
     buffer_memory: Option<u64>,
-    /// Partitions that one producer writes to, to check its memory.
-    #[arg(long, value_name = "PARTITIONS")]
+    /// Number of partitions that one producer writes to. Hone checks with it whether the producer's memory suffices.
+    #[arg(long = "producer-partitions", alias = "partitions", value_name = "PARTITIONS")]
     partitions: Option<u32>,
 }
 
 fn batch_bytes(text: &str) -> Result<u32, String> {
-    u32::try_from(read_bytes(text)?).map_err(|_| format!("`{text}` is too large for a batch"))
+    u32::try_from(read_bytes(text)?).map_err(|_| format!("invalid batch size `{text}`: use less than 4GiB"))
 }
 
 impl Arguments {

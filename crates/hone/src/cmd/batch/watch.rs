@@ -1,4 +1,4 @@
-//! `hone batch watch`: batches by a cluster's own counters, as they go.
+//! `hone batch watch`: shows live batch statistics from a cluster's own counters.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use hone_batch::metrics::quantity::By;
+use hone_cli::connection::ConnectionName;
 use hone_format::read_duration_s;
 use hone_record::BatchWatch;
 use hone_tool::interrupt;
@@ -21,60 +22,77 @@ use hone_experiment::metered::{
     Admin, Brokers, Meter, Seen, add_clients, keep, next_look, open_kept, token_of, wait_until,
 };
 
-/// Bounds of --every and --for, in seconds.
+/// Bounds of --every and --duration, in seconds.
 const LEAST_EVERY_S: f64 = 0.1;
 const MOST_EVERY_S: f64 = 86_400.0;
 const MOST_LENGTH_S: f64 = 366.0 * 86_400.0;
 
-/// Show batches by topic and core as the brokers count them, until it is interrupted.
+/// Show live batch statistics from the brokers' own counters.
 ///
-/// Bytes and records a batch, batches a second by topic and by core, what waits in front of the CPU and how busy each core is, the network,
-/// how many bytes go to the disk for each that was written, and how often it is flushed. Percentiles of the produce latency as the broker
-/// measures it, acknowledgements that timed out, and the lag of consumer groups. --by splits the topics by broker or by partition. Out of the brokers' own pages (--scrape, twice, with
-/// a while between), or out of a Prometheus server that scrapes them. Redpanda (internal and public endpoint), Apache Kafka through a JMX
-/// exporter, and the embedded broker are told by the names of their metrics. What a source does not export is called so, and is never a 0.
+/// Hone shows bytes and records per batch, batches per second by topic and core, CPU, network, fsyncs, produce latency and consumer lag. --by
+/// splits the topics by broker or partition.
+///
+/// The figures come from the brokers' metrics pages (--metrics), or from a Prometheus server (--prometheus). Hone recognises Redpanda, Apache
+/// Kafka with a JMX exporter, and the embedded broker. It runs until you press Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  hone batch watch --scrape http://127.0.0.1:9644/metrics            a Redpanda, every 5 s
-  hone batch watch --scrape a:9644 --scrape b:9644 --scrape c:9644   a cluster of three
-  hone batch watch --scrape a:9644/metrics --scrape a:9644/public_metrics --admin http://a:9644 --once
-  hone batch watch --scrape a:9644 --by partition --every 1m --once  each partition's batches
+  hone batch watch --metrics http://127.0.0.1:9644/metrics
+  hone batch watch --metrics a:9644 --metrics b:9644   # two brokers
+  hone batch watch --metrics a:9644/metrics --metrics a:9644/public_metrics \\
+    --admin http://a:9644 --once
+  hone batch watch --metrics a:9644 --by partition --every 1m --once
   hone batch watch --prometheus http://127.0.0.1:9090 --window 5m --once --json
-  hone batch watch --prometheus http://127.0.0.1:9090 --queries      the PromQL of all of it
-  hone batch watch --scrape a:9644 --every 1m --for 12h --keep looks.jsonl && hone batch cost looks.jsonl")]
+  hone batch watch --prometheus http://127.0.0.1:9090 --queries
+  hone batch watch --metrics a:9644 --every 1m --duration 12h \\
+    -o history.jsonl && hone batch cost history.jsonl")]
 pub(crate) struct Arguments {
-    /// A broker's page of metrics; once for each broker. `HOST:PORT` stands for http://HOST:PORT/metrics.
-    #[arg(long, value_name = "URL", required_unless_present = "prometheus", conflicts_with = "prometheus")]
+    /// Metrics page of a broker; repeat it for each broker. `HOST:PORT` means http://HOST:PORT/metrics.
+    #[arg(
+        long = "metrics",
+        alias = "scrape",
+        value_name = "URL",
+        required_unless_present_any = ["prometheus", "connection"],
+        conflicts_with = "prometheus"
+    )]
     scrape: Vec<String>,
     #[command(flatten)]
+    named: ConnectionName,
+    #[command(flatten)]
     from: Prometheus,
-    /// Split the topics by broker, or by broker and partition.
-    #[arg(long, value_enum, default_value = "topic")]
+    /// Level of detail for topics: per topic, per broker, or per partition.
+    #[arg(long, value_enum, default_value = "topic", value_name = "LEVEL")]
     by: Split,
-    /// Redpanda's Admin API, which tells batches by client from 25.3 on.
+    /// URL of Redpanda's Admin API. Redpanda 25.3 and newer report batches per client there.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
-    /// A file with a token for --admin alone; that of --token-file is not shown to it.
+    /// File with the bearer token for --admin. Hone never sends the token of --metrics-token-file to the Admin API.
     #[arg(long, value_name = "FILE", requires = "admin")]
     admin_token_file: Option<PathBuf>,
-    /// A look every so often; with --scrape also the time that rates are over.
+    /// Time from one sample to the next. With --metrics, rates are computed over this time.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = read_duration_s)]
     every: f64,
-    /// End after this time.
-    #[arg(long = "for", value_name = "TIME", value_parser = read_duration_s, conflicts_with = "once")]
+    /// How long to measure. [default: until you press Ctrl-C]
+    #[arg(
+        long = "duration",
+        alias = "for",
+        value_name = "TIME",
+        value_parser = read_duration_s,
+        conflicts_with = "once"
+    )]
     length: Option<f64>,
-    /// One look, and end.
+    /// Take one sample and stop.
     #[arg(long)]
     once: bool,
-    /// Append every look to this file, one record on each line: the history that `hone batch cost` reads.
-    #[arg(long, value_name = "FILE")]
+    /// Where to write the result. Hone appends each sample to this file, one JSON record per line. `hone batch cost` and `hone batch plan`
+    /// read it as history.
+    #[arg(short = 'o', long = "output", alias = "keep", value_name = "PATH")]
     keep: Option<PathBuf>,
-    /// Print the PromQL of all that the source can answer, and end; for --prometheus.
+    /// Print the PromQL queries that the source can answer, and stop. Only with --prometheus.
     #[arg(long, requires = "prometheus")]
     queries: bool,
 }
 
-/// How far topics are split.
+/// The level of detail for topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Split {
     /// By topic alone.
@@ -121,9 +139,9 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
                 show(*watch, &strip, arguments, cli)?;
             }
             Err(_) if interrupt::requested() => break,
-            // Once it has worked, a broker that is away for a while is no reason to end.
+            // After a first sample, Hone waits for a broker that is away for a while.
             Err(error) if looks > 0 && !arguments.once => {
-                cli.progress.line(&format!("no look: {error:#}"));
+                cli.progress.line(&format!("no sample: {error:#}"));
             }
             Err(error) => return Err(error),
         }
@@ -131,7 +149,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
             break;
         }
         planned = next_look(planned, every, Instant::now());
-        // Whoever asks for a length gets it, and no look behind it.
+        // --duration ends the run exactly, so no sample follows its end.
         let before = end.filter(|end| *end < planned);
         if !wait_until(before.unwrap_or(planned)) || before.is_some() {
             break;
@@ -139,25 +157,26 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     }
     if looks == 0 && !interrupt::requested() {
         bail!(
-            "--for ended before the second look, and one look at counters makes no rate: give it more than --every"
+            "--duration ended before the second sample, and a rate needs two samples\n  \
+             next: use a --duration that is longer than --every"
         );
     }
     if looks == 0 && arguments.once {
-        bail!("interrupted before the second look, and one look at counters makes no rate");
+        bail!("interrupted before the second sample, and a rate needs two samples");
     }
     Ok(Ending::Done)
 }
 
-/// What no clock can hold, and what counters can't tell.
+/// Checks that --every and --duration are in range.
 fn check(arguments: &Arguments) -> Result<()> {
     if !(LEAST_EVERY_S..=MOST_EVERY_S).contains(&arguments.every) {
         return Err(Usage(
-            "--every must lie between 100ms, as counters need time to move, and 24h".to_owned(),
+            "--every is out of range: use 100ms to 24h, because counters need time to change".to_owned(),
         )
         .into());
     }
     if arguments.length.is_some_and(|length| !(0.0..=MOST_LENGTH_S).contains(&length)) {
-        return Err(Usage("--for must lie between 0s and 8784h, which is a year".to_owned()).into());
+        return Err(Usage("--duration is out of range: use at most 8784h, which is a year".to_owned()).into());
     }
     Ok(())
 }
@@ -165,18 +184,27 @@ fn check(arguments: &Arguments) -> Result<()> {
 fn meter(arguments: &Arguments) -> Result<Meter> {
     Ok(match arguments.from.server()? {
         Some(server) => Meter::Server(server),
-        None => Meter::Brokers(Brokers::at(&arguments.scrape, arguments.from.token()?.as_deref())?),
+        None => Meter::Brokers(Brokers::at(&arguments.pages()?, arguments.from.token()?.as_deref())?),
     })
 }
 
 impl Arguments {
+    /// The metrics pages of the command line, or else those of the connection.
+    fn pages(&self) -> Result<Vec<String>> {
+        let pages = if self.scrape.is_empty() { self.named.open()?.metrics } else { self.scrape.clone() };
+        if pages.is_empty() {
+            bail!(Usage("the connection names no metrics page\n  next: add --metrics URL".to_owned()));
+        }
+        Ok(pages)
+    }
+
     fn admin(&self) -> Result<Option<Admin>> {
         let token = self.admin_token_file.as_deref().map(token_of).transpose()?;
         self.admin.as_ref().map(|address| Admin::at(address, token.as_deref())).transpose()
     }
 }
 
-/// In place of the last one where this is a terminal.
+/// Shows a sample. On a terminal it replaces the last one.
 fn show(watch: BatchWatch, strip: &Strip, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let look = look();
     let repaints = !arguments.once && std::io::stdout().is_terminal();
@@ -186,7 +214,7 @@ fn show(watch: BatchWatch, strip: &Strip, arguments: &Arguments, cli: &CliContex
     })
 }
 
-/// A query that the server's metrics can answer.
+/// A query that the server can answer.
 #[derive(Serialize)]
 struct Told {
     id: &'static str,
@@ -195,7 +223,7 @@ struct Told {
 }
 
 fn print_queries(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
-    let server = arguments.from.server()?.context("no Prometheus server is named")?;
+    let server = arguments.from.server()?.context("--queries needs a Prometheus server (--prometheus)")?;
     let queries = server.queries()?;
     let told: Vec<Told> = queries.into_iter().map(|(id, title, promql)| Told { id, title, promql }).collect();
     cli.show_found("queries", &told, |told| {

@@ -1,4 +1,4 @@
-//! `hone batch whatif`: what a setting would make of a topic's batches.
+//! `hone batch whatif`: predicts the batches of a topic with other settings.
 
 use std::path::PathBuf;
 
@@ -8,125 +8,151 @@ use hone_batch::whatif::Codec;
 use hone_batch::whatif::calibrate::Told;
 use hone_batch::whatif::client::Client;
 use hone_batch::whatif::predict::{Change, Partitioner};
+use hone_cli::values::size;
 use hone_format::read_duration_s;
 use hone_load::Topics;
 use hone_record::WhatIf;
 
 use crate::cmd::context::{CliContext, default_runs};
-use crate::cmd::security::SecurityOptions;
+use hone_cli::connection::BrokerOptions;
 use hone_document::entries::whatif::entry_of;
 use hone_document::whatif as shown;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::ledger;
 use hone_tune::batch::replaying::{self, LAST_S, Question, Window, Wish};
 
-/// Foresee what linger, batch size, codec, partitioner, partitions, fewer producers or another client would make of a topic's batches.
+/// Predict a topic's batches with other producer settings.
 ///
-/// Reads the records of a window with their times and replays them through the rules of the client that wrote them: first with the settings
-/// of today, as the batches show them, and only if today comes out, within 15 %, with the change. A range covers all settings that explain
-/// today as well, brokers that lead other partitions, and chance. Bytes are those of the topic's own records, packed anew.
+/// Hone replays the records of a window by the rules of the client that wrote them. It replays the change only if today's settings reproduce
+/// today's batches within 15 %. For a sender that waits for every answer, it predicts only the time from send to send with another linger.
 ///
-/// Hone does not replay a sender that waits for every answer. If it is one thread, Hone predicts its time from send to send with another linger.
-/// Without a change, Hone shows today's settings, the least linger and batch size that reach 4 KiB and 16 KiB, and what to set within
-/// --tolerable-linger.
+/// Without a change, Hone shows today's settings, and the shortest linger and smallest batch size for 4 KiB and 16 KiB batches. It also shows
+/// what to set within --tolerable-linger.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone batch whatif broker-1:9092 orders --linger 20ms
-  hone batch whatif broker-1:9092 orders --linger 50ms --batch-size 131072 --codec zstd
-  hone batch whatif broker-1:9092 orders --client java4            an upgrade from kafka-clients 3, where no linger is set
-  hone batch whatif broker-1:9092 orders --producers 1             all of them behind one gateway
-  hone batch whatif broker-1:9092 orders --today-client librdkafka --today-linger 5ms
+  hone batch whatif broker-1:9092 orders --linger 50ms --batch-size 131072 \\
+    --compression zstd
+  hone batch whatif broker-1:9092 orders --client java4   # a client upgrade
+  hone batch whatif broker-1:9092 orders --producers 1    # one gateway
+  hone batch whatif broker-1:9092 orders --today-client librdkafka \\
+    --today-linger 5ms
   hone batch whatif --segments /var/lib/kafka/data/orders-[0-9]* --linger 20ms")]
 pub(crate) struct Arguments {
-    /// host:port of any broker of the cluster, or several (host:port,host:port).
-    #[arg(value_name = "BROKER", required_unless_present = "segments", conflicts_with = "segments")]
+    /// Any broker of the cluster: HOST:PORT, or several, separated by commas.
+    #[arg(value_name = "BROKER", conflicts_with = "segments")]
     broker: Option<String>,
-    /// The topic.
-    #[arg(value_name = "TOPIC", required_unless_present = "segments")]
+    /// Topic whose records Hone replays.
+    #[arg(value_name = "TOPIC", conflicts_with = "segments")]
     topic: Option<String>,
-    /// Read segment files (*.log) instead: files, or folders of one topic's partitions; Kafka's or Redpanda's.
-    #[arg(long, visible_alias = "from", value_name = "PATH", num_args = 1..)]
+    /// Read segment files (*.log) instead of a broker. Name files, or folders with the partitions of one topic. Files of Apache Kafka and
+    /// Redpanda work.
+    #[arg(long, alias = "from", value_name = "PATH", num_args = 1..)]
     segments: Vec<PathBuf>,
     #[command(flatten)]
     change: ChangeOptions,
     #[command(flatten)]
     today: TodayOptions,
-    /// How far back from now, by the records' times: 5m, 1h; `all` is what is kept. 5m unless given, and all of --segments.
+    /// How far back from now to read. Examples: `5m`, `1h`. `all` reads everything that the topic holds. [default: 5m; all with --segments]
     #[arg(long, value_name = "TIME", value_parser = last)]
     last: Option<Last>,
-    /// Mebibytes that are read at most.
-    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    /// Bytes to read at most.
+    #[arg(
+        long = "read-limit",
+        alias = "budget",
+        value_name = "SIZE",
+        default_value = "512MiB",
+        value_parser = size::<u64>(1 << 20, 1 << 40)
+    )]
     budget: u64,
-    /// How long reading may take.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = read_duration_s)]
+    /// Time limit for reading.
+    #[arg(
+        long = "read-timeout",
+        alias = "limit",
+        value_name = "TIME",
+        default_value = "60s",
+        value_parser = read_duration_s
+    )]
     limit: f64,
-    /// Records that are held at most, at some 100 bytes each.
-    #[arg(long, value_name = "N", default_value_t = 5_000_000)]
+    /// Largest number of records to hold in memory. Each record takes about 100 bytes.
+    #[arg(long = "max-records", alias = "most-records", value_name = "N", default_value_t = 5_000_000)]
     most_records: usize,
-    /// Never unpack a record: headers have to do, which is coarser. Another codec, partitioner or number of partitions is then not foreseen.
+    /// Read batch headers only and never decompress records. The result is coarser. Hone then can't predict another codec, partitioner or
+    /// number of partitions.
     #[arg(long)]
     no_payload: bool,
-    /// How long looking for today's settings and replaying may take; nothing is foreseen where that is not enough.
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = read_duration_s)]
+    /// Time limit for the replay. It includes the search for today's settings. Hone predicts nothing if the time is too short.
+    #[arg(
+        long = "replay-timeout",
+        alias = "replay-limit",
+        value_name = "TIME",
+        default_value = "10m",
+        value_parser = read_duration_s
+    )]
     replay_limit: f64,
-    /// The longest linger that the application tolerates; advice stays below it.
+    /// Longest linger that the application tolerates. Hone suggests no longer linger.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = read_duration_s)]
     tolerable_linger: f64,
-    /// For the client's own chance and for intervals.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Seed of the random numbers. They decide the client's random choices and the confidence intervals.
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// The ledger that what is foreseen of a change goes into; runs/ledger.jsonl unless named.
+    /// Ledger file. Hone adds the prediction to it. [default: runs/ledger.jsonl]
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
     #[command(flatten)]
-    security: SecurityOptions,
+    brokers: BrokerOptions,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "The change")]
+#[command(next_help_heading = "Change to predict")]
 struct ChangeOptions {
-    /// Another linger.
+    /// Linger of the producer.
     #[arg(long, value_name = "TIME", value_parser = read_duration_s)]
     linger: Option<f64>,
-    /// Another batch size, in bytes.
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    /// Batch size of the producer.
+    #[arg(long, value_name = "SIZE", value_parser = size::<u32>(1, 1 << 30))]
     batch_size: Option<u32>,
-    /// Another number of records that a batch holds at most: librdkafka's batch.num.messages.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    /// Largest number of records in a batch, librdkafka's `batch.num.messages`.
+    #[arg(
+        long = "batch-num-messages",
+        alias = "batch-records",
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
     batch_records: Option<u32>,
-    /// Another codec: none, gzip, snappy, lz4, zstd.
-    #[arg(long, value_name = "NAME", value_parser = codec)]
+    /// Codec of the producer: none, gzip, snappy, lz4, zstd.
+    #[arg(long = "compression", alias = "codec", value_name = "CODEC", value_parser = codec)]
     codec: Option<Codec>,
-    /// Another client; settings that are today's defaults become its own: java3, java4, librdkafka, franz-go.
-    #[arg(long, value_name = "NAME", value_parser = client)]
+    /// Producer client. One of java3, java4, librdkafka, franz-go. Settings that are defaults of today's client become defaults of this one.
+    #[arg(long, value_name = "CLIENT", value_parser = client)]
     client: Option<Client>,
-    /// Where records without a key go.
-    #[arg(long, value_name = "NAME")]
+    /// Partitioner of the producer. It places records without a key.
+    #[arg(long, value_name = "PARTITIONER")]
     partitioner: Option<Keyless>,
-    /// Another number of partitions.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// Partitions of the topic.
+    #[arg(long, value_name = "PARTITIONS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     partitions: Option<u32>,
-    /// All producers in so many.
+    /// Number of producers that send the same records.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     producers: Option<u32>,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What is known of today (it wins over what the batches show)")]
+#[command(next_help_heading = "Today's settings")]
 pub(super) struct TodayOptions {
-    /// The client of today.
-    #[arg(long, value_name = "NAME", value_parser = client)]
+    /// Today's producer client. [default: inferred from the batches]
+    #[arg(long, value_name = "CLIENT", value_parser = client)]
     today_client: Option<Client>,
-    /// The linger of today.
+    /// Today's linger. [default: inferred from the batches]
     #[arg(long, value_name = "TIME", value_parser = read_duration_s)]
     today_linger: Option<f64>,
-    /// The batch size of today, in bytes.
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    /// Today's batch size. [default: inferred from the batches]
+    #[arg(long, value_name = "SIZE", value_parser = size::<u32>(1, 1 << 30))]
     today_batch_size: Option<u32>,
-    /// From a request to its answer (the Java client's request-latency-avg).
+    /// Time from a request to its answer. The Java client reports it as request-latency-avg. [default: inferred from the batches]
     #[arg(long, value_name = "TIME", value_parser = read_duration_s)]
     rtt: Option<f64>,
-    /// Senders do not wait for answers, whatever it looks like.
+    /// Assume that senders do not wait for answers. Use it if Hone takes your sender for one that waits.
     #[arg(long)]
     open_loop: bool,
 }
@@ -143,7 +169,7 @@ impl TodayOptions {
     }
 }
 
-/// How far back.
+/// How far back to read, in seconds. `None` reads everything.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Last(pub(super) Option<f64>);
 
@@ -157,20 +183,20 @@ pub(super) fn last(text: &str) -> Result<Last, String> {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Keyless {
-    /// As the client's default does it.
+    /// Fill a batch for one partition before the next, as the client does.
     Sticky,
-    /// To the next partition with each record.
+    /// Change the partition with each record.
     RoundRobin,
 }
 
 fn codec(text: &str) -> Result<Codec, String> {
     Codec::from_name(text)
-        .ok_or_else(|| format!("`{text}` is no codec; it can be none, gzip, snappy, lz4 or zstd"))
+        .ok_or_else(|| format!("unknown codec `{text}`: use none, gzip, snappy, lz4 or zstd"))
 }
 
 fn client(text: &str) -> Result<Client, String> {
     let names = Client::ALL.map(Client::name).join(", ");
-    Client::from_name(text).ok_or_else(|| format!("the rules of `{text}` are not known; it can be {names}"))
+    Client::from_name(text).ok_or_else(|| format!("unknown client `{text}`: use one of {names}"))
 }
 
 fn us(seconds: f64) -> u64 {
@@ -197,7 +223,7 @@ impl Arguments {
     }
 
     fn wish(&self) -> Wish {
-        // Files are those that were named: nobody asks for a part of them unless he says so.
+        // Hone reads named segment files whole unless --last limits it.
         let unless_told = if self.segments.is_empty() { Some(LAST_S) } else { None };
         let last_s = self.last.map_or(unless_told, |last| last.0);
         let mut wish = Wish::usual(last_s, self.budget, self.limit, !self.no_payload);
@@ -226,7 +252,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     entered.map(|()| ending)
 }
 
-/// What is foreseen of a change goes into the ledger, where it can be held against what came of it. Today alone is no change.
+/// Adds the prediction of a change to the ledger, so that you can compare it with the result later. A run without a change adds nothing.
 fn enter_in_ledger(found: &WhatIf, arguments: &Arguments, cli: &CliContext) -> Result<()> {
     let Some(entry) = entry_of(found) else { return Ok(()) };
     let path = arguments.ledger.clone().unwrap_or_else(|| default_runs().join(ledger::NAME));
@@ -235,16 +261,19 @@ fn enter_in_ledger(found: &WhatIf, arguments: &Arguments, cli: &CliContext) -> R
 
 fn read(arguments: &Arguments, cli: &CliContext) -> Result<Window> {
     let wish = arguments.wish();
-    match (&arguments.broker, &arguments.topic) {
-        (Some(broker), Some(topic)) => {
-            cli.progress.doing(&format!("reading {topic}"));
-            let mut topics = Topics::enter(broker, &arguments.security.security()?)?;
-            replaying::of_cluster(&mut topics, topic, &wish)
-        }
-        _ if !arguments.segments.is_empty() => {
-            cli.progress.doing("reading segments");
-            replaying::of_segments(&arguments.segments, &wish)
-        }
-        _ => bail!(Usage("name a broker and a topic, or --segments".to_owned())),
+    if !arguments.segments.is_empty() {
+        cli.progress.doing("reading segments");
+        return replaying::of_segments(&arguments.segments, &wish);
     }
+    let topics: Vec<String> = arguments.topic.iter().cloned().collect();
+    let (brokers, topics) = arguments.brokers.split(arguments.broker.as_deref(), &topics)?;
+    let [topic] = &topics[..] else {
+        bail!(Usage(
+            "no topic is named\n  next: name one behind the broker, or segment files with --segments"
+                .to_owned()
+        ));
+    };
+    cli.progress.doing(&format!("reading {topic}"));
+    let mut cluster = Topics::enter(&brokers, &arguments.brokers.security.security()?)?;
+    replaying::of_cluster(&mut cluster, topic, &wish)
 }

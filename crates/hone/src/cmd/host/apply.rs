@@ -1,4 +1,4 @@
-//! `hone host apply`: makes what a plan says, so that it can be taken back.
+//! `hone host apply`: applies a plan so that it can be rolled back.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,28 +15,31 @@ use hone_experiment::ending::{Ending, NotItsOwn, Usage};
 use hone_experiment::host_ledger::HostLedger;
 use hone_experiment::host_plan::{apply, planned, saved};
 
-/// Set what a profile wants, for this boot only, with the way back on disk before each write.
+/// Apply a profile's settings for this boot, with rollback.
 ///
-/// With --confirm-within a guard takes everything back at that time unless `hone host confirm` was called: it is a process of
-/// its own that is ready before the first write, and needs nothing else of Hone. Writes of a scheduler or of a number of
-/// requests stop a disk's queue for some 20 to 40 ms: apply while the broker is quiet. In place of a profile it takes a plan that was
-/// saved (`hone host plan --save`), and refuses it when a setting or a disk is not what it was then.
+/// Hone saves each old value to disk before it writes. With --confirm-within, a rollback watchdog restores all values at that time unless you
+/// run `hone host confirm`.
+///
+/// A write of the scheduler or of nr_requests stops the disk's queue for 20 to 40 ms. Apply while the broker is quiet.
+///
+/// Hone also takes a plan of `hone host plan --save`, and refuses it if a setting or a disk has changed since.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     what: What,
-    /// Take everything back after this time (as 60s, 10m) unless confirmed.
+    /// Time to confirm the change before Hone rolls it back. Examples: `60s`, `10m`. Without it, the change stays until the next boot.
     #[arg(long, value_name = "TIME", value_parser = time)]
     confirm_within: Option<Duration>,
-    /// Also set what can't matter here.
+    /// Include knobs that cannot matter on this host.
     #[arg(long)]
     all: bool,
-    /// Only if this is still the plan: its `fingerprint`, as `hone host plan --json` tells it.
+    /// Fingerprint that the plan must have. `hone host plan --json` prints it. Hone refuses to apply another plan.
     #[arg(long, value_name = "FINGERPRINT")]
     if_plan: Option<String>,
 }
 
-/// Shorter than the guard's own steps is no time to confirm; longer than a day is no guard.
+/// Bounds of the time to confirm, in seconds. The rollback watchdog needs the shortest time for its own steps, and more than a day
+/// protects nothing.
 const SHORTEST_S: f64 = 2.0;
 const LONGEST_S: f64 = 86_400.0;
 
@@ -52,7 +55,12 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, book: &HostLedger, cli: &C
     let what = &arguments.what;
     let plan = if saved_plan::is_name(&what.profile) {
         if what.on.data.is_some() || !what.on.disk.is_empty() {
-            return Err(Usage("a saved plan names its disks: leave out --data and --disk".to_owned()).into());
+            return Err(Usage(
+                "--data and --disk do not apply to a saved plan, which names its disks\n  \
+                 next: leave out --data and --disk"
+                    .to_owned(),
+            )
+            .into());
         }
         saved(&what.profile, root)?
     } else {
@@ -61,7 +69,8 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, book: &HostLedger, cli: &C
     if let Some(wanted) = arguments.if_plan.as_ref().filter(|wanted| **wanted != plan.fingerprint) {
         let now = &plan.fingerprint;
         let why = format!(
-            "this host is not as it was when it was planned: the plan is {now} now, not {wanted}; nothing was changed, plan again"
+            "this host has changed since the plan: its fingerprint is now {now}, not {wanted}; Hone changed \
+             nothing\n  next: make a new plan with hone host plan"
         );
         return Err(NotItsOwn(why).into());
     }

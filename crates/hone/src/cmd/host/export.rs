@@ -1,4 +1,4 @@
-//! `hone host export`: counters and settings for Prometheus.
+//! `hone host export`: exports counters and settings for Prometheus.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use hone_experiment::ending::Ending;
 use hone_experiment::host_plan::HostView;
 use hone_serve::metrics_page::{serve, write_whole};
 
-/// Write what delays a broker on this host, and its settings, in Prometheus' text format.
+/// Export kernel counters and settings of this host for Prometheus.
 ///
-/// Once to stdout, or with --textfile into a file for node_exporter's textfile collector (whole or not at all; call it from a
-/// timer), or with --listen at http://ADDRESS/metrics until it is interrupted. What the kernel does not show has no sample.
+/// Hone prints them once. --textfile writes a file for node_exporter's textfile collector; call it from a timer. --listen serves them at
+/// http://HOST:PORT/metrics until you press Ctrl-C.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     on: On,
-    /// Write a file, as /var/lib/node_exporter/hone.prom.
+    /// File for node_exporter's textfile collector. Example: `/var/lib/node_exporter/hone.prom`. Hone writes it whole or not at all.
     #[arg(long, value_name = "FILE", conflicts_with = "listen")]
     textfile: Option<PathBuf>,
-    /// Serve it, as 127.0.0.1:9191. It has no login: anyone who reaches the address can read it.
-    #[arg(long, value_name = "ADDRESS")]
+    /// Address to listen on. Example: `127.0.0.1:9191`. There is no login, so anyone who reaches the address can read the page.
+    #[arg(long, value_name = "HOST:PORT")]
     listen: Option<SocketAddr>,
 }
 

@@ -1,4 +1,4 @@
-//! `hone host lint`: what texts of tuning would do here, and leave behind.
+//! `hone host lint`: shows what tuning guides and scripts would do on this host, and leave behind.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -12,40 +12,38 @@ use crate::cmd::context::CliContext;
 use hone_experiment::ending::Ending;
 use hone_experiment::host_plan::HostView;
 
-/// Say of a tuning guide or script what each of its settings would do to this host, and what it leaves behind.
+/// Show what a tuning guide or script would do here.
 ///
-/// Hone runs nothing. It reads guides (Markdown, AsciiDoc, plain text), scripts, sysctl.d, udev rules, tmpfiles.d, tuned profiles, grub,
-/// systemd units and YAML (Ansible, cloud-init, Compose, Kubernetes). It applies them to a copy of this host's values, or to a
-/// recorded host (--root). A file, a section of a guide or a function counts as the rollback if its name has the word
-/// rollback, revert, restore, reset or undo. Hone lists settings that it finds but cannot follow. The exit code is 1 if a
-/// setting harms, stays behind after the rollback, or was not understood.
+/// Hone runs nothing. It applies the files to a copy of this host's values, or to a recorded host (--root). It reads guides (Markdown,
+/// AsciiDoc, plain text), scripts, configuration files and YAML of deployment tools. A file, section or function is the rollback if its name
+/// contains `rollback`, `revert`, `restore`, `reset` or `undo`.
 ///
-/// Examples:
-///   hone host lint tune.sh rollback.sh --data /var/lib/redpanda
-///   hone host lint playbook.yml templates/sysctl.conf.j2 --root /srv/recorded-host
-///   hone host lint guide.md --json
+/// Exit code 1: a setting harms, stays behind after the rollback, or was not understood.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = "Examples:
+  hone host lint tune.sh rollback.sh --data /var/lib/redpanda
+  hone host lint playbook.yml templates/sysctl.conf.j2 --root /srv/recorded
+  hone host lint guide.md --json")]
 pub(crate) struct Arguments {
-    /// Guides, scripts, playbooks, files of settings; what takes back among them.
+    /// Guides, scripts, playbooks and settings files, the rollback included.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     on: On,
 }
 
-/// Longer texts are no guides.
+/// The largest file that Hone reads, in bytes. Guides are shorter.
 const LONGEST_BYTES: u64 = 1 << 20;
 
 fn text(path: &Path) -> Result<(String, String)> {
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).with_context(|| format!("{} can't be read", path.display()))?;
+    let file = std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     file.take(LONGEST_BYTES + 1)
         .read_to_end(&mut bytes)
-        .with_context(|| format!("{} can't be read", path.display()))?;
+        .with_context(|| format!("cannot read {}", path.display()))?;
     anyhow::ensure!(
         bytes.len() as u64 <= LONGEST_BYTES,
-        "{} is longer than a mebibyte; give the part that sets something",
+        "{} is larger than 1 MiB\n  next: pass only the part that contains settings",
         path.display()
     );
     Ok((path.display().to_string(), String::from_utf8_lossy(&bytes).into_owned()))

@@ -1,4 +1,4 @@
-//! `hone host`: the kernel settings of a broker's host: seen, planned, changed, and taken back exactly.
+//! `hone host`: shows, plans, changes and rolls back the kernel settings of a broker's host.
 
 use std::path::PathBuf;
 
@@ -18,18 +18,19 @@ mod status;
 mod trial;
 mod undo;
 
-/// See, plan, change and take back the kernel settings of a broker's host.
+/// Show, test, change and roll back kernel settings of a broker's host.
 ///
-/// Examples:
-///   hone host status --data /var/lib/kafka
-///   hone host plan redpanda --data /var/lib/redpanda/data
-///   hone host try latency --target 127.0.0.1:9092 --data /var/lib/kafka --rate 2000
-///   hone host apply latency --data /var/lib/kafka --confirm-within 10m
-///   hone host confirm        (or: hone host revert)
-///   hone host lint tuning-guide.md tune.sh rollback.sh --data /var/lib/kafka
-///   hone host rollout hosts.toml --profile latency --bootstrap kafka-1:9092
+/// Hone saves each old value to disk before it writes a new one.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = "Examples:
+  hone host status --data /var/lib/kafka
+  hone host plan redpanda --data /var/lib/redpanda/data
+  hone host try latency --target 127.0.0.1:9092 --data /var/lib/kafka \\
+    --rate 2000
+  hone host apply latency --data /var/lib/kafka --confirm-within 10m
+  hone host confirm    # or: hone host rollback
+  hone host lint guide.md tune.sh rollback.sh --data /var/lib/kafka
+  hone host rollout hosts.toml --profile latency --bootstrap kafka-1:9092")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -39,10 +40,10 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// Where the machine's files are: another root than / is a recorded machine.
-    #[arg(long, value_name = "DIR", default_value = "/", global = true, display_order = 800)]
+    /// Root folder of the host's files. Another folder than `/` is a recorded host.
+    #[arg(long, value_name = "FOLDER", default_value = "/", global = true, display_order = 800)]
     root: PathBuf,
-    /// The ledger for what is changed here; beside the journals (var/lib/hone/host/ledger.jsonl under the root) unless named.
+    /// Ledger file. Hone enters each change of this host. [default: var/lib/hone/host/ledger.jsonl below --root]
     #[arg(long, value_name = "FILE", global = true, display_order = 801)]
     ledger: Option<PathBuf>,
 }
@@ -55,7 +56,8 @@ enum Verb {
     Try(Box<trial::Arguments>),
     Confirm(undo::Confirm),
     Renew(undo::Renew),
-    Revert(undo::Revert),
+    #[command(alias = "revert")]
+    Rollback(undo::Revert),
     Recover(undo::Recover),
     Uninstall(undo::Uninstall),
     Lint(lint::Arguments),
@@ -75,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         Verb::Try(arguments) => trial::run(arguments, &root, cli),
         Verb::Confirm(arguments) => undo::confirm(arguments, &root, &book, cli),
         Verb::Renew(arguments) => undo::renew(arguments, &root, cli),
-        Verb::Revert(arguments) => undo::revert(arguments, &root, &book, cli),
+        Verb::Rollback(arguments) => undo::revert(arguments, &root, &book, cli),
         Verb::Recover(arguments) => undo::recover(arguments, &root, &book, cli),
         Verb::Uninstall(arguments) => undo::uninstall(arguments, &root, cli),
         Verb::Export(arguments) => export::run(arguments, &root, cli),

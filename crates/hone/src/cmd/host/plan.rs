@@ -1,4 +1,4 @@
-//! `hone host plan`: what a profile would change here.
+//! `hone host plan`: shows what a profile would change on this host.
 
 use std::path::{Path, PathBuf};
 
@@ -9,37 +9,39 @@ use crate::cmd::context::CliContext;
 use hone_experiment::ending::Ending;
 use hone_experiment::host_plan::{DiskChoice, planned, save};
 
-/// Say what a profile would change on this host, why, who says so, what it risks, and what can't matter here.
+/// Show what a profile would change on this host, and why.
 ///
-/// Nothing is written, and it takes no root; without root it sees fewer of the broker's files. With --save the plan is kept in a
-/// file with what each setting says now: `hone host apply FILE.json` makes just that plan, and refuses when the host has changed since.
+/// Hone writes no setting and needs no root. Without root, it sees fewer of the broker's files.
+///
+/// --save stores the plan with the current values. `hone host apply FILE.json` applies exactly that plan, and refuses if the host has changed
+/// since.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) what: What,
-    /// Keep the plan in a file, as plan.json.
-    #[arg(long, value_name = "FILE.json")]
+    /// File for the plan, for example plan.json.
+    #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 }
 
 /// A profile and the disks that it is for.
 #[derive(Debug, Args)]
 pub(crate) struct What {
-    /// field-guide, redpanda, kafka-page-cache, latency, throughput, the path of a TOML file of your own, or - for standard input (to
-    /// apply, also a saved plan, .json).
-    #[arg(default_value = "latency")]
+    /// Profile with the settings. One of field-guide, redpanda, kafka-page-cache, latency, throughput, or your own TOML file. `-` reads TOML
+    /// from standard input.
+    #[arg(value_name = "PROFILE", default_value = "latency")]
     pub(crate) profile: String,
     #[command(flatten)]
     pub(crate) on: On,
 }
 
-/// Which disks are meant.
+/// The broker's data folder or its disks.
 #[derive(Debug, Args)]
 pub(crate) struct On {
-    /// The broker's data folder: its disks are found through md, dm and partitions, and its process by its open files.
-    #[arg(long, value_name = "DIR")]
+    /// Data folder of the broker. Hone finds its disks through md, dm and partitions, and the broker's process by its open files.
+    #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
-    /// A disk, in place of those of a folder, as nvme1n1 (may be given several times).
+    /// Disk of the broker, for example `nvme1n1`; repeat it for several. Hone then ignores the disks of --data.
     #[arg(long, value_name = "NAME")]
     pub(crate) disk: Vec<String>,
 }

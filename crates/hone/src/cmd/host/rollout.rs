@@ -1,142 +1,170 @@
-//! `hone host rollout`: a profile brought to the hosts of a cluster one by one, behind the cluster's health.
+//! `hone host rollout`: applies a profile to the hosts of a cluster one by one, while the cluster is healthy.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
+use hone_cli::values::milliseconds;
 use hone_host::rollout::inventory::{self, Host};
 
-use super::super::security::{SecurityOptions, utf8};
 use super::apply::time;
 use crate::cmd::context::{CliContext, default_runs, print};
+use hone_cli::connection::{BrokerOptions, utf8};
 use hone_experiment::ending::{Ending, Usage};
-use hone_experiment::folder::RunFolder;
+use hone_experiment::folder::{RunFolder, is_named, to_resume};
 use hone_rollout::gates::looked_through;
 use hone_rollout::kubernetes::{SECRETS, name_in_secret};
 use hone_rollout::rollout::gate::{self, Rules};
 use hone_rollout::rollout::print::{self as printing, Kubernetes, Play};
 use hone_rollout::rollout::{self, Settings, profile_text, source};
 
-/// Bring a profile to the hosts of a cluster one by one, over ssh, behind the health of the cluster.
+/// Apply a profile to the hosts of a cluster, one by one.
 ///
-/// One canary first, rack by rack, the controller's host last. Each host: plan, gate, apply under a guard, soak, gate, confirm. When
-/// the cluster is not well, or the changed broker has got slower beside its peers, that host is taken back and the roll-out halts.
-/// The guard of each host hears from here; when this program or the line to the host is gone, it takes the change back.
+/// Hone connects over ssh. It changes a canary first, then rack by rack, and the controller's host last. For each host: plan, gate, apply with
+/// a rollback watchdog, soak, gate, confirm.
 ///
-/// Examples:
-///   hone host rollout hosts.toml --profile latency --bootstrap kafka-1:9092 --dry-run
-///   hone host rollout --hosts k1,k2,k3 --data /var/lib/kafka --profile latency --bootstrap k1:9092 --soak 1h
-///   hone host rollout --undo runs/rollout-001
+/// If the cluster is unhealthy, or the changed broker gets slower than its peers, Hone rolls that host back and halts. If a host loses contact
+/// with Hone, its rollback watchdog rolls the change back.
+///
+/// Exit code 1: the rollout halted. Exit code 3: it halted because a measurement showed harm.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = "Examples:
+  hone host rollout hosts.toml --profile latency --bootstrap kafka-1:9092 \\
+    --dry-run
+  hone host rollout --hosts k1,k2,k3 --data /var/lib/kafka --profile latency \\
+    --bootstrap k1:9092 --soak 1h
+  hone host rollout --rollback runs/rollout-001")]
 pub(crate) struct Arguments {
-    /// The hosts, as a TOML file: name, and where it helps broker, rack, data, ssh, sudo.
+    /// TOML file with the hosts. Each host has a name, and optionally broker, rack, data, ssh and sudo.
     #[arg(value_name = "HOSTS.toml", conflicts_with = "hosts")]
     inventory: Option<PathBuf>,
-    /// The hosts by their names, in place of a file.
+    /// Names of the hosts, separated by commas. Use them instead of a TOML file.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     hosts: Vec<String>,
-    /// field-guide, redpanda, kafka-page-cache, latency, throughput, a TOML file, or a plan kept by `hone host plan --json`.
+    /// Profile to apply. One of field-guide, redpanda, kafka-page-cache, latency, throughput, your own TOML file, or the output of `hone host
+    /// plan --json`.
     #[arg(long, value_name = "PROFILE")]
     profile: Option<String>,
-    /// Brokers to ask, host:port.
-    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
-    bootstrap: Vec<String>,
-    /// The brokers' data folder, on hosts that name none.
-    #[arg(long, value_name = "DIR")]
+    /// Data folder of the broker. It applies to hosts without a data folder in the TOML file.
+    #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
-    /// The host that is changed first.
+    /// Host that Hone changes first. [default: the first host of a rack without the controller]
     #[arg(long, value_name = "HOST")]
     canary: Option<String>,
-    /// How long each host is watched before it keeps its change: one busy hour says more than ten quiet ones.
+    /// How long Hone observes each host before it confirms the change. One busy hour shows more than ten quiet ones.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10m")]
     soak: Duration,
-    /// How long latencies are sampled before a host is changed.
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "60s")]
+    /// How long Hone samples latencies before it changes a host.
+    #[arg(
+        long = "baseline-duration",
+        alias = "baseline",
+        value_name = "TIME",
+        value_parser = time,
+        default_value = "60s"
+    )]
     baseline: Duration,
-    /// Well so many times in a row.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// Consecutive healthy checks required.
+    #[arg(
+        long = "healthy-checks",
+        alias = "healthy",
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..=100)
+    )]
     healthy: u32,
-    /// Milliseconds between two looks at the cluster.
-    #[arg(long, value_name = "MS", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=600_000))]
+    /// Time between two health checks of the cluster.
+    #[arg(
+        long = "poll-interval",
+        alias = "every-ms",
+        value_name = "TIME",
+        default_value = "2s",
+        value_parser = milliseconds(0.1, 600.0)
+    )]
     every_ms: u64,
-    /// How long the cluster may need to get well.
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10m")]
+    /// Time that the cluster has to become healthy.
+    #[arg(
+        long = "health-timeout",
+        alias = "wait",
+        value_name = "TIME",
+        value_parser = time,
+        default_value = "10m"
+    )]
     wait: Duration,
-    /// A host that has not heard from here for so long takes its change back.
+    /// Time without contact after which a host rolls its change back.
     #[arg(long, value_name = "TIME", value_parser = lease, default_value = "2m")]
     lease: Duration,
-    /// How many times as slow beside its peers a broker may get; more is harm, once it is shown.
+    /// Largest slowdown of a broker relative to its peers, as a factor. The latency gate fails when a larger slowdown is significant.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.25)]
     tolerance: f64,
-    /// A consumer group that has to keep up (may be given several times).
+    /// Consumer group that must keep up; repeat it for several.
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
-    /// Without the canary's topic: nothing is written to the cluster, and latencies are not judged.
+    /// Write nothing to the cluster, and skip the latency gate. Hone then creates no canary topic.
     #[arg(long)]
     no_canary: bool,
-    /// Keep the change until the next boot only.
+    /// Keep the change only until the next boot.
     #[arg(long)]
     this_boot: bool,
-    /// Also set what can't matter on a host.
+    /// Include knobs that cannot matter on this host.
     #[arg(long)]
     all: bool,
-    /// The program on the hosts, in place of a copy of this one in /var/lib/hone/bin.
+    /// Path of hone on the hosts. It must be the same version. [default: Hone copies itself to /var/lib/hone/bin]
     #[arg(long, value_name = "PATH")]
     remote_hone: Option<String>,
-    /// Where the run's folder is made.
-    #[arg(long, value_name = "DIR", default_value_os_t = default_runs())]
+    /// Where to write the result. Hone creates the run's folder in this folder.
+    #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
-    /// Say in which order what would be changed, and how long it would take.
+    /// Show what would happen, and change nothing. Hone prints the order of the hosts, their changes and the duration.
     #[arg(long, conflicts_with_all = ["resume", "undo", "inspect"])]
     dry_run: bool,
-    /// Only look through the gates, once.
+    /// Check the gates once and stop.
     #[arg(long, conflicts_with_all = ["dry_run", "resume", "undo", "inspect", "print"])]
     gate_only: bool,
-    /// With --gate-only: keep what was seen in this file.
-    #[arg(long, value_name = "FILE", requires = "gate_only")]
+    /// File for the state of the cluster before a change. Only with --gate-only.
+    #[arg(long = "save-baseline", alias = "keep", value_name = "FILE", requires = "gate_only")]
     keep: Option<PathBuf>,
-    /// With --gate-only: judge against what was kept before a change.
-    #[arg(long, value_name = "FILE", requires = "gate_only")]
+    /// File of --save-baseline with which Hone compares the cluster. Only with --gate-only.
+    #[arg(long = "baseline-file", alias = "against", value_name = "FILE", requires = "gate_only")]
     against: Option<PathBuf>,
-    /// With --against: the broker whose host was changed since, by its id or its address; all are judged alike otherwise.
+    /// Broker whose host has changed since the baseline. Name its id or its address. Only with --baseline-file. [default: Hone judges all
+    /// brokers alike]
     #[arg(long, value_name = "BROKER", requires = "against")]
     changed: Option<String>,
-    /// Go on with a roll-out that was interrupted or halted.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["undo", "inspect", "print"])]
-    resume: Option<PathBuf>,
-    /// Take everything back that a roll-out has changed, the last host first.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["inspect", "print"])]
+    /// Continue an interrupted run. A rollout that has halted continues, too.
+    #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["undo", "inspect", "print"])]
+    resume: Option<Option<PathBuf>>,
+    /// Roll back the changes of this run. Hone begins with the last host.
+    #[arg(long = "rollback", alias = "undo", value_name = "RUN", conflicts_with_all = ["inspect", "print"])]
     undo: Option<PathBuf>,
-    /// Tell what a roll-out has done.
+    /// Show what a rollout has done.
     #[arg(long, value_name = "RUN", conflicts_with = "print")]
     inspect: Option<PathBuf>,
-    /// Print the same steps for another tool, and do nothing.
-    #[arg(long, value_enum, value_name = "TOOL")]
+    /// Print files for another tool and stop.
+    #[arg(long = "emit", alias = "print", value_enum, value_name = "FORMAT")]
     print: Option<Tool>,
-    /// With --print daemonset: the image that has `hone`.
+    /// Container image with hone as its entry point. Only with --emit daemonset.
     #[arg(long, value_name = "IMAGE", default_value = "hone:latest")]
     image: String,
     #[command(flatten)]
-    security: SecurityOptions,
+    brokers: BrokerOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Tool {
-    /// A play of Ansible, one host at a time.
+    /// An Ansible play that changes one host at a time.
     Ansible,
-    /// A DaemonSet of Kubernetes, one node at a time by a label.
+    /// A Kubernetes DaemonSet that changes one node at a time by a label.
     Daemonset,
 }
 
-/// A guard looks twice a second, and a renewal takes a second or two over ssh.
+/// The rollback watchdog checks its time twice a second, and a renewal over ssh takes one or two seconds.
 const SHORTEST_LEASE: Duration = Duration::from_secs(6);
 
 fn lease(text: &str) -> Result<Duration, String> {
     time(text).and_then(|lease| {
         if lease < SHORTEST_LEASE {
-            Err(format!("at least {} s", SHORTEST_LEASE.as_secs()))
+            Err(format!("use at least {} s", SHORTEST_LEASE.as_secs()))
         } else {
             Ok(lease)
         }
@@ -148,29 +176,30 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         return cli.show_found("host-rollout", &rollout::inspect(run)?, hone_rollout::rollout::text::report);
     }
     if let Some(run) = &arguments.undo {
-        let security = arguments.security.security()?;
+        let security = arguments.brokers.security.security()?;
         let undone = rollout::undo(&RunFolder::open(run)?, &security, &cli.progress)?;
         let whole = undone.iter().all(|host| host.whole);
         cli.show_found("host-rollout-undone", &undone, |undone| hone_rollout::rollout::text::undone(undone))?;
         return Ok(if whole { Ending::Done } else { Ending::CouldNot });
     }
-    if let Some(run) = &arguments.resume {
-        return resumed(arguments, run, cli);
+    if let Some(named) = &arguments.resume {
+        let is_one = |path: &Path| is_named(path, "rollout");
+        let run = to_resume(named.as_deref(), &arguments.output, "host rollout", is_one)?;
+        return resumed(arguments, &run, cli);
     }
     if arguments.gate_only {
         return gates(arguments, cli);
     }
     let settings = settings(arguments)?;
-    let profile = arguments
-        .profile
-        .as_deref()
-        .ok_or_else(|| Usage("--profile is missing: what shall be brought to the hosts?".to_owned()))?;
+    let profile = arguments.profile.as_deref().ok_or_else(|| {
+        Usage("--profile is missing\n  next: name a profile, for example --profile latency".to_owned())
+    })?;
     let (name, text) = profile_text(profile)?;
     if let Some(tool) = arguments.print {
         return printed(arguments, tool, &name, text.as_deref(), &settings);
     }
     let hosts = hosts(arguments)?;
-    let security = arguments.security.security()?;
+    let security = arguments.brokers.security.security()?;
     let report = if arguments.dry_run {
         let scratch = tempfile::tempdir()?;
         let source = source(scratch.path(), name, text.as_deref())?;
@@ -208,7 +237,7 @@ fn printed(
     };
     let settings = Settings { bootstrap, ..settings.clone() };
     let data = arguments.data.clone().map(|data| data.display().to_string());
-    let security = &arguments.security;
+    let security = &arguments.brokers.security;
     let text = match tool {
         Tool::Ansible => {
             let hosts = if arguments.inventory.is_some() || !arguments.hosts.is_empty() {
@@ -222,7 +251,7 @@ fn printed(
                 hosts: &hosts,
                 data: data.as_deref(),
                 settings: &settings,
-                security: &security.words(|(_, file)| utf8(&std::path::absolute(file)?))?,
+                security: &security.as_arguments(|_, file| utf8(&std::path::absolute(file)?))?,
             }
             .text()
         }
@@ -232,7 +261,8 @@ fn printed(
             image: &arguments.image,
             data: data.as_deref(),
             settings: &settings,
-            security: &security.words(|(option, _)| Ok(format!("{SECRETS}/{}", name_in_secret(option))))?,
+            security: &security
+                .as_arguments(|option, _| Ok(format!("{SECRETS}/{}", name_in_secret(option))))?,
             secrets: &security.secrets()?,
         }
         .text(),
@@ -245,16 +275,21 @@ fn resumed(arguments: &Arguments, run: &Path, cli: &CliContext) -> Result<Ending
     let folder = RunFolder::open(run)?;
     let state = hone_host::rollout::log::read(folder.path())?;
     if state.finished {
-        bail!(Usage(format!("{} is finished; --inspect tells of it, --undo takes it back", run.display())));
+        bail!(Usage(format!(
+            "the rollout {} is finished, so there is nothing to resume\n  \
+             next: use --inspect to show it, or --rollback to roll it back",
+            run.display()
+        )));
     }
     let mut settings: Settings = serde_json::from_value(state.begun.settings.clone())
-        .context("the journal's settings are of another version of hone; use that one")?;
-    if !arguments.bootstrap.is_empty() {
-        settings.bootstrap.clone_from(&arguments.bootstrap);
+        .context("another version of Hone wrote this journal; use that version")?;
+    let named = bootstrap(arguments)?;
+    if !named.is_empty() {
+        settings.bootstrap = named;
     }
     let source = source(folder.path(), state.begun.profile.clone(), state.begun.profile_text.as_deref())?;
     let report =
-        rollout::resume(&settings, &source, &arguments.security.security()?, &folder, &cli.progress)?;
+        rollout::resume(&settings, &source, &arguments.brokers.security.security()?, &folder, &cli.progress)?;
     told(&report, cli)
 }
 
@@ -263,11 +298,13 @@ fn hosts(arguments: &Arguments) -> Result<Vec<Host>> {
     let mut hosts = match (&arguments.inventory, arguments.hosts.is_empty()) {
         (Some(path), _) => {
             let text =
-                std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
+                std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
             inventory::parse(&path.display().to_string(), &text).map_err(usage)?
         }
         (None, false) => inventory::named(&arguments.hosts).map_err(usage)?,
-        (None, true) => bail!(Usage("no hosts: name a file of them, or --hosts a,b,c".to_owned())),
+        (None, true) => bail!(Usage(
+            "no hosts are named\n  next: name a TOML file with the hosts, or use --hosts k1,k2,k3".to_owned()
+        )),
     };
     for host in &mut hosts {
         host.data = host.data.take().or_else(|| arguments.data.clone());
@@ -275,15 +312,26 @@ fn hosts(arguments: &Arguments) -> Result<Vec<Host>> {
     Ok(hosts)
 }
 
+/// The brokers to connect to first.
+fn bootstrap(arguments: &Arguments) -> Result<Vec<String>> {
+    let named = arguments.brokers.bootstrap()?.unwrap_or_default();
+    Ok(named.split(',').map(str::trim).filter(|address| !address.is_empty()).map(str::to_owned).collect())
+}
+
 fn settings(arguments: &Arguments) -> Result<Settings> {
-    if arguments.bootstrap.is_empty() && arguments.print.is_none() {
-        bail!(Usage("--bootstrap is missing: which brokers are asked how the cluster is?".to_owned()));
+    let bootstrap = bootstrap(arguments)?;
+    if bootstrap.is_empty() && arguments.print.is_none() {
+        bail!(Usage(
+            "--bootstrap is missing: Hone asks a broker for the health of the cluster\n  \
+             next: add --bootstrap HOST:PORT"
+                .to_owned()
+        ));
     }
     if arguments.remote_hone.as_ref().is_some_and(|path| !path.starts_with('/')) {
-        bail!(Usage("--remote-hone is a path from the root on, as /usr/local/bin/hone".to_owned()));
+        bail!(Usage("--remote-hone needs an absolute path, for example `/usr/local/bin/hone`".to_owned()));
     }
     let settings = Settings {
-        bootstrap: arguments.bootstrap.clone(),
+        bootstrap,
         rules: rules(arguments),
         soak_s: arguments.soak.as_secs(),
         baseline_s: arguments.baseline.as_secs(),
@@ -309,16 +357,21 @@ fn rules(arguments: &Arguments) -> Rules {
 }
 
 fn gates(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
-    if arguments.bootstrap.is_empty() {
-        bail!(Usage("--bootstrap is missing: which brokers are asked how the cluster is?".to_owned()));
+    let bootstrap = bootstrap(arguments)?;
+    if bootstrap.is_empty() {
+        bail!(Usage(
+            "--bootstrap is missing: Hone asks a broker for the health of the cluster\n  \
+             next: add --bootstrap HOST:PORT"
+                .to_owned()
+        ));
     }
     let rules = rules(arguments);
     gate::check(&rules)?;
-    let security = arguments.security.security()?;
+    let security = arguments.brokers.security.security()?;
     let (baseline, with_canary) = (arguments.baseline, !arguments.no_canary);
     let before = (arguments.against.as_deref(), arguments.changed.as_deref());
     let (found, worse) = looked_through(
-        (&arguments.bootstrap, &security),
+        (&bootstrap, &security),
         &rules,
         (with_canary, baseline),
         before,

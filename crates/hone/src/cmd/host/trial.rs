@@ -1,4 +1,4 @@
-//! `hone host try`: knobs of this host tried under a load, and not believed.
+//! `hone host try`: measures which settings of this host help under a load.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use hone_load::Security;
 use hone_record::{HostTrial, Metric, Verdict, Workload};
 use hone_report::documents;
 
-use super::super::batch::options::metric;
-use super::super::security::SecurityOptions;
-use super::super::workload::WorkloadOptions;
 use super::apply::time;
 use super::plan::On;
 use crate::cmd::context::{CliContext, default_runs, record_and_page};
+use hone_cli::connection::SecurityOptions;
+use hone_cli::values::metric;
+use hone_cli::workload::WorkloadOptions;
 use hone_experiment::arm;
 use hone_experiment::ending::{Ending, Usage};
-use hone_experiment::folder::RunFolder;
+use hone_experiment::folder::{RunFolder, is_named, to_resume};
 use hone_experiment::host_plan::HostView;
 use hone_experiment::notation::Seconds;
 use hone_experiment::settings::ComparisonSettings;
@@ -30,62 +30,63 @@ use hone_tune::host::service::{Service, load};
 use hone_tune::host::trial::{HostTrialSettings, sweep};
 use hone_tune::host::trial_run::{begin, limits, measured, resume, wanted};
 
-/// Try the settings of a profile under a load, each alone, and say which of them help here: better, worse, equivalent or not shown.
+/// Measure under a load which settings of a profile help here.
 ///
-/// In every round each knob is in force for one window, and the host as it is has two of its own, the second as the A/A control; the
-/// order is random. Before each write the journal of `hone host apply` holds what was there, with a guard armed: whatever ends this run,
-/// the values go back. After each window everything is taken back exactly, and the next one begins after a pause (--settle).
+/// Hone tests each setting alone, in rounds of random order with an A/A control. It saves each old value to disk before it writes, rolls back
+/// after each window, and restores all values even if this run is killed.
 ///
-/// The load goes to the broker that --target names (host:port, or a command with {port} and {data}), or to an embedded broker that
-/// Hone starts. Knobs that can't matter here are named and left out; those that matter only to new memory or new sockets need a
-/// target that Hone starts.
+/// The load goes to --target: a broker (HOST:PORT), or a command with {port} and {data}. Settings for new memory or new sockets need a target
+/// that Hone starts.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  hone host try latency --target 127.0.0.1:9092 --data /var/lib/kafka --rate 2000 --duration 10
-  hone host try --set vm.dirty_background_ratio=5 --set queue.nr_requests=32 --data /var/lib/kafka --target 127.0.0.1:9092
+  hone host try latency --target 127.0.0.1:9092 --data /var/lib/kafka \\
+    --rate 2000 --duration 10s
+  hone host try --set vm.dirty_background_ratio=5 --set queue.nr_requests=32 \\
+    --data /var/lib/kafka --target 127.0.0.1:9092
   hone host try field-guide --data /srv/data --dry-run
-  hone host try kafka-page-cache --data /srv/data --keep        what helped stays for 10 minutes, unless `hone host confirm` says more
-  hone host try field-guide --factorial 1,all --data /srv/data  all settings together, under each durability class
+  hone host try kafka-page-cache --data /srv/data --keep
+  hone host try field-guide --factorial 1,all --data /srv/data
   hone host try --resume runs/host-try-001
 
-Exit codes: 0 done, 3 where nothing helped and something was shown to be worse.")]
+Exit code 3: no setting was better, and at least one was worse.")]
 pub(crate) struct Arguments {
-    /// field-guide, redpanda, kafka-page-cache, latency, throughput, or the path of a TOML file of your own; `latency` where neither a
-    /// profile nor --set is given.
+    /// Profile with the settings to test. One of field-guide, redpanda, kafka-page-cache, latency, throughput, or your own TOML file.
+    /// [default: latency; none with --set]
+    #[arg(value_name = "PROFILE")]
     profile: Option<String>,
-    /// A knob and the value to try; may be repeated. Beside a profile it takes the place of that one's value.
+    /// Knob and the value to test; repeat it for several. It replaces the value of the profile.
     #[arg(long = "set", value_name = "KNOB=VALUE")]
     sets: Vec<String>,
     #[command(flatten)]
     on: On,
-    /// host:port of a running broker, a command that starts one, or an experiment file (hone.toml) whose target and first judging load are
-    /// meant; an embedded broker without it, with its data below --data.
+    /// Target of the load: broker (HOST:PORT), command that starts one, or experiment file. [default: an embedded broker with its data below
+    /// --data]
     #[arg(long, value_name = "TARGET")]
     target: Option<String>,
-    /// The finished program of an experiment file that says how to build one.
-    #[arg(long, value_name = "PATH", requires = "target")]
+    /// Program (executable file). It is the finished build of the experiment file in --target.
+    #[arg(long, value_name = "FILE", requires = "target")]
     program: Option<PathBuf>,
-    /// All settings together in place of each alone, under each of these acks (0, 1, all): a row for each class, and no verdict
-    /// across classes.
+    /// Acks values (0, 1, all) for which to test all settings together. The result has a row for each durability class, and no verdict across
+    /// classes.
     #[arg(long, value_name = "ACKS,...", value_delimiter = ',', conflicts_with_all = ["acks", "keep"])]
     factorial: Vec<Acks>,
-    /// Also try what can't matter here: by what the host is, or by what a first window of it shows of disk and page cache.
+    /// Include knobs that cannot matter on this host. Without it, Hone names and skips them.
     #[arg(long)]
     all: bool,
-    /// Measure everything that helped together once more, and leave it in force if that is better, too: until the time of
-    /// --confirm-within is over, or for good with `hone host confirm`.
+    /// Keep the settings that helped, if they also help together. Hone measures them together once more. They stay in force until
+    /// --confirm-within ends, or permanently with `hone host confirm`.
     #[arg(long)]
     keep: bool,
-    /// With --keep: how long there is to confirm.
+    /// Time to confirm the change before Hone rolls it back. Only with --keep.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10m")]
     confirm_within: Duration,
-    /// Say what would be tried, written and measured, and how long it takes; nothing is.
+    /// Show what would happen, and change nothing. Hone prints the tests, the writes and the duration.
     #[arg(long)]
     dry_run: bool,
-    /// Go on with an interrupted run, after its last round. TLS and login are said again: they are kept nowhere.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["profile", "sets", "target", "dry_run"])]
-    resume: Option<PathBuf>,
-    /// Print the table as Markdown.
+    /// Continue an interrupted run. Give the TLS and login options again, because Hone does not save them.
+    #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["profile", "sets", "target", "dry_run"])]
+    resume: Option<Option<PathBuf>>,
+    /// Print the result as Markdown.
     #[arg(long)]
     markdown: bool,
     #[command(flatten)]
@@ -96,45 +97,47 @@ pub(crate) struct Arguments {
     security: SecurityOptions,
 }
 
-/// How knobs are measured and judged.
+/// Options for the measurement and the verdict of each setting.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Measuring")]
 struct How {
-    /// The metric that decides: latency-p99, of a load of operations cpu-per-record.
-    #[arg(long, value_parser = metric)]
+    /// Metric that decides the verdict. [default: latency-p99; cpu-per-record for a load of operations]
+    #[arg(long, value_name = "METRIC", value_parser = metric)]
     primary: Option<Metric>,
-    /// A metric that must not get worse; may be repeated. latency-p50 unless said otherwise, of a load of operations throughput.
-    #[arg(long = "guard-rail", value_parser = metric)]
+    /// Metric that must not get worse; repeat it for several. [default: latency-p50; throughput for a load of operations]
+    #[arg(long = "guard-metric", alias = "guard-rail", value_name = "METRIC", value_parser = metric)]
     guards: Vec<Metric>,
-    /// Rounds, at least 5.
-    #[arg(long, default_value_t = 10)]
+    /// Number of rounds, at least 5.
+    #[arg(long, default_value_t = 10, value_name = "N")]
     rounds: u32,
-    /// Time between a write and the load: writes of a scheduler stop a disk's queue for 20 to 40 ms.
-    #[arg(long, default_value = "1", value_name = "TIME")]
+    /// Pause between a write and the load. A write of the scheduler stops the disk's queue for 20 to 40 ms.
+    #[arg(long, default_value = "1s", value_name = "TIME")]
     settle: Seconds,
-    /// Time after which a guard takes back what a window has set, should this run have ended by then; long enough for a window unless
-    /// said.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Time after which the rollback watchdog restores the host if this run has died. [default: long enough for one window]
+    #[arg(long = "watchdog-timeout", alias = "guard", value_name = "TIME", value_parser = time)]
     guard: Option<Duration>,
     #[command(flatten)]
     comparison: ComparisonSettings,
-    /// Folder under which the run's folder is made; the ledger lies there.
-    #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
+    /// Where to write the result. Hone creates the run's folder and the ledger in this folder.
+    #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
 }
 
-/// A pause that is longer is none between windows.
+/// The longest pause between windows, in seconds.
 const LONGEST_SETTLE_S: f64 = 600.0;
 
 pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<Ending> {
     let security = arguments.security.security()?;
-    if let Some(folder) = &arguments.resume {
-        cli.goes_on(&["markdown", "root", "ledger"])?;
-        let folder = RunFolder::open(folder)?;
+    if let Some(named) = &arguments.resume {
+        let more = ["markdown", "root", "ledger", "output"];
+        cli.goes_on(if named.is_some() { &more[..3] } else { &more })?;
+        let is_one = |path: &Path| is_named(path, "host-try");
+        let folder =
+            RunFolder::open(&to_resume(named.as_deref(), &arguments.how.output, "host try", is_one)?)?;
         let asked = resume(&folder, &security)?;
         return go(&asked, &folder, arguments.markdown, &security, cli);
     }
-    // What a run that was killed left in force is not how the host is, and what another run has in force is not either.
+    // Settings of a killed run or of another run are not the host's own values.
     let turn = if arguments.dry_run { None } else { Some(Turn::take(root)?) };
     if turn.is_some() {
         sweep(root, &cli.progress)?;
@@ -149,7 +152,7 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Resul
     go(&asked, &folder, arguments.markdown, &security, cli)
 }
 
-/// Measures what is not measured yet, and shows all of it.
+/// Measures the remaining rounds, and shows all results.
 fn go(
     asked: &HostTrialSettings,
     folder: &RunFolder,
@@ -165,7 +168,7 @@ fn go(
     Ok(ending)
 }
 
-/// Worse where something was shown to be, and nothing helped.
+/// The ending is worse if a setting was worse and none was better.
 fn ending(trial: &HostTrial) -> Ending {
     let is = |verdict: Verdict| trial.tried.iter().any(|knob| knob.verdict == verdict);
     if !is(Verdict::Better) && is(Verdict::Worse) { Ending::Worse } else { Ending::Done }
@@ -175,7 +178,7 @@ fn asked(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<HostTri
     let how = &arguments.how;
     how.comparison.check_timeouts()?;
     if !(0.0..=LONGEST_SETTLE_S).contains(&how.settle.0) {
-        bail!(Usage(format!("--settle must lie between 0 and {LONGEST_SETTLE_S} seconds")));
+        bail!(Usage(format!("--settle is out of range: use at most {LONGEST_SETTLE_S} seconds")));
     }
     let Aimed { shown, place, service, workload, storage } = aimed(arguments, cli)?;
     let is_program = service.is_some() || !arm::is_address(&place);
@@ -225,7 +228,7 @@ fn asked(arguments: &Arguments, root: &Path, cli: &CliContext) -> Result<HostTri
     Ok(asked)
 }
 
-/// Where the load goes, and the load.
+/// The target of the load, and the load.
 struct Aimed {
     shown: String,
     place: String,
@@ -240,27 +243,33 @@ fn aimed(arguments: &Arguments, cli: &CliContext) -> Result<Aimed> {
         return aimed_at_a_service(&named(), arguments, cli);
     }
     if arguments.program.is_some() {
-        bail!(Usage("--program is of an experiment file: name that with --target".to_owned()));
+        bail!(Usage(
+            "--program needs an experiment file as the target\n  \
+             next: name the file, for example --target hone.toml"
+                .to_owned()
+        ));
     }
     let workload = arguments.workload.workload("try")?;
     let storage = arguments.workload.storage.clone();
     if arguments.target.is_some() {
         return Ok(Aimed { shown: named(), place: named(), service: None, workload, storage });
     }
-    // As docs/broker.md has it.
+    // docs/broker.md describes this durability.
     let own = "page cache; acks=all waits for fsync".to_owned();
     let storage = if cli.is_given("storage") { storage } else { own };
     let shown = "an embedded broker".to_owned();
     Ok(Aimed { shown, place: arm::embedded()?, service: None, workload, storage })
 }
 
-/// Options that the file's load has already.
+/// Options that contradict the load of the experiment file.
 const OF_THE_LOAD: [&str; 8] =
     ["rate", "schedule", "duration", "records", "bytes", "connections", "partitions", "acks"];
 
 fn aimed_at_a_service(file: &str, arguments: &Arguments, cli: &CliContext) -> Result<Aimed> {
     if let Some(given) = OF_THE_LOAD.into_iter().find(|option| cli.is_given(option)) {
-        bail!(Usage(format!("--{given} and {file} contradict each other: the load is the file's")));
+        bail!(Usage(format!(
+            "--{given} contradicts {file}: the experiment file defines the load\n  next: leave out --{given}"
+        )));
     }
     let (service, experiment) = Service::read(Path::new(file), arguments.program.as_deref())?;
     Ok(Aimed {

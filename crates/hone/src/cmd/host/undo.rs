@@ -1,4 +1,4 @@
-//! `hone host confirm`, `revert`, `recover`, `uninstall`, and the guard.
+//! `hone host confirm`, `renew`, `rollback`, `recover`, `uninstall`, and the rollback watchdog.
 
 use std::path::Path;
 
@@ -12,24 +12,23 @@ use hone_document::host::Found;
 use hone_experiment::ending::Ending;
 use hone_experiment::host_ledger::HostLedger;
 
-/// Keep a change, the last one unless named: its guard is told to go, and the next boot gets the same values.
+/// Keep a change, also after a reboot.
 ///
-/// The files are one of sysctl.d, rules of udev that know a disk by its wwid or serial, and one of tmpfiles.d; all are read
-/// before a broker's service starts.
+/// Hone stops the rollback watchdog and writes the values for the next boot to files for sysctl.d, tmpfiles.d and udev.
 #[derive(Debug, Args)]
 pub(crate) struct Confirm {
-    /// Keep it until the next boot only.
+    /// Keep the change only until the next boot.
     #[arg(long)]
     this_boot: bool,
     #[command(flatten)]
     which: Which,
 }
 
-/// Which change is meant.
+/// The change to act on.
 #[derive(Debug, Args)]
 struct Which {
-    /// This change and no other one, as 00001.
-    #[arg(long, value_name = "ID")]
+    /// Change to act on, for example `00001`. [default: the last change]
+    #[arg(long = "change-id", alias = "change", value_name = "ID")]
     change: Option<String>,
 }
 
@@ -39,59 +38,61 @@ impl Which {
     }
 }
 
-/// Give a change more time, the last one unless named: its guard comes this long from now, unless it is renewed again or confirmed.
+/// Give an unconfirmed change more time before its rollback.
 ///
-/// Whoever changes hosts from afar renews as long as it lives; when it is gone, the guard takes the change back.
+/// A program that changes hosts remotely renews the change while it runs.
 #[derive(Debug, Args)]
 pub(crate) struct Renew {
-    /// From now on, as 60s, 10m. A guard that would come later is left as it is.
+    /// Time from now until the rollback, for example `60s` or `10m`. Hone never shortens the time that is left.
     #[arg(value_name = "TIME", value_parser = super::apply::time)]
     within: std::time::Duration,
     #[command(flatten)]
     which: Which,
 }
 
-/// What a renewal did.
+/// The result of a renewal.
 #[derive(Debug, Serialize)]
 pub(crate) struct Renewed {
-    /// The change.
+    /// The ID of the change.
     pub(crate) id: String,
-    /// Until its guard comes.
+    /// Seconds until the rollback watchdog rolls the change back.
     pub(crate) seconds_left: u64,
 }
 
-/// Take a change back, the last one unless named: every value as it was, and the files of the next boot.
+/// Roll back a change: restore its values, remove its boot files.
 ///
-/// What somebody else has set since is told and left as it is. After a boot what the change's files have set again is taken back, too.
+/// Hone leaves a value that another program has set since, and names it.
 #[derive(Debug, Args)]
 pub(crate) struct Revert {
-    /// Also write over what somebody else has set since; where no change is open, of the last one that left something.
+    /// Overwrite what someone else has changed. If no change is open, Hone acts on the last change that left a value behind.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     which: Which,
 }
 
-/// After a crash: take back what was broken off, is overdue or has lost its guard, and say what is in force.
+/// Roll back interrupted changes after a crash.
+///
+/// Hone also rolls back changes that are overdue or have lost their rollback watchdog. It shows the changes that are still in force.
 #[derive(Debug, Args)]
 pub(crate) struct Recover {
-    /// Also write over what somebody else has set since.
+    /// Overwrite what someone else has changed.
     #[arg(long)]
     force: bool,
 }
 
-/// Take everything back and delete the journals: nothing of `hone host` is left on this machine.
+/// Roll back all changes and delete the journals of `hone host`.
 #[derive(Debug, Args)]
 pub(crate) struct Uninstall {
-    /// Also write over what somebody else has set since.
+    /// Overwrite what someone else has changed.
     #[arg(long)]
     force: bool,
 }
 
-/// Wait, and take a change back.
+/// Wait, and roll a change back: the rollback watchdog.
 #[derive(Debug, Args)]
 pub(crate) struct Guard {
-    /// The change.
+    /// ID of the change.
     id: String,
 }
 
@@ -120,7 +121,7 @@ pub(crate) fn renew(arguments: &Renew, root: &Path, cli: &CliContext) -> Result<
     let (id, seconds_left) = commit::renew(root, arguments.which.id(), arguments.within)?;
     cli.show_found("host-renewed", &Renewed { id, seconds_left }, |renewed| {
         format!(
-            "Change {} is taken back in {} s unless it is confirmed or renewed.\n",
+            "Hone rolls change {} back in {} s unless you confirm or renew it.\n",
             renewed.id, renewed.seconds_left
         )
     })
@@ -149,11 +150,11 @@ pub(crate) fn recover(
 }
 
 pub(crate) fn uninstall(arguments: &Uninstall, root: &Path, cli: &CliContext) -> Result<Ending> {
-    // A run that tries settings would go on with journals that are gone.
+    // The turn keeps a run of `hone host try` from using journals that are gone.
     let _turn = Turn::take(root)?;
     let known = commit::known(root);
     let mut changes = Vec::new();
-    // The last one first: it has found the values of those before it.
+    // The last change first, because its old values are the values of earlier changes.
     for (_, state) in known.states.iter().rev().filter(|(_, state)| !state.closed) {
         let back = commit::take_last_back(root, Some(&state.begun.id), arguments.force)?;
         changes.push(Recovered::TakenBack(back));
@@ -178,7 +179,7 @@ pub(crate) fn guard(arguments: &Guard, root: &Path, book: &HostLedger, cli: &Cli
     hone_experiment::guard::outlive_others();
     let back: Option<TakenBack> = commit::guard(root, &arguments.id)?;
     if let Some(back) = &back {
-        // The values are back: an entry that can't be written is told in the guard's log, and ends nothing.
+        // The values are restored, so a failed ledger entry only goes to the watchdog's log.
         if let Err(error) = book.taken_back("host guard", back, &cli.progress) {
             cli.progress.line(&format!("{error:#}"));
         }

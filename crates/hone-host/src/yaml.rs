@@ -1,45 +1,53 @@
-//! YAML as a tree with lines. The parser is a library's; what a text may make of memory is bounded here.
+//! YAML as a tree with line numbers. A library parses it; this code limits the memory that a text can take.
 
 use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Parser};
 
-/// Nodes of all documents, those that stand for others among them.
+/// Nodes of all documents, aliases included.
 const MOST_NODES: usize = 100_000;
-/// Texts within texts are not deeper.
+/// No real text is nested deeper.
 const DEEPEST: usize = 64;
 
 /// A node and the line of its first character.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Node {
-    pub(super) line: usize,
-    pub(super) value: Value,
+pub struct Node {
+    /// The line, from 1.
+    pub line: usize,
+    /// Contents of the node.
+    pub value: Value,
 }
 
+/// Contents of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub enum Value {
+    /// A scalar, with any YAML type.
     Text(String),
+    /// A sequence.
     List(Vec<Node>),
-    /// Keys that are no plain texts are left out.
+    /// A mapping. Keys that are not plain texts are left out.
     Map(Vec<(String, Node)>),
 }
 
 impl Node {
-    pub(super) fn text(&self) -> Option<&str> {
+    /// The text of a scalar.
+    pub fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
             _ => None,
         }
     }
 
-    pub(super) fn list(&self) -> &[Self] {
+    /// The nodes of a sequence; empty for other nodes.
+    pub fn list(&self) -> &[Self] {
         match &self.value {
             Value::List(nodes) => nodes,
             _ => &[],
         }
     }
 
-    pub(super) fn entries(&self) -> &[(String, Self)] {
+    /// Keys and values of a mapping; empty for other nodes.
+    pub fn entries(&self) -> &[(String, Self)] {
         match &self.value {
             Value::Map(entries) => entries,
             _ => &[],
@@ -47,12 +55,12 @@ impl Node {
     }
 
     /// The value of a key.
-    pub(super) fn get(&self, key: &str) -> Option<&Self> {
+    pub fn get(&self, key: &str) -> Option<&Self> {
         self.entries().iter().find(|(name, _)| name == key).map(|(_, node)| node)
     }
 
-    /// The last line of it and of what it holds.
-    pub(super) fn last_line(&self) -> usize {
+    /// The last line of the node and its children.
+    pub fn last_line(&self) -> usize {
         match &self.value {
             Value::Text(text) => self.line + text.trim_end().matches('\n').count(),
             Value::List(nodes) => nodes.iter().map(Self::last_line).max().unwrap_or(self.line),
@@ -72,7 +80,7 @@ impl Node {
     }
 }
 
-/// What is open while events come.
+/// Open nodes during parsing.
 enum Open {
     List(Vec<Node>),
     Map(Vec<(String, Node)>, Option<Option<String>>),
@@ -81,8 +89,8 @@ enum Open {
 /// The documents of a text.
 ///
 /// # Errors
-/// In words, with the line: what is no YAML, and what is deeper or longer than any file of settings.
-pub(super) fn documents(text: &str) -> Result<Vec<Node>, String> {
+/// Returns an error in words, with the line, for invalid YAML, and for texts deeper or longer than any settings file.
+pub fn documents(text: &str) -> Result<Vec<Node>, String> {
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
         let (event, span) =
@@ -135,7 +143,7 @@ impl Builder {
     }
 
     fn put(&mut self, node: Node, anchor: usize) -> Result<(), String> {
-        // What is closed was counted while it grew; what stands for another node counts whole.
+        // A closed node was counted while it grew; an alias counts with all its nodes.
         self.nodes += if anchor == 0 && matches!(node.value, Value::Text(_)) { 1 } else { node.size() };
         if self.nodes > MOST_NODES {
             return Err(format!("line {}: more than {MOST_NODES} values", node.line));

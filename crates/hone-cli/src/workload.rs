@@ -2,115 +2,129 @@
 
 use std::collections::BTreeMap;
 
+use crate::values::{duration_s, rate};
 use anyhow::Result;
 use clap::Args;
 use hone_record::{Keys, Schedule, Sizes, Workload};
 
-use super::client::ClientOptions;
+use crate::client::ClientOptions;
 use hone_experiment::ending::Usage;
 use hone_experiment::notation::{Seconds, Written};
 use hone_experiment::spec::{Acks, WorkloadFile};
 
-/// The load.
+/// Options of the load.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Workload")]
-pub(crate) struct WorkloadOptions {
-    /// Produce requests per second, over all connections; where a ramp begins.
-    #[arg(short, long, default_value_t = 1_000.0, value_name = "REQUESTS_PER_S")]
+pub struct WorkloadOptions {
+    /// Produce requests per second, over all connections. A ramp and a search start at this rate.
+    #[arg(short, long, default_value = "1000", value_parser = rate, value_name = "REQUESTS_PER_S")]
     rate: f64,
-    /// When requests are due: `poisson`, `uniform`, `bursts:2ms` (all of a period at once), `ramp:TO` (from --rate to
-    /// TO), `steps:1000,2000,4000` (equal parts of the window, in place of --rate), `replay:FILE` (one time a line, in
-    /// seconds), `replay:topic:NAME` (the timestamps of a topic's records).
+    /// When requests are due: `poisson`, `uniform`, `bursts`, `ramp`, `steps` or `replay`. `bursts:2ms` sends all requests of a period at once.
+    /// `ramp:TO` rises from --rate to TO. `steps:1000,2000,4000` divides the window equally among these rates. `replay:FILE` reads one time per
+    /// line, in seconds. `replay:topic:NAME` uses the timestamps of a topic's records.
     #[arg(long, default_value = "poisson", value_parser = written::<Schedule>)]
     schedule: Written<Schedule>,
-    /// Length of the window: seconds, or with a unit, as in 500ms, 30s, 5m.
-    #[arg(short, long, default_value = "5", value_name = "TIME")]
+    /// How long to measure. Use for example 500ms, 30s or 5m. A number without a unit means seconds.
+    #[arg(short, long, default_value = "5s", value_name = "TIME")]
     duration: Seconds,
-    /// Requests sent and answered before the window opens, as fast as --in-flight allows.
+    /// Warm-up requests before the window opens. Hone sends them as fast as --in-flight allows and waits for every answer.
     #[arg(long, default_value_t = 10_000, value_name = "REQUESTS")]
     warmup: u64,
-    /// Maximum time for the warm-up. After the --warmup requests it continues until CPU per request and latency stop falling and the JIT
-    /// compiler of the target is quiet. 0 sends the --warmup requests alone.
-    #[arg(long, default_value = "60", value_name = "TIME")]
+    /// Maximum time for the warm-up. After the --warmup requests it continues until CPU per request and latency stop falling. 0 sends the
+    /// --warmup requests alone. A number without a unit means seconds.
+    #[arg(long, default_value = "60s", value_name = "TIME")]
     warmup_limit: Seconds,
     /// Records in each batch.
     #[arg(long, default_value_t = 1)]
     records: u32,
-    /// Bytes of each record's value, or their mean: 1024, 1KiB; 100 unless --sizes says otherwise.
+    /// Size of each record's value, or the mean size. Use for example 1024 or 1KiB. [default: 100; with --sizes uniform, the mean of its
+    /// range]
     #[arg(long, value_name = "SIZE", value_parser = record_bytes)]
     bytes: Option<u32>,
-    /// How sizes spread: `fixed`, `uniform:50-500`, `lognormal:SIGMA` (around --bytes).
+    /// Distribution of the sizes: `fixed`, `uniform:50-500` or `lognormal:SIGMA`. --bytes is the mean of `lognormal`.
     #[arg(long, default_value = "fixed", value_parser = written::<Sizes>)]
     sizes: Written<Sizes>,
-    /// Keys: `none`, `uniform:N`, `zipf:N` or `zipf:N:EXPONENT`. A keyed record goes to the partition that Kafka's
-    /// default partitioner (murmur2) names, so hot keys make hot partitions. A client places them by its own partitioner:
-    /// librdkafka by CRC32, unless --client-set partitioner=murmur2_random.
+    /// Keys of the records: `none`, `uniform:N`, `zipf:N` or `zipf:N:EXPONENT`. Kafka's default partitioner (murmur2) selects the partition. A
+    /// client places them by its own partitioner: librdkafka by CRC32, or by murmur2 with --client-set partitioner=murmur2_random.
     #[arg(long, default_value = "none", value_parser = written::<Keys>)]
     keys: Written<Keys>,
-    /// What values hold: `bytes`, JSON objects (`orders`, `telemetry`), or the lines of a file in turn (`file:PATH`).
+    /// Content of the values: `bytes`, `orders`, `telemetry` or `file:PATH`. `orders` and `telemetry` are JSON objects. `file:PATH` sends the
+    /// lines of a file in turn.
     #[arg(long, default_value = "bytes")]
     payload: String,
-    /// Share of a `bytes` value that is one repeated byte; the rest is random.
-    #[arg(long, default_value_t = 0.5, value_name = "SHARE")]
+    /// Share of a `bytes` value that is one repeated byte. The rest is random.
+    #[arg(long, default_value = "50%", value_parser = hone_format::read_share, value_name = "SHARE")]
     compressible: f64,
     /// Codec of the producer: none, gzip, snappy, lz4, zstd.
     #[arg(long, default_value = "none", value_name = "CODEC")]
     compression: String,
-    /// Producers: TCP connections of the wire engine, or clients.
+    /// Number of producers. A producer is a TCP connection of the wire engine, or one client.
     #[arg(short, long, default_value_t = 4, visible_alias = "producers")]
     connections: u32,
-    /// Most unanswered requests on a connection of the wire engine, 16 unless given. A client has a setting of its own, such as
-    /// --client-set max.in.flight.requests.per.connection=5.
+    /// Unanswered requests per connection at most. This limits the wire engine. A client has its own setting, for example --client-set
+    /// max.in.flight.requests.per.connection=5. [default: 16]
     #[arg(long, value_name = "REQUESTS")]
     in_flight: Option<u32>,
-    /// Partitions of the topic that is made for the load.
+    /// Partitions of the topic. This applies to a topic that Hone creates.
     #[arg(long, default_value_t = 8)]
     partitions: u32,
-    /// Replicas of each partition of that topic. Without it, the cluster's default applies.
+    /// Replicas of each partition, the leader included. This applies to a topic that Hone creates. [default: the default of the cluster]
     #[arg(long, value_name = "REPLICAS", value_parser = clap::value_parser!(u16).range(1..))]
     replication_factor: Option<u16>,
-    /// Partitions that each request writes to. With --keys a request waits for full batches of so many, which evens hot keys out: 1 keeps
-    /// their distribution.
+    /// Partitions that each request writes to. With --keys, a request waits until this many partitions have a full batch, which evens out hot
+    /// keys. 1 keeps their distribution.
     #[arg(long, default_value_t = 1, value_name = "PARTITIONS")]
     partitions_per_request: u32,
-    /// 0, 1 or all.
+    /// Acknowledgements: 0, 1 or all.
     #[arg(short, long, default_value = "all", allow_hyphen_values = true)]
     acks: Acks,
-    /// Producer id and sequences in every batch, so that what is sent again is stored once; needs --acks all and --in-flight 5
-    /// or less.
-    #[arg(long)]
+    /// Idempotent producer. The broker stores a batch once, even if the producer sends it again. This needs --acks all and --in-flight 5 or
+    /// less.
+    #[arg(
+        long = "idempotence",
+        alias = "idempotent",
+        value_name = "BOOL",
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true"
+    )]
     idempotent: bool,
-    /// Time after which a request without an answer counts as timed out.
-    #[arg(long, default_value = "10", value_name = "TIME")]
+    /// Time after which a request without an answer counts as timed out. A number without a unit means seconds.
+    #[arg(long, default_value = "10s", value_name = "TIME")]
     timeout: Seconds,
-    /// Seed of arrivals, keys, sizes and payloads.
+    /// Seed of the random numbers. It determines arrivals, keys, sizes and payloads.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Property of the topic that is made for the load, KEY=VALUE; may be repeated.
+    /// Property of a topic that Hone creates; repeat it for several.
     #[arg(long = "topic-config", value_name = "KEY=VALUE")]
     topic_config: Vec<String>,
-    /// What the target does before it acknowledges, for the record: page-cache, fsync, replicated ...
+    /// Durability guarantee of an acknowledgement, stored in the record. Use for example page-cache, fsync or replicated.
     #[arg(long, default_value = "unstated")]
-    pub(crate) storage: String,
-    /// Milliseconds that the generator's own p99 lateness may reach before the run counts as failed.
-    #[arg(long, default_value_t = hone_experiment::spec::DEFAULT_LATENESS_LIMIT_MS, value_name = "MS")]
-    pub(crate) lateness_limit: f64,
+    pub storage: String,
+    /// Highest p99 lateness of the generator in a valid window. Lateness is the time from the due time of a request until the generator sends
+    /// it. Above this limit the run fails.
+    #[arg(
+        long = "max-lateness",
+        alias = "lateness-limit",
+        default_value = "50ms",
+        value_parser = duration_s(0.0, 60.0),
+        value_name = "TIME"
+    )]
+    pub lateness_limit: f64,
     #[command(flatten)]
     client: ClientOptions,
 }
 
 impl WorkloadOptions {
     /// The workload under a name.
-    pub(crate) fn workload(&self, name: &str) -> Result<Workload> {
+    pub fn workload(&self, name: &str) -> Result<Workload> {
         Ok(self.over(WorkloadFile::default(), |_| true)?.named(name).map_err(Usage)?)
     }
 
-    /// What these options say over a file: those that stand on the command line.
-    pub(crate) fn over(
-        &self,
-        mut file: WorkloadFile,
-        is_given: impl Fn(&str) -> bool,
-    ) -> Result<WorkloadFile> {
+    /// The file's workload, overridden by the options that the user gave on the command line.
+    pub fn over(&self, mut file: WorkloadFile, is_given: impl Fn(&str) -> bool) -> Result<WorkloadFile> {
         macro_rules! take {
             ($($argument:literal: $field:ident = $value:expr),* $(,)?) => {
                 $(if is_given($argument) {
@@ -136,7 +150,7 @@ impl WorkloadOptions {
         }
         if is_given("payload") {
             file.payload.clone_from(&self.payload);
-            // The file's size was for the file's payload.
+            // The size in the file belongs to the payload in the file.
             if !is_given("bytes") && file.payload.starts_with("file:") {
                 file.record_bytes = None;
             }
@@ -144,23 +158,26 @@ impl WorkloadOptions {
         Ok(file)
     }
 
-    pub(crate) fn has_topic_config(&self) -> bool {
+    /// Whether a property of the topic is set.
+    pub fn has_topic_config(&self) -> bool {
         !self.topic_config.is_empty()
     }
 
-    pub(crate) fn duration_s(&self) -> f64 {
+    /// Length of the window in seconds.
+    pub fn duration_s(&self) -> f64 {
         self.duration.0
     }
 
-    pub(crate) fn lateness_limit_us(&self) -> f64 {
-        self.lateness_limit * 1e3
+    /// Largest p99 of the lateness, in microseconds.
+    pub fn lateness_limit_us(&self) -> f64 {
+        self.lateness_limit * 1e6
     }
 }
 
-/// For clap, which wants a function and no trait.
+/// Parses --bytes. clap needs a function here instead of a trait.
 fn record_bytes(text: &str) -> Result<u32, String> {
     let found = hone_format::read_bytes(text)?;
-    found.try_into().map_err(|_| format!("`{text}` is larger than a record can be"))
+    found.try_into().map_err(|_| format!("`{text}` is too large for a record"))
 }
 
 fn written<T>(text: &str) -> Result<Written<T>, String>
@@ -174,7 +191,7 @@ fn properties(pairs: &[String]) -> Result<BTreeMap<String, String>> {
     let property = |pair: &String| {
         let (key, value) = pair
             .split_once('=')
-            .ok_or_else(|| Usage(format!("--topic-config `{pair}` has no `=`; write KEY=VALUE")))?;
+            .ok_or_else(|| Usage(format!("invalid --topic-config `{pair}`: use KEY=VALUE")))?;
         Ok((key.to_owned(), value.to_owned()))
     };
     pairs.iter().map(property).collect()

@@ -1,10 +1,9 @@
-//! How the pages and the program's texts read: words per sentence, "you" where a person acts, banned terms, budgets of words.
-//! The limits are those of CONTRIBUTING.md. The terms are those of `.vale/Hone/Terms.yml`, which Vale checks in the pages.
+//! How the pages read: words per sentence, "you" where a person acts, budgets of words.
+//! The limits are those of CONTRIBUTING.md. Terms are checked by Vale in the pages, and by `tidy.rs` in the sources.
 
 #![expect(clippy::print_stdout, reason = "the table of all pages is read with --nocapture")]
 #![expect(clippy::disallowed_methods, reason = "git lists the pages")]
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
@@ -132,119 +131,9 @@ fn the_pages_keep_to_their_budget() {
     assert!(readme <= README_WORDS, "README.md has {readme} words, at most {README_WORDS}");
 }
 
-/// Words that the project does not write, each as one expression.
-fn terms() -> Vec<Regex> {
-    let text = fs::read_to_string(root().join(".vale/Hone/Terms.yml")).unwrap();
-    let lines = text.lines().skip_while(|line| *line != "swap:").skip(1);
-    let pattern =
-        |line: &str| line.trim().strip_prefix('"')?.split_once("\":").map(|(pattern, _)| pattern.to_owned());
-    lines.filter_map(pattern).map(|pattern| Regex::new(&format!(r"(?i)\b(?:{pattern})\b")).unwrap()).collect()
-}
-
-/// The constants of a source file that hold sentences, with their lines. What tests say does not count.
-fn constants(source: &str) -> Vec<(usize, String)> {
-    let tests = Regex::new(r"#\[cfg\(test\)\]\n(?:pub(?:\([a-z]+\))? )?mod \w+ \{").unwrap();
-    let body = tests.split(source).next().unwrap_or_default();
-    let mut found = Vec::new();
-    let mut chars = body.char_indices().peekable();
-    let (mut line, mut before) = (1, ' ');
-    while let Some((place, c)) = chars.next() {
-        match c {
-            '\n' => line += 1,
-            '/' if body[place..].starts_with("//") => while chars.next_if(|(_, c)| *c != '\n').is_some() {},
-            // The character `"`, and not a text that begins.
-            '\'' if body[place..].starts_with("'\"'") || body[place..].starts_with("'\\\"'") => {
-                while chars.next().is_some_and(|(_, c)| c != '\'') {}
-            }
-            '"' => {
-                let begun = line;
-                let mut text = String::new();
-                let is_raw = before == 'r' || before == '#';
-                while let Some((place, c)) = chars.next() {
-                    line += usize::from(c == '\n');
-                    match c {
-                        '\\' if !is_raw => {
-                            let next = chars.next().map(|(_, c)| c);
-                            line += usize::from(next == Some('\n'));
-                            text.push(' ');
-                        }
-                        '"' if !is_raw || before != '#' || body[place + 1..].starts_with('#') => break,
-                        c => text.push(c),
-                    }
-                }
-                if text.contains(' ') {
-                    found.push((begun, text.split_whitespace().collect::<Vec<_>>().join(" ")));
-                }
-            }
-            _ => {}
-        }
-        before = c;
-    }
-    found
-}
-
-fn sources() -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut waiting: Vec<PathBuf> =
-        fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path().join("src")).collect();
-    while let Some(folder) = waiting.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
-            let path = entry.path();
-            match entry.file_type().unwrap().is_dir() {
-                true => waiting.push(path),
-                false if is_source(&path) => found.push(path),
-                false => {}
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
-/// A source file of the program, and not of its tests.
-fn is_source(path: &Path) -> bool {
-    let text = path.to_string_lossy();
-    let is_test = ["tests.rs", "fuzzing"].iter().any(|mark| text.contains(mark)) || text.contains("/fixture");
-    text.ends_with(".rs") && !is_test
-}
-
-/// Words that records of earlier versions hold. The program reads them, and shows others.
-const STORED: [&str; 6] =
-    ["not shown again", "could not tell", "taken back", "put back", "host revert", ", beside"];
-
 #[test]
-fn the_program_says_no_banned_term() {
-    let terms = terms();
-    let placeholder = Regex::new(r"\{[A-Za-z_0-9.:?]*\}").unwrap();
-    assert!(terms.len() > 15, "the terms were not found");
-    let (mut seen, mut faults) = (0, Vec::new());
-    for path in sources() {
-        for (line, text) in constants(&fs::read_to_string(&path).unwrap()) {
-            seen += 1;
-            // The name of a variable is no word that a person reads.
-            let text = placeholder.replace_all(&text, "{}");
-            let term = terms.iter().find_map(|term| term.find(&text)).filter(|_| !STORED.contains(&&*text));
-            let path = path.strip_prefix(root()).unwrap().display();
-            faults.extend(term.map(|term| format!("{path}:{line}: {}: {text}", term.as_str())));
-        }
-    }
-    assert!(seen > 3_000, "the texts were not found: {seen}");
-    assert!(faults.is_empty(), "{} texts:\n{}", faults.len(), faults.join("\n"));
-}
-
-#[test]
-fn texts_are_found_in_sources_and_sentences_in_pages() {
-    let source = "// \"not this\"\nlet a = \"a text\\\n   goes on\";\nlet b = '\"'; let c = r#\"raw \"text\" here\"#;\nlet d = \"one\";\n#[cfg(test)]\nmod tests { \"a test\" }";
-    let found: Vec<(usize, String)> = constants(source);
-    assert_eq!(found[0], (2, "a text goes on".to_owned()), "{found:?}");
-    assert_eq!(found.len(), 2, "{found:?}");
+fn sentences_are_found_in_pages() {
     let text = "# Head\n\nOne two three. Four `code here` five\nsix!\n\n- item one\n- item [two](x.md)\n\n| a | b |\n```sh\nno words here\n```\n";
     let found = sentences(text);
     assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [3, 4, 2, 2], "{found:?}");
-    let terms = terms();
-    let is_banned = |text: &str| terms.iter().any(|term| term.is_match(text));
-    assert!(
-        is_banned("what the broker tells") && is_banned("It was taken back") == is_banned("was taken back")
-    );
-    assert!(!is_banned("the tellurium broker"));
 }

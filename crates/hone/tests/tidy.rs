@@ -15,7 +15,7 @@ use tidy_check::modules::Crate;
 use tidy_check::ratchet::{self, Finding};
 use tidy_check::record::Record;
 use tidy_check::source::Source;
-use tidy_check::subjects;
+use tidy_check::{subjects, terms};
 
 static CRATES: LazyLock<Vec<Crate>> = LazyLock::new(|| crates_in(&root()));
 static FOUND: LazyLock<Figures> = LazyLock::new(|| Figures::of_crates(&CRATES));
@@ -88,6 +88,27 @@ fn no_banned_name_is_added() {
 #[test]
 fn the_code_does_not_grow() {
     holds(&ratchet::lines(&RECORD.figures, &FOUND));
+}
+
+#[test]
+fn the_program_says_no_banned_term() {
+    let terms = terms::terms(&root());
+    assert!(terms.len() > 15, "the terms were not found");
+    let (seen, faults) = terms::faults(&CRATES, &terms);
+    assert!(seen > 3_000, "the texts were not found: {seen}");
+    assert!(faults.is_empty(), "{} texts:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn constants_of_the_product_are_found_and_terms_in_them() {
+    let source = "// \"not this\"\nlet a = \"a text\\\n   goes on\";\nlet b = '\"'; let c = r#\"raw \"text\" here\"#;\nlet d = \"one\";\n#[cfg(test)]\nmod tests { \"a test\" }\nlet e = \"after it\";";
+    let found = Source::new(source.to_owned()).texts();
+    let expected = [(2, "a text goes on"), (4, "raw \"text\" here"), (5, "one"), (8, "after it")];
+    assert_eq!(found, expected.map(|(line, text)| (line, text.to_owned())));
+    let terms = terms::terms(&root());
+    let is_banned = |text: &str| terms.iter().any(|term| term.is_match(text));
+    assert!(is_banned("what the broker tells") && is_banned("It was taken back") && is_banned("Put back"));
+    assert!(!is_banned("the tellurium broker"));
 }
 
 #[test]

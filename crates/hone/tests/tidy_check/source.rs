@@ -9,6 +9,8 @@ pub(crate) struct Source {
     all: Vec<Range<usize>>,
     production: Vec<Range<usize>>,
     line_starts: Vec<usize>,
+    /// Where the items of tests and fuzzers stand in the text.
+    tests: Vec<Range<usize>>,
     test_lines: usize,
 }
 
@@ -27,8 +29,16 @@ impl Source {
         let tests = test_items(&text, tokens);
         let line_starts: Vec<usize> =
             std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        let mut source =
-            Self { production: outside(&all, &tests), text, code, all, line_starts, test_lines: 0 };
+        let mut source = Self {
+            production: outside(&all, &tests),
+            text,
+            code,
+            all,
+            line_starts,
+            tests: Vec::new(),
+            test_lines: 0,
+        };
+        source.tests = tests.iter().map(|item| source.place_of(item)).collect();
         source.test_lines = tests.into_iter().map(|item| source.lines_of(item)).sum();
         source
     }
@@ -59,6 +69,22 @@ impl Source {
     /// The original text between two offsets, such as the content of a string.
     pub(crate) fn original(&self, range: Range<usize>) -> &str {
         self.text.get(range).unwrap_or_default()
+    }
+
+    /// The string constants that the product is built from, each with the line on which it begins. Escapes and line breaks are blanks.
+    pub(crate) fn texts(&self) -> Vec<(usize, String)> {
+        let is_product = |place: &Range<usize>| !self.tests.iter().any(|test| test.contains(&place.start));
+        let constants = hidden(&self.text).into_iter().filter(is_product);
+        constants
+            .filter_map(|place| Some((self.line(place.start), content(self.text.get(place)?)?)))
+            .collect()
+    }
+
+    /// Where a range of tokens stands in the text.
+    fn place_of(&self, item: &Range<usize>) -> Range<usize> {
+        let begin = self.all.get(item.start).map_or(self.text.len(), |first| first.start);
+        let end = self.all.get(item.end.wrapping_sub(1)).map_or(begin, |last| last.end);
+        begin..end
     }
 
     fn lines_of(&self, item: Range<usize>) -> usize {
@@ -116,16 +142,46 @@ fn is_name_byte(byte: u8) -> bool {
 
 /// The text with blanks for comments, strings and characters.
 fn masked(text: &str) -> String {
+    let mut code = text.as_bytes().to_vec();
+    for place in hidden(text) {
+        let hidden = code.get_mut(place).unwrap_or_default();
+        hidden.iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+    }
+    String::from_utf8(code).unwrap_or_default()
+}
+
+/// Where comments, strings and characters stand.
+fn hidden(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
-    let mut code = bytes.to_vec();
+    let mut found = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         let end = hidden_end(bytes, at).min(bytes.len());
-        let hidden = code.get_mut(at..end).unwrap_or_default();
-        hidden.iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        if end > at {
+            found.push(at..end);
+        }
         at = if end > at { end } else { word_end(bytes, at) };
     }
-    String::from_utf8(code).unwrap_or_default()
+    found
+}
+
+/// The words of a string constant. `None` for a comment or a character.
+fn content(constant: &str) -> Option<String> {
+    let (prefix, rest) = constant.split_once('"').filter(|(prefix, _)| !prefix.contains(['/', '\'']))?;
+    let body = rest.trim_end_matches('#').strip_suffix('"').unwrap_or(rest);
+    let is_raw = prefix.contains('r');
+    let mut text = String::new();
+    let mut characters = body.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' if !is_raw => {
+                characters.next();
+                text.push(' ');
+            }
+            other => text.push(other),
+        }
+    }
+    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// The end of the name or the mark at `at`. It must skip whole names: the `r` of `for` begins no raw string.

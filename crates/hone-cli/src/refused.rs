@@ -11,9 +11,11 @@ use clap::{Command, Error};
 pub fn text(error: &Error, program: &Command, arguments: &[OsString]) -> Option<String> {
     let verb = verb(program, arguments);
     let what = what(error, &verb)?;
-    let next = suggestion(error).map_or_else(String::new, |near| format!("did you mean `{near}`? "));
-    let whole = if next.is_empty() { "see" } else { "See" };
-    Some(format!("{what}\n  next: {next}{whole} `{verb} --help`"))
+    let next = match suggestion(error) {
+        Some(near) => format!("did you mean `{near}`? See `{verb} --help`"),
+        None => format!("see `{verb} --help`"),
+    };
+    Some(format!("{what}\n  next: {next}"))
 }
 
 /// The verb that the command line names, with its step: `hone batch xray`.

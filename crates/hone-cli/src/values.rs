@@ -1,6 +1,7 @@
 //! One parser for each kind of value, whichever option takes it. The notation itself is `hone_format`'s.
 
-use hone_format::{duration, exact_bytes, read_bytes, read_duration_s, read_rate, read_seconds};
+pub use hone_format::read_rate as rate;
+use hone_format::{duration, exact_bytes, read_bytes, read_duration_s, read_seconds};
 use hone_record::Metric;
 
 /// A duration in seconds, within bounds. A number without a unit means seconds.
@@ -48,11 +49,6 @@ pub fn size<T: TryFrom<u64>>(least: u64, most: u64) -> impl Fn(&str) -> Result<T
         let bounds = || format!("at least {} and at most {}", exact_bytes(least), exact_bytes(most));
         fits.ok_or_else(|| format!("invalid size `{text}`: use {}", bounds()))
     }
-}
-
-/// A rate above zero: `1000`, `10k`, `1.5M/s`.
-pub fn rate(text: &str) -> Result<f64, String> {
-    read_rate(text)
 }
 
 /// One of the metrics, by its name.

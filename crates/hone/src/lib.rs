@@ -29,7 +29,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         });
     }
     let mut program = command_line();
-    program.build();
     let parsed = program
         .try_get_matches_from_mut(&arguments)
         .and_then(|matches| Ok((cmd::Cli::from_arg_matches(&matches)?, cmd::given(&program, &matches))));

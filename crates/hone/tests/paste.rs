@@ -1,5 +1,6 @@
 //! Every example can be pasted: the commands of help texts and pages are command lines of this program, and TOML blocks are files that it reads.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use clap::Command;
@@ -101,27 +102,19 @@ fn no_example_is_wider_than_a_terminal() {
 /// An old name still works, and no example shows it.
 #[test]
 fn no_example_has_an_old_name() {
-    let mut faults = Vec::new();
-    for Example { place, text } in commands() {
-        let Some(words) = words(&text) else { continue };
-        let program = hone::command_line();
-        let mut verb = &program;
-        for word in words.iter().skip(1) {
-            if let Some(below) = verb.find_subcommand(word) {
-                verb = below;
-            } else if let Some(option) = word.strip_prefix("--") {
-                let name = option.split('=').next().unwrap_or_default();
-                let is_old = verb.get_arguments().any(|arg| {
-                    let visible = arg.get_visible_aliases().unwrap_or_default();
-                    arg.get_all_aliases().unwrap_or_default().contains(&name) && !visible.contains(&name)
-                });
-                if is_old {
-                    faults.push(format!("{place}: {text}: --{name}"));
-                }
-            }
-        }
-    }
+    let program = hone::command_line();
+    let faults: Vec<String> = commands()
+        .iter()
+        .flat_map(|Example { place, text }| {
+            let words: Vec<OsString> =
+                words(text).unwrap_or_default().into_iter().map(OsString::from).collect();
+            let warnings = hone_cli::old_names::warnings(&program, &words);
+            warnings.into_iter().map(move |warning| format!("{place}: {text}: {warning}"))
+        })
+        .collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let old: Vec<OsString> = ["hone", "compare", "--guard", "p99"].map(OsString::from).into();
+    assert_eq!(hone_cli::old_names::warnings(&program, &old).len(), 1, "an old name is found");
 }
 
 #[test]

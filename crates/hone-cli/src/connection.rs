@@ -289,8 +289,16 @@ impl SecurityOptions {
         self.connection()?.as_arguments(place)
     }
 
-    /// Whether the options name a connection that only this machine has.
-    pub fn is_kept_here(&self) -> bool {
-        self.named.connection.is_some()
+    /// The first option that only this machine has: a named connection, or one that the environment gives and this command line does not.
+    pub fn only_here(&self, line: &[String]) -> Result<Option<&'static str>> {
+        if self.named.connection.is_some() {
+            return Ok(Some("--connection"));
+        }
+        let connection = self.connection()?;
+        let files = connection.files().map(|(option, _)| option);
+        let tls = connection.tls.iter().map(|_| "--tls");
+        let login = connection.sasl.iter().map(|_| "--sasl-mechanism");
+        let is_there = |option: &&str| line.iter().any(|word| word.starts_with(option));
+        Ok(files.chain(tls).chain(login).find(|option| !is_there(option)))
     }
 }

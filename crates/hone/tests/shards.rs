@@ -273,3 +273,18 @@ fn the_manifest_is_what_kubernetes_takes() {
         assert!(!manifest.contains(argument), "{argument} was handed to the pods:\n{manifest}");
     }
 }
+
+/// Pods have the command line alone: what the environment of this machine says of the connection is not lost in silence.
+#[test]
+fn a_manifest_takes_nothing_from_the_environment() {
+    let emit =
+        ["load", "b:1", "--emit", "kubernetes", "--shards", "2", "--store", "s3://b/p", "--image", "i"];
+    let with = |args: &[&str], variable: &str, value: &str| {
+        Ran::of(hone_command().args(args).env(variable, value).output().unwrap())
+    };
+    with(&emit, "HONE_TLS_CA", "ca.pem").expect_code(2).expect_error("do not get --tls-ca of this machine");
+    with(&emit, "HONE_TLS", "true").expect_code(2).expect_error("do not get --tls of this machine");
+    let without_broker = [&emit[..1], &emit[2..]].concat();
+    with(&without_broker, "HONE_BOOTSTRAP", "b:1").expect_code(2).expect_error("name a broker on it");
+    with(&emit, "HONE_BOOTSTRAP", "b:1").expect_code(0);
+}

@@ -114,6 +114,14 @@ pub(crate) fn run(mut arguments: Arguments, cli: &CliContext) -> Result<Ending> 
     check(&arguments, &job)?;
     // The pods of a manifest would refuse the same workload, but later and on the cluster.
     hone_load::check(&job.workload)?;
+    // Another machine does not have HONE_BOOTSTRAP.
+    if arguments.shards.is_manifest()
+        && !["broker", "bootstrap", "file", "connection"].iter().any(|id| cli.is_given(id))
+    {
+        bail!(Usage(
+            "--emit passes only the command line to the pods\n  next: name a broker on it".to_owned()
+        ));
+    }
     if let Some(manifest) = arguments.shards.manifest(job.workload.duration_s, &arguments.brokers.security)? {
         print(&manifest)?;
         return Ok(Ending::Done);

@@ -100,6 +100,11 @@ impl ShardOptions {
         Ok(())
     }
 
+    /// Whether a manifest is asked for instead of a load.
+    pub(crate) fn is_manifest(&self) -> bool {
+        self.emit.is_some()
+    }
+
     /// The manifest for a load of `duration_s`, with --emit.
     pub(crate) fn manifest(&self, duration_s: f64, security: &SecurityOptions) -> Result<Option<String>> {
         let (Some(_), Some(shards), Some(store), Some(image)) =
@@ -115,14 +120,14 @@ impl ShardOptions {
         }
         // Hone does not open the store here, so it checks the address before other people get the manifest.
         hone_store::check_address(&store)?;
-        let Handed { load: arguments, rules } = handed_on(own_arguments()?.into_iter(), &FILE_OPTIONS);
+        let own = own_arguments()?;
+        let Handed { load: arguments, rules } = handed_on(own.iter().cloned(), &FILE_OPTIONS);
         let (name, wait_s, load_s) = (self.job_name.clone(), self.wait, duration_s.ceil() as u32);
-        if security.is_kept_here() {
-            bail!(Usage(
-                "--emit passes the command line to the pods, which do not have the file of --connection\n  \
-                 next: write its settings as options"
-                    .to_owned()
-            ));
+        if let Some(option) = security.only_here(&own)? {
+            bail!(Usage(format!(
+                "--emit passes only the command line to the pods, so they do not get {option} of this machine\n  \
+                 next: write brokers, TLS and login as options"
+            )));
         }
         let secrets = security.secrets()?;
         Ok(Some(Manifest { name, image, shards, store, wait_s, load_s, arguments, rules, secrets }.text()))

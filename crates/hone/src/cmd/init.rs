@@ -47,7 +47,10 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let named = arguments.folder.to_str().filter(|text| init_cluster::are_brokers(text)).map(str::to_owned);
-    let brokers = if cli.is_given("folder") { named } else { arguments.cluster.brokers.bootstrap()? };
+    // A variable of the environment does not turn `hone init` of a source tree into that of a cluster.
+    let names_a_cluster =
+        !cli.is_given("folder") && ["bootstrap", "connection"].iter().any(|id| cli.is_given(id));
+    let brokers = if names_a_cluster { arguments.cluster.brokers.bootstrap()? } else { named };
     check(arguments, brokers.is_some(), cli)?;
     if let Some(brokers) = &brokers {
         return init_cluster::run(brokers, &arguments.cluster, arguments.output.as_deref(), cli);

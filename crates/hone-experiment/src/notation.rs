@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn what_is_no_schedule_says_what_would_be() {
         for (text, expected) in [
-            ("poison", "unknown word `poison`; did you mean `poisson`?"),
+            ("poison", "unknown word `poison` (did you mean `poisson`?)"),
             ("burst:2ms", "did you mean `bursts:2ms`?"),
             ("bursts", "bursts:2ms"),
             ("bursts:2", "invalid duration `2`"),

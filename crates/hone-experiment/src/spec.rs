@@ -996,7 +996,7 @@ judge = ["judge"]
     fn mistakes_are_named_with_line_and_nearest_word() {
         check(
             ("requests_per_s = 100\nseed = 1", "request_per_s = 100"),
-            "x.toml:9: unknown key `request_per_s`; did you mean `requests_per_s`?",
+            "x.toml:9: unknown key `request_per_s` (did you mean `requests_per_s`?)",
         );
         check(("[optimize]", "[optimise]"), "did you mean `optimize`?");
         check(
@@ -1005,11 +1005,11 @@ judge = ["judge"]
         );
         check(
             ("train = \"train\"", "train = \"trian\""),
-            "x.toml:15: unknown workload `trian`; did you mean `train`?",
+            "x.toml:15: unknown workload `trian` (did you mean `train`?)",
         );
         check(("seed = 2", "seed = 1"), "judge_what_was_trained");
         check(("seed = 2", "acks = 2"), "invalid acks `2`: use 0, 1 or all");
-        check(("seed = 2", "schedule = \"poison\""), "unknown word `poison`; did you mean `poisson`?");
+        check(("seed = 2", "schedule = \"poison\""), "unknown word `poison` (did you mean `poisson`?)");
         check(("judge = [\"judge\"]", "judge = []"), "name at least one");
         check(("bin = \"b\"\n", ""), "the key `bin` is missing");
         check(("name = \"test\"", "name = "), "x.toml:2");
@@ -1127,7 +1127,7 @@ judge = ["judge"]
             (
                 format!("{OWN_LOAD}\nvariants = [\"blot\"]"),
                 run,
-                "unknown variant `blot`; did you mean `bolt`?",
+                "unknown variant `blot` (did you mean `bolt`?)",
             ),
             (format!("{OWN_LOAD}\nweights = [1, 2]"), run, "2 weights for 1 training workloads"),
             (format!("{OWN_LOAD}\nweights = [0]"), run, "invalid weight 0: use a number from 0.001 to 1000"),

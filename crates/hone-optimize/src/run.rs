@@ -530,7 +530,7 @@ mod tests {
         assert!(error.contains("began with --variants pgo,bolt,"), "{error}");
         let wrong = VariantChoice { variants: Some(vec!["pgi".into()]), ..VariantChoice::default() };
         let error = spec::parse_asked(text, &file, &wrong).unwrap_err().to_string();
-        assert!(error.contains("--variants: unknown variant `pgi`; did you mean `pgo`?"), "{error}");
+        assert!(error.contains("--variants: unknown variant `pgi` (did you mean `pgo`?)"), "{error}");
     }
 
     /// The time of earlier attempts already includes it.

@@ -115,7 +115,7 @@ fn is_of_host(name: &str, begins: bool, kernel: &dyn Kernel) -> bool {
 }
 
 fn no_host(name: &str) -> String {
-    let near = nearest(name, KNOBS.iter().map(|knob| knob.name)).filter(|near| *near != name);
+    let near = nearest(name, KNOBS.iter().map(|knob| knob.name));
     format!(
         "this kernel has no such setting{}; write a sysctl (host.vm.swappiness), a file \
          (host.sys/block/vda/queue/scheduler), or a knob of hone host (host.queue.scheduler)",
@@ -299,7 +299,7 @@ mod tests {
             ("env.", "unknown setting"),
             ("zzz*", "unknown setting"),
             // It would forbid nothing.
-            ("linger.*", "unknown setting; did you mean `linger`?"),
+            ("linger.*", "unknown setting (did you mean `linger`?)"),
             ("load.acknowledge*", "unknown setting"),
             ("host.vm.swapiness", "did you mean `host.vm.swappiness`?"),
             ("host.vm.swapi*", "this kernel has no such setting"),

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use hone_experiment::ending::WayOn;
+use hone_experiment::spec::ExperimentError;
 use hone_experiment::usage;
 
 /// The text of an error: what failed, why, and what to do next. A remedy comes before the command that continues the run.
@@ -51,6 +52,9 @@ fn usual(error: &anyhow::Error) -> String {
             "check the rights of this user on the path, or run the command as root".to_owned()
         }
         Some(ErrorKind::StorageFull) => "free space on this disk, and run the command again".to_owned(),
+        _ if error.chain().any(|cause| cause.is::<ExperimentError>()) => {
+            "correct the file; docs/formats.md lists its keys".to_owned()
+        }
         _ if is_usage(error) => "see the options with --help".to_owned(),
         _ => "`hone doctor` checks this machine; docs/troubleshooting.md lists messages and remedies"
             .to_owned(),

@@ -428,7 +428,7 @@ fn experiments_with_mistakes() {
             "a folder was made for a broken experiment"
         );
     };
-    check("requests_per_s", "request_per_s", "unknown key `request_per_s`; did you mean `requests_per_s`?");
+    check("requests_per_s", "request_per_s", "unknown key `request_per_s` (did you mean `requests_per_s`?)");
     check("pairs = 14", "pairs = \"many\"", "hone.toml:28: \"many\" is a text; write a whole number");
     check("train = \"telemetry\"", "train = \"telemetri\"", "did you mean `telemetry`?");
     check("primary = \"cpu-per-record\"", "primary = \"cpu_per_record\"", "did you mean `cpu-per-record`?");

@@ -83,6 +83,17 @@ impl CompareSettings {
         self.workload.least_s() * if mode == Mode::Solo { 2.0 } else { 1.0 }
     }
 
+    /// Address or command of A and of B. Of several builds it is the first, with their number.
+    pub fn targets(&self) -> [String; 2] {
+        let of = |builds: &[String]| match builds {
+            [] => String::new(),
+            [one] => one.clone(),
+            [first, more @ ..] => format!("{first} and {} more builds", more.len()),
+        };
+        let a = of(&self.a);
+        [a.clone(), if self.change.is_some() { a } else { of(&self.b) }]
+    }
+
     /// The two sides.
     pub fn sides(&self, security: &Security) -> Result<Sides> {
         let place = |text: &String| self.comparison.place(text);
@@ -349,7 +360,7 @@ impl CompareRun {
                 show(Compared::Planned(pilot, asked.budget_s.unwrap_or_default()))
             }
             _ => {
-                let comparison = compare(&contest, progress)?;
+                let comparison = Comparison { targets: asked.targets(), ..compare(&contest, progress)? };
                 folder.write_record("comparison.json", comparison.clone())?;
                 show(Compared::Judged(Box::new(comparison)))
             }

@@ -361,6 +361,8 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
         change: contest.change.clone(),
         pilot: contest.pilot.clone(),
         one_layout: Vec::new(),
+        targets: Default::default(),
+        started_unix_ms: 0,
     };
     with_targets(judged, contest.folder)
 }
@@ -372,17 +374,18 @@ fn unmeasured(design: &Design, pairs: &[PairOutcome]) -> u32 {
     planned.saturating_sub(measured) as u32
 }
 
-/// Adds the measured processes, the processes to which they delegated work, and differences in their durability guarantees. It
+/// Adds the start, the measured processes, the processes to which they delegated work, and differences in their durability guarantees. It
 /// takes them from the first A/B pair, since only the run itself changes them.
 pub fn with_targets(comparison: Comparison, folder: &RunFolder) -> Comparison {
-    let environment = |name: &str| read_record::<Window>(&folder.join(name)).ok()?.environment;
-    let seen = comparison
-        .pairs
-        .iter()
-        .filter(|pair| pair.kind == PairKind::Test)
-        .find_map(|pair| Some((environment(&pair.window_a)?, environment(&pair.window_b)?)));
-    let Some((a, b)) = seen else { return comparison };
+    let window = |name: &str| read_record::<Window>(&folder.join(name)).ok();
+    let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
+    let started_unix_ms =
+        tests().find_map(|pair| window(&pair.window_a)).map_or(0, |window| window.started_unix_ms);
+    let environment = |name: &str| window(name)?.environment;
+    let seen = tests().find_map(|pair| Some((environment(&pair.window_a)?, environment(&pair.window_b)?)));
+    let Some((a, b)) = seen else { return Comparison { started_unix_ms, ..comparison } };
     Comparison {
+        started_unix_ms,
         unlike_promises: hone_record::unlike_promises([&a, &b]),
         measured: [&a, &b].map(|of| of.measured.clone()),
         behind: [&a, &b].map(|of| of.behind.clone()),

@@ -138,6 +138,8 @@ pub fn comparison(guard: Option<Verdict>) -> Comparison {
         unlike_promises: Vec::new(),
         measured: Default::default(),
         behind: Default::default(),
+        targets: Default::default(),
+        started_unix_ms: 0,
     }
 }
 

@@ -519,6 +519,8 @@ pub fn judged(
         unlike_promises: Vec::new(),
         measured: Default::default(),
         behind: Default::default(),
+        targets: Default::default(),
+        started_unix_ms: 0,
     }
 }
 

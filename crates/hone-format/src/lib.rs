@@ -10,7 +10,7 @@ pub use read::{
     read_bytes, read_duration_s, read_number, read_rate, read_seconds, read_share, read_throughput,
 };
 pub use write::{
-    NONE, TimeUnit, acks, bytes, change, change_points, change_size, count, counted, date_utc, duration,
-    exact, exact_bytes, exact_percent, interval, measured, of_unit, percent, rate, ratio, short, throughput,
-    time_us,
+    NONE, TimeUnit, acks, bytes, change, change_interval, change_points, change_size, count, counted,
+    date_utc, duration, exact, exact_bytes, exact_percent, interval, measured, of_unit, percent, rate, ratio,
+    short, throughput, time_us,
 };

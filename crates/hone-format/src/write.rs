@@ -205,6 +205,13 @@ pub fn change(ratio: f64) -> String {
     format!("{plus}{points} %")
 }
 
+/// The ends of an interval of ratios as signed changes: `[−15.1, −10.2] %`.
+pub fn change_interval([low, high]: [f64; 2]) -> String {
+    let [low, high] = [low, high].map(change);
+    let bare = |text: &str| text.trim_end_matches(" %").to_owned();
+    format!("[{}, {}] %", bare(&low), bare(&high))
+}
+
 /// The size of a change, without its direction: 0.888 and 1.112 are 11.2 %.
 pub fn change_size(ratio: f64) -> String {
     let percent = (ratio - 1.0).abs() * 100.0;

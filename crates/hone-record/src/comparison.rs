@@ -488,6 +488,12 @@ pub struct Comparison {
     /// Processes to which A and B passed work on without their CPU being measured, see [`crate::Environment::behind`].
     #[serde(default)]
     pub behind: [Vec<String>; 2],
+    /// The address or the command of A and of B, as given. Empty in older records, and if the names say it already.
+    #[serde(default)]
+    pub targets: [String; 2],
+    /// Start of the first A/B window, milliseconds since 1970. 0 in older records, and if no pair has a window.
+    #[serde(default)]
+    pub started_unix_ms: u64,
 }
 
 /// An arm whose builds may all have their hot code at the same addresses. No confidence interval includes the effect of its layout.

@@ -9,8 +9,8 @@ use hone_record::{
 
 use crate::document::Document;
 use crate::section::{
-    builds, ceiling, circumstances, design, diagnosis, gate, go, headline, host_trial, in_order, load_run,
-    method, pictures, proof, rates, results, steps, story, tuning, variants, workloads,
+    builds, ceiling, circumstances, design, diagnosis, gate, go, head, headline, host_trial, in_order,
+    load_run, method, pictures, proof, rates, results, steps, story, tuning, variants, workloads,
 };
 use crate::tree::{Element, Markup, el};
 
@@ -35,7 +35,12 @@ pub fn optimization(
         } else {
             format!("{} against {} under “{}”", comparison.b, comparison.a, comparison.workload.name)
         };
-        results::of(&format!("comparison-{}", index + 1), &title, comparison, windows).detail()
+        let id = format!("comparison-{}", index + 1);
+        match index {
+            // The best variant's pictures are what the page is read for, and the head has its forest plot.
+            0 => results::below_a_head(&id, &title, comparison, windows, None).class("open").detail(),
+            _ => results::of(&id, &title, comparison, windows).detail(),
+        }
     });
     let main = el("main")
         .children(variants::of(optimization))
@@ -75,7 +80,7 @@ pub fn comparison(
         .find_map(|pair| windows.get(&pair.window_a))
         .and_then(|window| circumstances::durability(&window.durability, &[&comparison.workload]));
     let main = el("main")
-        .child(results::of("comparison-1", &results::title(comparison), comparison, windows))
+        .child(results::below_a_head("comparison-1", "All metrics and pictures", comparison, windows, None))
         .child(before_details(told))
         .children(design::of(comparison))
         .child(workloads::alone(&comparison.workload))
@@ -84,7 +89,7 @@ pub fn comparison(
         .child(method::of_comparison(comparison, windows))
         .children(told.map(pictures::of).into_iter().flatten())
         .children(told.map(story::downloads));
-    let title = format!("{} against {}", comparison.b, comparison.a);
+    let title = head::title(comparison);
     let concluded = told.and_then(|told| told.headline.as_deref());
     Document::new(&title, headline::comparison(comparison, concluded), main)
 }

@@ -31,11 +31,31 @@ fn write_element(element: &Element, out: &mut String) {
         out.push('"');
     }
     out.push('>');
+    if is_folded(element) {
+        return write_folded(element, out);
+    }
     // Elements without content have no end tag in HTML.
     if !matches!(tag, "input" | "link" | "meta") {
         write_all(element.inner(), out);
         let _ = write!(out, "</{tag}>");
     }
+}
+
+/// A section that explains a result. A page folds it, unless it is what the page is read for.
+fn is_folded(element: &Element) -> bool {
+    element.tag() == "section" && element.is_detail() && !element.has_class("open")
+}
+
+/// Writes the content of a section with its heading as the handle of the fold.
+fn write_folded(section: &Element, out: &mut String) {
+    let is_heading = |node: &&Node| matches!(node, Node::Element(one) if one.tag() == "h2");
+    let (heading, content): (Vec<&Node>, Vec<&Node>) = section.inner().nodes().iter().partition(is_heading);
+    let all = |nodes: Vec<&Node>| nodes.into_iter().cloned().collect::<Markup>();
+    out.push_str("<details class=\"fold\"><summary>");
+    write_all(&all(heading), out);
+    out.push_str("</summary>");
+    write_all(&all(content), out);
+    out.push_str("</details></section>");
 }
 
 /// Escapes characters that open markup. It replaces characters that HTML forbids and those that change the direction of the

@@ -14,6 +14,11 @@ fn unbroken(text: &str) -> String {
     text.replace(' ', "\u{a0}")
 }
 
+/// See [`hone_format::change_interval`].
+pub(crate) fn change_interval(ends: [f64; 2]) -> String {
+    unbroken(&hone_format::change_interval(ends))
+}
+
 /// See [`hone_format::counted`].
 pub(crate) fn counted(value: u64, one: &str, many: &str) -> String {
     unbroken(&hone_format::counted(value, one, many))

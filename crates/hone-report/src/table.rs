@@ -66,6 +66,12 @@ impl Cell {
         Self { content: content.into(), class: "number", columns: 1 }
     }
 
+    /// Replaces the class.
+    #[must_use]
+    pub(crate) fn class(self, class: &'static str) -> Self {
+        Self { class, ..self }
+    }
+
     /// Makes the cell span several columns.
     #[must_use]
     pub(crate) fn across(self, columns: usize) -> Self {
@@ -129,6 +135,23 @@ impl Table {
     /// Adds a row of a table of facts.
     pub(crate) fn fact(&mut self, title: &str, value: &str) {
         self.row(Markup::text(title), vec![Cell::text(value)]);
+    }
+
+    /// The table as a row of tiles. The style sheet draws each row as a card, so that the roles of a table are named.
+    pub(crate) fn tiles(self) -> Element {
+        let caption = el("caption").class("only-page").child(self.caption);
+        let body = el("tbody").attr("role", "rowgroup");
+        let rows = self.rows.into_iter().map(|row| {
+            row.with_role("row").map_elements(|cell| {
+                let role = if cell.tag() == "th" { "rowheader" } else { "cell" };
+                cell.with_role(role)
+            })
+        });
+        let head = head(self.columns)
+            .with_role("rowgroup")
+            .map_elements(|row| row.with_role("row").map_elements(|cell| cell.with_role("columnheader")));
+        let table = el("table").class("figures").attr("role", "table").child(caption).child(head);
+        el("div").class("tiles").child(table.child(body.children(rows)))
     }
 
     /// The table in its scrolling region.

@@ -8,7 +8,9 @@ use crate::text::{
 use crate::tree::{Element, Markup};
 
 /// Maximum columns of running text. Tables may be wider.
-const COLUMNS: usize = 100;
+const COLUMNS: usize = 80;
+/// Narrowest and widest interval bar that a table gets at the end of its rows.
+const BAR_COLUMNS: [usize; 2] = [9, 25];
 /// Minimum width of a name in a list of facts.
 const NAME_COLUMNS: usize = 11;
 
@@ -23,9 +25,25 @@ pub enum Detail {
     Everything,
 }
 
+/// The place that text is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Screen {
+    /// How much to show.
+    pub detail: Detail,
+    /// Width for what can be left out: interval bars.
+    pub columns: usize,
+}
+
+impl From<Detail> for Screen {
+    /// A screen of 80 columns.
+    fn from(detail: Detail) -> Self {
+        Self { detail, columns: COLUMNS }
+    }
+}
+
 /// The document as lines.
-pub(crate) fn terminal(document: &Markup, detail: Detail) -> String {
-    let mut writer = Writer { out: String::new(), detail, first: None, heading_end: 0 };
+pub(crate) fn terminal(document: &Markup, Screen { detail, columns }: Screen) -> String {
+    let mut writer = Writer { out: String::new(), detail, columns, first: None, heading_end: 0 };
     writer.blocks(document);
     writer.out.trim_end().to_owned() + "\n"
 }
@@ -33,6 +51,7 @@ pub(crate) fn terminal(document: &Markup, detail: Detail) -> String {
 struct Writer<'a> {
     out: String,
     detail: Detail,
+    columns: usize,
     /// The sentence that comes first.
     first: Option<&'a Element>,
     /// Length of the text after the last heading.
@@ -58,6 +77,7 @@ impl<'a> Writer<'a> {
         }
         match element.tag() {
             "header" => self.header(element),
+            "section" if self.detail == Detail::Result && has_only_details(element) => {}
             "figure" => {
                 let Some(Numbers { title, numbers }) = numbers_of(element) else { return };
                 self.gap();
@@ -146,12 +166,17 @@ impl<'a> Writer<'a> {
         // A sentence over several columns would widen the first of them, so it goes after the row.
         let mut rows = vec![grid.titles];
         let mut sentences = vec![String::new()];
+        let bars: Vec<_> = std::iter::once(None).chain(grid.bars).collect();
         for (mut row, wide) in grid.rows.into_iter().zip(grid.wide) {
             let rest = wide.map(|wide| row.split_off(wide)).unwrap_or_default();
             sentences.push(rest.join("   ").trim_end().to_owned());
             rows.push(row);
         }
-        for (line, sentence) in aligned(&rows, &grid.is_number).lines().zip(sentences) {
+        // The result has to fit into 80 columns.
+        let gap = if bars.iter().any(Option::is_some) { "  " } else { "   " };
+        let lines = aligned_by(gap, &rows, &grid.is_number);
+        let lines = with_bars(lines.lines().map(str::to_owned).collect(), &bars, self.columns);
+        for (line, sentence) in lines.iter().zip(sentences) {
             let _ = writeln!(self.out, "{}", format!("{line}   {sentence}").trim_end());
         }
         self.left_out(&left_out);
@@ -165,13 +190,54 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Whether nothing is left of a section but its heading.
+fn has_only_details(section: &Element) -> bool {
+    section.elements().all(|part| part.tag() == "h2" || part.is_detail())
+}
+
 /// The first sentence of a header, at any depth.
 fn sentence(element: &Element) -> Option<&Element> {
     element.elements().find_map(|part| if part.has_class("sentence") { Some(part) } else { sentence(part) })
 }
 
+/// Lines with an interval bar at their ends, as far as the screen has room for bars.
+fn with_bars(lines: Vec<String>, bars: &[Option<[usize; 3]>], columns: usize) -> Vec<String> {
+    let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    let room = columns.saturating_sub(widest + 2).min(BAR_COLUMNS[1]);
+    if room < BAR_COLUMNS[0] {
+        return lines;
+    }
+    let with_bar = |(line, bar): (String, &Option<[usize; 3]>)| match bar {
+        None => line,
+        Some(places) => {
+            format!("{line}{}  {}", " ".repeat(widest - line.chars().count()), drawn(*places, room))
+        }
+    };
+    lines.into_iter().zip(bars).map(with_bar).collect()
+}
+
+/// An interval bar: `├──●──┤  ┊`. The middle is no change.
+fn drawn(places: [usize; 3], columns: usize) -> String {
+    let last = columns - 1;
+    let at = |place: usize| (place.min(100) * last + 50) / 100;
+    let [low, ratio, high] = places.map(at);
+    let symbol = |column: usize| match column {
+        _ if column == ratio => '●',
+        _ if column == low => '├',
+        _ if column == high => '┤',
+        _ if column > low && column < high => '─',
+        _ if column == (last + 1) / 2 => '┊',
+        _ => ' ',
+    };
+    (0..columns).map(symbol).collect::<String>().trim_end().to_owned()
+}
+
 /// Rows as aligned lines, with right-aligned numbers. `is_number` has an entry for each column.
 pub fn aligned(rows: &[Vec<String>], is_number: &[bool]) -> String {
+    aligned_by("   ", rows, is_number)
+}
+
+fn aligned_by(gap: &str, rows: &[Vec<String>], is_number: &[bool]) -> String {
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
@@ -181,7 +247,7 @@ pub fn aligned(rows: &[Vec<String>], is_number: &[bool]) -> String {
             let padding = " ".repeat(width - cell.chars().count());
             if *is_number { format!("{padding}{cell}") } else { format!("{cell}{padding}") }
         });
-        format!("  {}", cells.collect::<Vec<_>>().join("   ")).trim_end().to_owned() + "\n"
+        format!("  {}", cells.collect::<Vec<_>>().join(gap)).trim_end().to_owned() + "\n"
     };
     rows.iter().map(line).collect()
 }
@@ -224,5 +290,24 @@ mod tests {
         );
         assert_eq!(lines.split_whitespace().count(), 60);
         assert_eq!(wrapped("short"), "short");
+    }
+
+    #[test]
+    fn a_bar_shows_the_interval_and_no_change() {
+        assert_eq!(drawn([0, 25, 50], 21), "├────●────┤");
+        assert_eq!(drawn([10, 20, 30], 21), "  ├─●─┤   ┊");
+        assert_eq!(drawn([49, 50, 51], 21), "          ●");
+        assert_eq!(drawn([80, 90, 100], 21), "          ┊     ├─●─┤");
+    }
+
+    #[test]
+    fn bars_need_room() {
+        let lines = || vec!["  metric  change".to_owned(), "  p50     −3.0 %".to_owned()];
+        let bars = [None, Some([0, 50, 100])];
+        assert_eq!(with_bars(lines(), &bars, 20), lines());
+        let shown = with_bars(lines(), &bars, 40);
+        assert_eq!(shown[0], lines()[0]);
+        assert!(shown[1].starts_with("  p50     −3.0 %  ├") && shown[1].ends_with('┤'), "{}", shown[1]);
+        assert!(shown.iter().all(|line| line.chars().count() <= 40));
     }
 }

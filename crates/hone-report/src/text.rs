@@ -18,7 +18,9 @@ pub(crate) fn is_left_out(element: &Element) -> bool {
     matches!(
         element.tag(),
         "svg" | "script" | "style" | "nav" | "form" | "button" | "input" | "link" | "meta" | "figcaption"
-    ) || ["legend", "no-figure", "downloads"].iter().any(|class| element.has_class(class))
+    ) || ["legend", "no-figure", "downloads", "verdict-word", "only-page"]
+        .iter()
+        .any(|class| element.has_class(class))
 }
 
 /// A figure without its picture: the title and the numbers. `None` when it has no numbers.
@@ -168,6 +170,8 @@ pub(crate) struct Grid {
     pub(crate) wide: Vec<Option<usize>>,
     /// Whether a row belongs to the explanation.
     pub(crate) is_detail: Vec<bool>,
+    /// Places of an interval bar in percent, for each row that has one.
+    pub(crate) bars: Vec<Option<[usize; 3]>>,
 }
 
 impl Grid {
@@ -176,6 +180,7 @@ impl Grid {
         let mut grid = Self::default();
         for part in table.elements() {
             match part.tag() {
+                "caption" if is_left_out(part) => {}
                 "caption" => grid.read_caption(part, inline),
                 "thead" => part.elements().for_each(|row| grid.titles = cells(row, inline)),
                 _ => grid.rows.extend(part.elements().map(|row| cells(row, inline))),
@@ -195,6 +200,7 @@ impl Grid {
                 column += span(cell);
             }
             grid.wide.push(wide);
+            grid.bars.push(bar(row));
             grid.is_detail.push(row.is_detail());
         }
         grid.rows.iter_mut().for_each(|row| row.resize(columns, String::new()));
@@ -207,6 +213,8 @@ impl Grid {
         let mut is_detail = self.is_detail.iter();
         let mut keep = self.is_detail.iter().map(|is_detail| !is_detail).collect::<Vec<_>>().into_iter();
         self.wide.retain(|_| !is_detail.next().copied().unwrap_or_default());
+        let mut is_detail = self.is_detail.iter();
+        self.bars.retain(|_| !is_detail.next().copied().unwrap_or_default());
         self.rows.retain_mut(|row| {
             let is_kept = keep.next().unwrap_or(true);
             if !is_kept {
@@ -225,6 +233,16 @@ impl Grid {
         };
         (self.caption, self.remark) = (part(false), part(true));
     }
+}
+
+/// The interval bar of a row, from its attribute.
+fn bar(element: &Element) -> Option<[usize; 3]> {
+    let own = element.attributes().iter().find(|(name, _)| *name == "data-bar");
+    let parsed = |text: &str| {
+        let places: Vec<usize> = text.split(' ').filter_map(|place| place.parse().ok()).collect();
+        <[usize; 3]>::try_from(places).ok()
+    };
+    own.and_then(|(_, text)| parsed(text)).or_else(|| element.elements().find_map(bar))
 }
 
 fn span(cell: &Element) -> usize {

@@ -123,6 +123,35 @@ impl Element {
         self
     }
 
+    /// Adds a role for screen readers.
+    #[must_use]
+    pub(crate) fn with_role(self, role: &'static str) -> Self {
+        self.attr("role", role)
+    }
+
+    /// Makes it another element.
+    #[must_use]
+    pub(crate) fn renamed(self, tag: &'static str) -> Self {
+        Self { tag, ..self }
+    }
+
+    /// Changes the elements directly below this one.
+    #[must_use]
+    pub(crate) fn map_elements(self, change: impl Fn(Self) -> Self) -> Self {
+        self.map_nodes(|node| match node {
+            Node::Element(element) => change(element).into(),
+            other => other.into(),
+        })
+    }
+
+    /// Replaces each piece directly below this element.
+    #[must_use]
+    pub(crate) fn map_nodes(mut self, mut change: impl FnMut(Node) -> Markup) -> Self {
+        let inner = std::mem::take(&mut self.inner);
+        self.inner = inner.0.into_iter().fold(Markup::default(), |all, node| all.with(change(node)));
+        self
+    }
+
     /// Name of the element in HTML.
     pub(crate) fn tag(&self) -> &'static str {
         self.tag

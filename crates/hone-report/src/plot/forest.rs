@@ -1,6 +1,6 @@
 //! Ratios with their confidence intervals. All metrics share one logarithmic axis. The control of each is lighter and below it.
 
-use hone_record::{Comparison, Estimate, Judgement};
+use hone_record::{Comparison, Estimate, Judgement, Verdict};
 
 use super::frame::{Anchor, Drawing, Pane, Size, both_sizes, label, line, path, rectangle, text_width};
 use super::mark;
@@ -9,27 +9,76 @@ use crate::quantity;
 use crate::sentence;
 use crate::tree::Markup;
 
-/// The plot. `None` when nothing was estimated.
-pub(crate) fn plot(
-    id: &str,
-    title: &str,
-    comparison: &Comparison,
-    judgements: &[&Judgement],
-) -> Option<Markup> {
-    let rows: Vec<&Judgement> =
-        judgements.iter().copied().filter(|judgement| sentence::is_sound(&judgement.estimate)).collect();
-    let reach = reach(&rows, comparison.design.rule.equivalence)?;
-    let description = format!(
-        "Ratios of {} to {} on a logarithmic axis around 1. {}.",
-        comparison.b,
-        comparison.a,
-        rows.iter().map(|row| describe(comparison, row)).collect::<Vec<_>>().join("; ")
-    );
-    Some(both_sizes(id, title, &description, |size| draw(size, comparison, &rows, reach)))
+/// Ratios that share an axis.
+#[derive(Debug)]
+pub(crate) struct Forest<'a> {
+    /// Name of the first side.
+    pub(crate) a: &'a str,
+    /// Name of the second side.
+    pub(crate) b: &'a str,
+    /// Margin of equivalence, drawn as a band.
+    pub(crate) equivalence: f64,
+    /// Whether the axis holds every interval, and not only those of strong rows.
+    pub(crate) holds_all: bool,
+    /// From top to bottom.
+    pub(crate) rows: Vec<Row<'a>>,
 }
 
-fn describe(comparison: &Comparison, row: &Judgement) -> String {
-    format!("{} {}, {}", comparison.label(row.estimate.metric), figures(&row.estimate), row.verdict.label())
+/// A ratio with its name and verdict.
+#[derive(Debug)]
+pub(crate) struct Row<'a> {
+    /// Name of the metric or of the change.
+    pub(crate) label: String,
+    /// Whether the axis must hold the whole interval.
+    pub(crate) strong: bool,
+    /// The ratio.
+    pub(crate) estimate: &'a Estimate,
+    /// The A/A control of the same session.
+    pub(crate) control: Option<&'a Estimate>,
+    /// Decides colour and mark.
+    pub(crate) verdict: Verdict,
+}
+
+impl<'a> Forest<'a> {
+    /// All metrics of a comparison, in this order.
+    pub(crate) fn of_metrics(comparison: &'a Comparison, judgements: &[&'a Judgement]) -> Self {
+        let row = |judged: &&'a Judgement| {
+            let noun = comparison.label(judged.estimate.metric);
+            let is_cost = judged.estimate.metric.lower_is_better();
+            Row {
+                label: if is_cost { noun.to_owned() } else { format!("{noun} ↑") },
+                strong: judged.primary,
+                estimate: &judged.estimate,
+                control: judged.control.as_ref(),
+                verdict: judged.verdict,
+            }
+        };
+        Self {
+            a: &comparison.a,
+            b: &comparison.b,
+            equivalence: comparison.design.rule.equivalence,
+            holds_all: false,
+            rows: judgements.iter().map(row).collect(),
+        }
+    }
+}
+
+/// The plot. `None` when nothing was estimated.
+pub(crate) fn plot(id: &str, title: &str, mut forest: Forest<'_>) -> Option<Markup> {
+    forest.rows.retain(|row| sentence::is_sound(row.estimate));
+    let reach = reach(&forest)?;
+    let rows: Vec<String> = forest.rows.iter().map(describe).collect();
+    let description = format!(
+        "Ratios of {} to {} on a logarithmic axis around 1. {}.",
+        forest.b,
+        forest.a,
+        rows.join("; ")
+    );
+    Some(both_sizes(id, title, &description, |size| draw(size, &forest, reach)))
+}
+
+fn describe(row: &Row<'_>) -> String {
+    format!("{} {}, {}", row.label, figures(row.estimate), row.verdict.label())
 }
 
 fn figures(estimate: &Estimate) -> String {
@@ -44,17 +93,29 @@ const LEAST_REACH: f64 = 1.06;
 const CUT: f64 = 1.6;
 
 /// Half-width of the axis as a ratio above 1. `None` without rows. Controls have no effect here, because they may be cut off.
-fn reach(rows: &[&Judgement], equivalence: f64) -> Option<f64> {
-    let farthest = |estimate: &Estimate| estimate.high.max(1.0 / estimate.low);
-    let widest = scale::extent(rows.iter().map(|row| farthest(&row.estimate)))?.1;
-    let primary = rows.iter().find(|row| row.primary).map_or(1.0, |row| farthest(&row.estimate));
-    let band = if equivalence.is_finite() { 1.0 + equivalence.clamp(0.0, 9.0) } else { 1.0 };
+fn reach(forest: &Forest<'_>) -> Option<f64> {
+    let farthest = |row: &Row<'_>| row.estimate.high.max(1.0 / row.estimate.low);
+    let widest = scale::extent(forest.rows.iter().map(farthest))?.1;
+    let held = forest.rows.iter().filter(|row| row.strong || forest.holds_all);
+    let primary = scale::extent(held.map(farthest)).map_or(1.0, |(_, widest)| widest);
+    let margin = forest.equivalence;
+    let band = if margin.is_finite() { 1.0 + margin.clamp(0.0, 9.0) } else { 1.0 };
     let wanted = widest.min(CUT.max(primary * primary.sqrt())).max(band).max(LEAST_REACH);
     Some(wanted.powf(1.1))
 }
 
-fn sound_control(row: &Judgement) -> Option<&Estimate> {
-    row.control.as_ref().filter(|control| sentence::is_sound(control))
+fn sound_control<'a>(row: &Row<'a>) -> Option<&'a Estimate> {
+    row.control.filter(|control| sentence::is_sound(control))
+}
+
+/// Class of the interval's line.
+fn class_of(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "interval better",
+        Verdict::Worse => "interval worse",
+        Verdict::Equivalent => "interval equivalent",
+        Verdict::NotShown => "interval",
+    }
 }
 
 /// Distances of one row.
@@ -68,47 +129,46 @@ struct Layout {
 }
 
 fn layout(size: Size, rows: usize) -> Layout {
-    let row_height = size.pick(46.0, 66.0);
-    let (left, right) = size.pick((150.0, 625.0), (8.0, size.width() - 8.0));
-    let top = 30.0;
+    let row_height = size.pick(34.0, 56.0);
+    let (left, right) = size.pick((190.0, 625.0), (8.0, size.width() - 8.0));
+    let top = 24.0;
     Layout {
         pane: Pane { left, right, top, bottom: top + row_height * rows as f64 },
         row_height,
-        to_interval: size.pick(17.0, 34.0),
-        to_words: size.pick(21.0, 17.0),
+        to_interval: size.pick(13.0, 32.0),
+        to_words: size.pick(18.0, 16.0),
     }
 }
 
-fn draw(size: Size, comparison: &Comparison, rows: &[&Judgement], reach: f64) -> Drawing {
-    let layout = layout(size, rows.len());
+fn draw(size: Size, forest: &Forest<'_>, reach: f64) -> Drawing {
+    let layout = layout(size, forest.rows.len());
     let pane = layout.pane;
     let x = Scale::log((1.0 / reach, reach), (pane.left, pane.right));
-    let mut body = Markup::default().with(band(comparison, &pane, &x)).with(axis(reach, &pane, &x));
+    let mut body = band(forest.equivalence, &pane, &x).with(axis(reach, &pane, &x));
     body.push(line((x.at(1.0), pane.top), (x.at(1.0), pane.bottom), "one"));
-    body.push(label(x.at(1.0) - 8.0, 14.0, Anchor::End, "← smaller"));
-    body.push(label(x.at(1.0) + 8.0, 14.0, Anchor::Start, "larger →"));
-    for (index, row) in rows.iter().enumerate() {
+    body.push(label(x.at(1.0) - 8.0, 12.0, Anchor::End, "← smaller"));
+    body.push(label(x.at(1.0) + 8.0, 12.0, Anchor::Start, "larger →"));
+    for (index, row) in forest.rows.iter().enumerate() {
         let top = pane.top + layout.row_height * index as f64;
         if index > 0 {
             body.push(line((0.0, top), (size.width(), top), "grid"));
         }
-        body.push(words(size, comparison, row, top + layout.to_words));
+        body.push(words(size, row, top + layout.to_words));
         body.push(marks(row, &x, top + layout.to_interval, reach));
     }
-    let height = pane.bottom + 44.0;
-    let name = axis_name(comparison, pane.right - pane.left);
+    let height = pane.bottom + 40.0;
+    let name = axis_name(forest, pane.right - pane.left);
     let end = size.pick(pane.right, size.width() - 2.0);
-    Drawing { height, body: body.with(label(end, height - 5.0, Anchor::End, &name)) }
+    Drawing { height, body: body.with(label(end, height - 4.0, Anchor::End, &name)) }
 }
 
-/// The axis name, without the variants' names if they are too long.
-fn axis_name(comparison: &Comparison, width: f64) -> String {
-    let named = format!("ratio {} / {} (log)", comparison.b, comparison.a);
+/// The axis name, without the sides' names if they are too long.
+fn axis_name(forest: &Forest<'_>, width: f64) -> String {
+    let named = format!("ratio {} / {} (log)", forest.b, forest.a);
     if text_width(&named) <= width { named } else { "ratio, second variant / first (log)".to_owned() }
 }
 
-fn band(comparison: &Comparison, pane: &Pane, x: &Scale) -> Markup {
-    let margin = comparison.design.rule.equivalence;
+fn band(margin: f64, pane: &Pane, x: &Scale) -> Markup {
     if !(margin.is_finite() && margin > 0.0) {
         return Markup::default();
     }
@@ -126,35 +186,37 @@ pub(super) fn tick_name(ratio: f64) -> String {
     quantity::plain((ratio * 100.0).round() / 100.0)
 }
 
-fn words(size: Size, comparison: &Comparison, row: &Judgement, y: f64) -> Markup {
-    let noun = comparison.label(row.estimate.metric);
-    let name = if row.estimate.metric.lower_is_better() { noun.to_owned() } else { format!("{noun} ↑") };
+fn words(size: Size, row: &Row<'_>, y: f64) -> Markup {
+    let shown = clipped(&row.label, size.pick(180.0, size.width() * 0.45));
     let name =
-        label(0.0, y, Anchor::Start, &name).attr("class", if row.primary { "strong" } else { "plain" });
+        label(0.0, y, Anchor::Start, &shown).attr("class", if row.strong { "strong" } else { "plain" });
+    let figures = format!("{} {}", figures(row.estimate), row.verdict.label());
     let said = match size {
-        Size::Wide => {
-            label(641.0, y, Anchor::Start, &format!("{}  {}", figures(&row.estimate), row.verdict.label()))
-        }
-        Size::Narrow => label(
-            size.width() - 2.0,
-            y,
-            Anchor::End,
-            &format!("{} {}", figures(&row.estimate), row.verdict.label()),
-        ),
+        Size::Wide => label(641.0, y, Anchor::Start, &figures),
+        Size::Narrow => label(size.width() - 2.0, y, Anchor::End, &figures),
     };
     Markup::default().with(name).with(said)
 }
 
-fn marks(row: &Judgement, x: &Scale, y: f64, reach: f64) -> Markup {
+/// A text that fits a width, with an ellipsis if something is missing.
+fn clipped(text: &str, width: f64) -> String {
+    if text_width(text) <= width {
+        return text.to_owned();
+    }
+    let room = (width / text_width("x")) as usize;
+    text.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+}
+
+fn marks(row: &Row<'_>, x: &Scale, y: f64, reach: f64) -> Markup {
     let mut out = Markup::default();
     if let Some(control) = sound_control(row) {
-        let below = y + 15.0;
+        let below = y + 12.0;
         out.push(interval(control, x, below, reach, "interval control"));
         if x.holds(control.ratio) {
             out.push(mark::diamond(x.at(control.ratio), below, "control-mark"));
         }
     }
-    out.push(interval(&row.estimate, x, y, reach, "interval"));
+    out.push(interval(row.estimate, x, y, reach, class_of(row.verdict)));
     if x.holds(row.estimate.ratio) {
         out.push(mark::verdict(row.verdict, x.at(row.estimate.ratio), y));
     }
@@ -190,6 +252,11 @@ mod tests {
         Judgement { primary, ..comparison.judgements[0].clone() }
     }
 
+    fn reach(judged: &[&Judgement], equivalence: f64) -> Option<f64> {
+        let comparison = sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.8, 0.95, 1.1);
+        super::reach(&Forest { equivalence, ..Forest::of_metrics(&comparison, judged) })
+    }
+
     #[test]
     fn the_axis_holds_the_primary_interval_and_cuts_wild_tails() {
         let primary = row(Metric::CpuPerRecord, [0.9, 0.85, 0.95], true);
@@ -206,9 +273,10 @@ mod tests {
     fn long_names_leave_the_axis() {
         let mut comparison =
             sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.8, 0.95, 1.1);
-        assert_eq!(axis_name(&comparison, 344.0), "ratio pgo / baseline (log)");
+        let name = |comparison: &Comparison| axis_name(&Forest::of_metrics(comparison, &[]), 344.0);
+        assert_eq!(name(&comparison), "ratio pgo / baseline (log)");
         comparison.a = "a-very-long-name-of-a-release-branch-and-its-date".to_owned();
-        assert_eq!(axis_name(&comparison, 344.0), "ratio, second variant / first (log)");
+        assert_eq!(name(&comparison), "ratio, second variant / first (log)");
     }
 
     #[test]
@@ -223,10 +291,17 @@ mod tests {
         let mut comparison =
             sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, f64::NAN, 0.9, 1.1, 1.1);
         let rows: Vec<&Judgement> = comparison.judgements.iter().collect();
-        assert!(plot("f", "t", &comparison, &rows).is_none());
+        assert!(plot("f", "t", Forest::of_metrics(&comparison, &rows)).is_none());
         comparison.judgements.push(row(Metric::LatencyP50, [0.9, 0.8, 0.95], false));
         let rows: Vec<&Judgement> = comparison.judgements.iter().collect();
-        let svg = plot("f", "t", &comparison, &rows).unwrap().into_string();
+        let svg = plot("f", "t", Forest::of_metrics(&comparison, &rows)).unwrap().into_string();
         assert!(svg.contains("0.900 (0.800 to 0.950)") && !svg.contains("NaN"));
+    }
+
+    #[test]
+    fn a_long_name_of_a_change_is_cut() {
+        assert_eq!(clipped("linger=5ms", 200.0), "linger=5ms");
+        let cut = clipped("topic.compression.type=zstd, linger=20ms", 100.0);
+        assert!(cut.ends_with('…') && text_width(&cut) <= 100.0, "{cut}");
     }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod forest;
 mod frame;
+pub(crate) mod interval_bar;
 pub(crate) mod mark;
 pub(crate) mod over;
 pub(crate) mod pairs;

@@ -49,19 +49,18 @@ fn cells(found: &CommitGate, finding: &GateFinding) -> Vec<Cell> {
 }
 
 /// Both commits with their builds.
-pub(crate) fn sides(found: &CommitGate) -> [Element; 2] {
-    let side = |name: &str, side: &CommitBuild| {
+pub(crate) fn sides(found: &CommitGate) -> [(&'static str, String); 2] {
+    let side = |side: &CommitBuild| {
         let how = if side.kept { "reused from an earlier run, built" } else { "built" };
-        let text = format!(
-            "{name} {} ({}): {}; {how} in {}.",
+        format!(
+            "{} ({}): {}; {how} in {}",
             side.short(),
             side.asked,
             side.subject.trim_end_matches('.'),
             quantity::duration(side.build_s)
-        );
-        el("p").class("meta").text(&text)
+        )
     };
-    [side("Base", &found.base), side("Head", &found.head)]
+    [("Base", side(&found.base)), ("Head", side(&found.head))]
 }
 
 /// Notes that a reader of the result needs.

@@ -1,31 +1,49 @@
-//! The top of a page: the result in one sentence, and what belongs next to it.
+//! The heads of all pages: what was compared, the verdict, the figures that carry it, and the circumstances.
 
 use hone_record::{
-    Capacity, CommitGate, Comparison, Curve, CurveOver, Diagnosis, HostTrial, Optimization, PairKind, Proof,
-    Story, Tuning, VariantFacts, Verdict, Window,
+    Capacity, Category, CommitGate, Comparison, Curve, CurveOver, Diagnosis, GateOutcome, HostTrial, Metric,
+    Optimization, Outcome as LoadOutcome, PairKind, Proof, ProofStep, Story, Tuning, VariantFacts, Verdict,
+    Window,
 };
 
-use super::{in_order, is_ground, paragraph, rates};
+use super::head::{self, Head, Outcome, machine_in_short};
+use super::{figure, in_order, is_ground, paragraph, rates};
 use crate::load::load_text;
+use crate::plot::forest::{self, Forest, Row};
 use crate::plot::mark;
 use crate::tree::{Element, Markup, el};
 use crate::verdict::{headline, sentence};
 use crate::{quantity, sentence};
 
-/// The header of an optimisation: the decision, the first comparison's verdict, then the others'.
+/// The head of an optimisation: the decision, the best variant's comparison in figures, then the others' verdicts.
 pub(crate) fn optimization(optimization: &Optimization) -> Element {
-    let header = header("Profile-guided optimisation", &optimization.name).children(decision(optimization));
-    let header = match in_order(optimization).split_first() {
-        None => header.child(el("p").class("sentence").text("No verdict yet: nothing was judged.")),
-        Some((first, others)) => header.child(verdict(first)).child(also(others)),
+    let ordered = in_order(optimization);
+    let decision = decision(optimization);
+    let head = Head::new("Profile-guided optimisation", &optimization.name);
+    let head = match ordered.split_first() {
+        None => head.with(el("p").class("sentence").text("No verdict yet: nothing was judged.")),
+        Some((first, others)) => {
+            let head = match &decision {
+                Some((best, reasons)) => {
+                    let more = [vec![reasons.clone()], judged_of(first)].concat();
+                    head.verdict_with(outcome_of(first), best, more)
+                }
+                None => of_comparison(head, first, Vec::new()),
+            };
+            head.figures_of(first).with(also(others))
+        }
     };
     let doubts = optimization.doubts();
-    let header = header.children(doubts.iter().map(|doubt| el("p").class("warning").text(doubt)));
-    header.child(el("p").class("meta").text(&origin(optimization)))
+    head.with_all(doubts.iter().map(|doubt| el("p").class("warning").text(doubt))).meta(&[
+        head::date(optimization.started_unix_ms),
+        optimization.experiment.clone(),
+        format!("Hone {}", optimization.hone_version),
+        machine_in_short(&optimization.machine),
+    ])
 }
 
 /// The best variant, and why each variant is kept or dropped. Records from before the variant tree have none.
-fn decision(optimization: &Optimization) -> Option<Element> {
+fn decision(optimization: &Optimization) -> Option<(String, Element)> {
     let mut decided: Vec<&VariantFacts> =
         optimization.variants.iter().filter(|variant| !variant.decision.is_empty()).collect();
     decided.sort_by_key(|variant| is_ground(optimization, &variant.name));
@@ -37,171 +55,339 @@ fn decision(optimization: &Optimization) -> Option<Element> {
         let why = variant.why.lines().next().unwrap_or_default();
         el("li").child(el("b").text(&format!("{} {}: ", variant.decision, variant.name))).text(why)
     };
-    let reasons = || el("ul").children(decided.iter().map(item));
-    (!decided.is_empty())
-        .then(|| el("div").class("also").child(el("p").class("sentence").text(&best)).child(reasons()))
+    let reasons = || el("ul").class("reasons").children(decided.iter().map(item));
+    (!decided.is_empty()).then(|| (best, reasons()))
 }
 
-fn origin(optimization: &Optimization) -> String {
-    format!(
-        "{} · {} · Hone {} · {}",
-        quantity::date_utc(optimization.started_unix_ms),
-        optimization.experiment,
-        optimization.hone_version,
-        machine_in_short(&optimization.machine)
-    )
-}
-
-fn machine_in_short(machine: &hone_record::Machine) -> String {
-    let model = if machine.cpu_model.is_empty() { "CPU model unknown" } else { &machine.cpu_model };
-    format!("{model}, {}", quantity::counted(u64::from(machine.cores), "core", "cores"))
-}
-
-/// The header of a comparison. A headline that the run summary drew with other limits comes first.
+/// The head of a comparison. A headline that the run summary drew with other limits comes first.
 pub(crate) fn comparison(comparison: &Comparison, concluded: Option<&str>) -> Element {
-    let title = format!("{} against {}", comparison.b, comparison.a);
-    header("Comparison", &title)
-        .children(concluded.map(|words| el("p").class("sentence").text(words)))
-        .child(verdict(comparison))
-        .child(el("p").class("meta").text(&machine_in_short(&comparison.machine)))
+    let concluded = concluded.map(|words| el("p").class("sentence").text(words));
+    let head = Head::new("Comparison", &head::title(comparison))
+        .sides(&head::sides_of(comparison))
+        .with_all(concluded);
+    let [date, took] = head::when(comparison);
+    let under = match &*comparison.workload.name {
+        "command-line" => String::new(),
+        name => format!("load “{name}”"),
+    };
+    of_comparison(head, comparison, Vec::new()).figures_of(comparison).meta(&[
+        date,
+        took,
+        under,
+        machine_in_short(&comparison.machine),
+    ])
 }
 
-/// The header of one load run.
+/// The verdict of a comparison with what belongs to it.
+fn of_comparison(head: Head, comparison: &Comparison, more: Vec<Element>) -> Head {
+    let sentence = sentence(comparison);
+    let headline = headline(comparison);
+    let figures = sentence.strip_prefix(&headline).unwrap_or_default().trim();
+    let mut lines: Vec<Element> = (!figures.is_empty()).then(|| paragraph(figures)).into_iter().collect();
+    lines.extend(doubts_of(comparison));
+    lines.extend(more);
+    head.verdict_with(outcome_of(comparison), &headline, lines)
+}
+
+/// A comparison's sentence below a decision that rests on it.
+fn judged_of(comparison: &Comparison) -> Vec<Element> {
+    let under = format!("Verdict under the workload “{}”", comparison.workload.name);
+    let mut lines = vec![el("p").class("under").text(&under), paragraph(&sentence(comparison))];
+    lines.extend(doubts_of(comparison));
+    lines
+}
+
+/// What qualifies the figures of a comparison.
+fn doubts_of(comparison: &Comparison) -> Vec<Element> {
+    let mut lines = Vec::new();
+    lines.extend(measured(comparison).map(|text| paragraph(&text).detail()));
+    lines.extend(warnings(comparison).iter().map(|warning| el("p").class("warning").text(warning)));
+    if let Some(beside) = sentence::beside(comparison) {
+        let worse =
+            comparison.judgements.iter().any(|other| !other.primary && other.verdict == Verdict::Worse);
+        let class = if worse { "others worse" } else { "others" };
+        lines.push(el("p").class(class).text(&beside).detail());
+    }
+    lines.push(paragraph(&sentence::control(comparison)).detail());
+    lines
+}
+
+fn outcome_of(comparison: &Comparison) -> Outcome<'static> {
+    let verdict = shown_verdict(comparison);
+    Outcome { verdict: Some(verdict), word: word_of(verdict) }
+}
+
+/// The verdict as one large word.
+fn word_of(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "Better",
+        Verdict::Worse => "Regression",
+        Verdict::Equivalent => "Equivalent",
+        Verdict::NotShown => "Inconclusive",
+    }
+}
+
+/// The head of one load run.
 pub(crate) fn window(window: &Window) -> Element {
     let title = format!("{} under {}", window.variant, window.workload.name);
-    let origin = format!(
-        "{} · {} · {} measured",
-        quantity::date_utc(window.started_unix_ms),
-        window.address,
-        quantity::duration(window.duration_s)
-    );
-    header("Load run", &title)
-        .child(el("p").class("sentence").text(&sentence::outcome(window)))
-        .child(el("p").class("meta").text(&origin))
+    let head = Head::new("Load run", &title)
+        .sides(&[("Target", window.address.clone()), ("Load", load_text(&window.workload))])
+        .verdict(load_outcome(window), &sentence::outcome(window))
+        .with_all(head::tiles_of_values("The load in figures", &load_values(window)));
+    let machine = window.environment.as_ref().map(|found| machine_in_short(&found.machine));
+    head.meta(&[
+        head::date(window.started_unix_ms),
+        format!("{} measured", quantity::duration(window.duration_s)),
+        machine.unwrap_or_default(),
+    ])
 }
 
-/// The header of a capacity search.
+/// The SLO decides if there is one, otherwise whether the target carried the load.
+fn load_outcome(window: &Window) -> Outcome<'static> {
+    let rules = &window.requirements;
+    let (verdict, word) = match &window.outcome {
+        LoadOutcome::Failed { .. } => (Some(Verdict::Worse), "Failed"),
+        LoadOutcome::Saturated { .. } => (Some(Verdict::Worse), "Saturated"),
+        LoadOutcome::GeneratorLate { .. } => (Some(Verdict::NotShown), "Not valid"),
+        LoadOutcome::Warming { .. } => (Some(Verdict::NotShown), "Not steady"),
+        LoadOutcome::Steady if rules.is_empty() => (None, "Steady"),
+        LoadOutcome::Steady if rules.iter().any(|rule| rule.met == Some(false)) => {
+            (Some(Verdict::Worse), "SLO not met")
+        }
+        LoadOutcome::Steady if rules.iter().all(|rule| rule.met == Some(true)) => {
+            (Some(Verdict::Better), "SLO met")
+        }
+        LoadOutcome::Steady => (Some(Verdict::NotShown), "SLO unknown"),
+    };
+    Outcome { verdict, word }
+}
+
+/// The figures that people look for first.
+fn load_values(window: &Window) -> Vec<(&'static str, String, String)> {
+    const METRICS: [Metric; 6] = [
+        Metric::LatencyP50,
+        Metric::LatencyP99,
+        Metric::LatencyP999,
+        Metric::LatencyMax,
+        Metric::CpuPerRecord,
+        Metric::BusyPerRecord,
+    ];
+    let values = METRICS.into_iter().filter_map(|metric| {
+        Some((metric.label(), quantity::of_metric(metric, window.value(metric)?), String::new()))
+    });
+    values.take(5).collect()
+}
+
+/// The head of a capacity search.
 pub(crate) fn capacity(found: &Capacity) -> Element {
-    header("Capacity", &format!("{} under {}", found.variant, found.workload.name))
-        .child(el("p").class("sentence").text(&rates::knee_sentence(found)))
-        .child(el("p").class("meta").text(&format!(
-            "{} · {} · {}",
-            found.address,
-            load_text(&found.workload),
-            machine_in_short(&found.machine)
-        )))
+    let value = |name, rate: Option<f64>| {
+        Some((name, format!("{} requests/s", hone_format::rate(rate?)), String::new()))
+    };
+    let values: Vec<_> =
+        [value("holds at", found.held_requests_per_s), value("breaks at", found.failed_requests_per_s)]
+            .into_iter()
+            .flatten()
+            .collect();
+    Head::new("Capacity", &format!("{} under {}", found.variant, found.workload.name))
+        .sides(&[("Target", found.address.clone()), ("Load", load_text(&found.workload))])
+        .with(el("p").class("sentence").text(&rates::knee_sentence(found)))
+        .with_all(head::tiles_of_values("Confirmed rates", &values))
+        .meta(&[machine_in_short(&found.machine)])
 }
 
-/// The header of a sweep.
+/// The head of a sweep.
 pub(crate) fn curve(found: &Curve) -> Element {
     let kind = match found.over {
         CurveOver::Rate => "Sweep over rates",
         CurveOver::RecordsPerBatch => "Sweep over batch sizes",
     };
     let sentence = rates::batch_sentence(found).map(|text| el("p").class("sentence").text(&text));
-    header(kind, &format!("{} under {}", found.variant, found.workload.name)).children(sentence).child(
-        el("p").class("meta").text(&format!(
-            "{} · {} · {}",
-            found.address,
-            load_text(&found.workload),
-            machine_in_short(&found.machine)
-        )),
-    )
+    Head::new(kind, &format!("{} under {}", found.variant, found.workload.name))
+        .sides(&[("Target", found.address.clone()), ("Load", load_text(&found.workload))])
+        .with_all(sentence)
+        .meta(&[machine_in_short(&found.machine)])
 }
 
-/// The header of a diagnosis.
+/// The head of a diagnosis.
 pub(crate) fn diagnosis(found: &Diagnosis) -> Element {
     let moved = found.shifts.first().and_then(hone_record::Shift::sentence).map(|words| format!("{words}."));
-    header("Diagnosis", &found.source).children(moved.map(|words| el("p").class("sentence").text(&words)))
+    let sentence = moved.or_else(|| largest_loss(found));
+    Head::new("Diagnosis", &found.source)
+        .with_all(sentence.map(|words| el("p").class("sentence").text(&words)))
+        .meta(&[format!("Evidence: {}", found.evidence.label())])
 }
 
-/// The header of a tuned service.
+/// The category in which the first part loses most of its slots.
+fn largest_loss(found: &Diagnosis) -> Option<String> {
+    let slots = found.parts.iter().find_map(|part| part.slots.as_ref())?;
+    let lost = Category::LEVEL_1.into_iter().filter(|category| *category != Category::Retiring);
+    let shares = lost.filter_map(|category| Some((category, slots.share(category)?)));
+    let (category, share) = shares.max_by(|(_, left), (_, right)| left.total_cmp(right))?;
+    Some(format!("Largest loss: {}, {share:.1} % of the pipeline slots.", category.label()))
+}
+
+/// The head of a tuned service.
 pub(crate) fn tuning(found: &Tuning) -> Element {
     let saving = found.saving();
     let saved = saving.as_ref().map(|saving| paragraph(&format!("{}.", saving.sentence())));
     let how = saving.map(|saving| paragraph(&saving.how).detail());
-    let origin = format!("{} · {} · {}", found.target, found.load, machine_in_short(&found.machine));
-    header("Tuned", &found.name)
-        .child(el("p").class("sentence").text(&found.verdict()))
-        .children(saved)
-        .children(found.remarks().map(|remarks| paragraph(&remarks)))
-        .child(paragraph(&format!("The run ended because {}.", found.stopped.trim_end_matches('.'))))
-        .children(how)
-        .child(el("p").class("meta").text(&origin))
+    let mut lines: Vec<Element> = saved.into_iter().collect();
+    lines.extend(found.remarks().map(|remarks| paragraph(&remarks)));
+    lines.push(paragraph(&format!("The run ended because {}.", found.stopped.trim_end_matches('.'))));
+    lines.extend(how);
+    let worth = found.worth().and_then(|step| step.comparison.as_ref());
+    let steps: Vec<&ProofStep> = found.steps.iter().map(|step| &step.step).collect();
+    let rows = steps.iter().filter_map(|step| row_of(&step.change, step.comparison.as_ref()?));
+    let all = worth.and_then(|worth| row_of("all kept changes", worth));
+    Head::new("Tuned", &found.name)
+        .sides(&[("Target", found.target.clone()), ("Load", found.load.clone())])
+        .verdict_with(outcome_of_steps(&steps, found.kept.len()), &found.verdict(), lines)
+        .with_all(worth.and_then(head::tiles_of).map(Element::detail))
+        .picture(steps_in_a_forest(rows.chain(all).collect(), &found.workload.name))
+        .meta(&[format!("{} measured", quantity::duration(found.took_s)), machine_in_short(&found.machine)])
 }
 
-/// The header of steps that were tried one after the other.
+/// Better if something is kept; a regression only where nothing else came out.
+fn outcome_of_steps(steps: &[&ProofStep], kept: usize) -> Outcome<'static> {
+    let verdicts = || steps.iter().filter_map(|step| step.comparison.as_ref().map(Comparison::verdict));
+    let (verdict, word) = match kept {
+        0 if steps.is_empty() => (None, "Nothing tried"),
+        0 if verdicts().any(|verdict| verdict == Verdict::NotShown) => {
+            (Some(Verdict::NotShown), "Inconclusive")
+        }
+        0 if verdicts().any(|verdict| verdict == Verdict::Worse) => (Some(Verdict::Worse), "Nothing kept"),
+        0 => (Some(Verdict::Equivalent), "Nothing kept"),
+        _ => (Some(Verdict::Better), "Better"),
+    };
+    Outcome { verdict, word }
+}
+
+/// A change as a row of a forest plot. `None` without an estimate of the primary metric.
+fn row_of<'a>(change: &str, comparison: &'a Comparison) -> Option<Row<'a>> {
+    let judged = comparison.primary()?;
+    Some(Row {
+        label: change.to_owned(),
+        strong: false,
+        estimate: &judged.estimate,
+        control: judged.control.as_ref(),
+        verdict: shown_verdict(comparison),
+    })
+}
+
+/// The ratio of each change in one plot. `None` when nothing was estimated.
+fn steps_in_a_forest(rows: Vec<Row<'_>>, load: &str) -> Option<Element> {
+    let metric = rows.first()?.estimate.metric.label();
+    let title = format!("{metric}, change by change");
+    let rows = Forest { a: "before", b: "after", equivalence: 0.0, holds_all: true, rows };
+    let plot = forest::plot("head-forest", &title, rows)?;
+    let caption = format!("Each change compared with the state before it, under {load}.");
+    Some(figure(&title, None, plot, &caption, None))
+}
+
+/// The head of steps that were tried one after the other.
 pub(crate) fn proof(found: &Proof) -> Element {
-    header("Proof of batch settings", &found.target)
-        .child(el("p").class("sentence").text(&found.outcomes_in_words()))
-        .children(super::proof::next(found))
-        .child(el("p").class("meta").text(&format!("{} · {}", found.load, machine_in_short(&found.machine))))
+    let steps: Vec<&ProofStep> = found.steps.iter().collect();
+    let accepted = || found.steps.iter().filter(|step| step.decision == hone_record::Decision::Accepted);
+    let shown = accepted().last().or(found.steps.first()).and_then(|step| step.comparison.as_ref());
+    let rows = found.steps.iter().filter_map(|step| row_of(&step.change, step.comparison.as_ref()?));
+    Head::new("Proof of batch settings", &found.target)
+        .sides(&[("Load", found.load.clone())])
+        .verdict_with(
+            outcome_of_steps(&steps, accepted().count()),
+            &found.outcomes_in_words(),
+            super::proof::next(found).into_iter().collect(),
+        )
+        .with_all(shown.and_then(head::tiles_of).map(Element::detail))
+        .picture(steps_in_a_forest(rows.collect(), &found.workload.name))
+        .meta(&[
+            head::date(
+                found
+                    .steps
+                    .iter()
+                    .find_map(|step| Some(step.comparison.as_ref()?.started_unix_ms))
+                    .unwrap_or(0),
+            ),
+            machine_in_short(&found.machine),
+        ])
 }
 
-/// The header of a trial of host settings.
+/// The head of a trial of host settings.
 pub(crate) fn host_trial(found: &HostTrial) -> Element {
-    header("Trial of host settings", &found.target)
-        .child(el("p").class("sentence").text(&super::host_trial::sentence(found)))
-        .children(super::host_trial::next(found))
-        .children(super::host_trial::left_out(found))
-        .child(el("p").class("meta").text(&format!("{} · {}", found.load, machine_in_short(&found.machine))))
+    let all = || found.tried.iter().chain(&found.together);
+    let has = |wanted: Verdict| found.tried.iter().any(|knob| knob.verdict == wanted);
+    let (verdict, word) = match () {
+        () if has(Verdict::Better) => (Some(Verdict::Better), "Better"),
+        () if has(Verdict::NotShown) => (Some(Verdict::NotShown), "Inconclusive"),
+        () if has(Verdict::Worse) => (Some(Verdict::Worse), "Regression"),
+        () if has(Verdict::Equivalent) => (Some(Verdict::Equivalent), "Equivalent"),
+        () => (None, "Nothing tried"),
+    };
+    let best = found.tried.iter().find(|knob| Some(knob.verdict) == verdict);
+    let shown = found.together.as_ref().or(best).map(|knob| &knob.comparison);
+    let rows = all().filter_map(|knob| {
+        let row = row_of(&super::host_trial::title(found, knob), &knob.comparison)?;
+        Some(Row { verdict: knob.verdict, ..row })
+    });
+    let lines = super::host_trial::next(found).into_iter().chain(super::host_trial::left_out(found));
+    Head::new("Trial of host settings", &found.target)
+        .sides(&[("Load", found.load.clone())])
+        .verdict_with(Outcome { verdict, word }, &super::host_trial::sentence(found), lines.collect())
+        .with_all(shown.and_then(head::tiles_of).map(Element::detail))
+        .picture(steps_in_a_forest(rows.collect(), &found.workload.name))
+        .meta(&[
+            head::date(all().next().map_or(0, |knob| knob.comparison.started_unix_ms)),
+            machine_in_short(&found.machine),
+        ])
 }
 
-/// The header of a commit compared with its base.
+/// The head of a commit compared with its base.
 pub(crate) fn gate(found: &CommitGate) -> Element {
     let warnings = found.comparisons.iter().flat_map(warnings);
-    gate_in_short(found)
-        .children(warnings.map(|warning| el("p").class("warning").text(&warning)))
-        .children(super::gate::sides(found))
+    let deciding = found.failures().next().map(|finding| &finding.workload);
+    let is_deciding = |one: &&Comparison| deciding.is_none_or(|load| one.workload.name == *load);
+    let shown = found.comparisons.iter().find(is_deciding).or(found.comparisons.first());
+    let head = gate_head(found, &super::gate::sides(found))
+        .with_all(warnings.map(|warning| el("p").class("warning").text(&warning)))
+        .with_all(shown.and_then(head::tiles_of).map(Element::detail));
+    let forest = shown.map(|shown| super::results::forest("head", shown));
+    let first = found.comparisons.first();
+    let [date, took] = first.map_or([String::new(), String::new()], head::when);
+    let machine = first.map(|first| machine_in_short(&first.machine));
+    head.picture(forest).meta(&[date, took, machine.unwrap_or_default()])
 }
 
 /// The same without its basis.
 pub(crate) fn gate_in_short(found: &CommitGate) -> Element {
-    header("Gate", &found.name)
-        .child(el("p").class("sentence").text(&crate::gate::sentence(found)))
-        .children(super::gate::notes(found))
+    gate_head(found, &[]).meta(&[])
 }
 
-/// The header of a run summary.
+fn gate_head(found: &CommitGate, sides: &[(&str, String)]) -> Head {
+    let (verdict, word) = match found.outcome {
+        GateOutcome::Passed | GateOutcome::SameProgram => (Verdict::Better, "Passed"),
+        GateOutcome::Worse => (Verdict::Worse, "Failed"),
+        GateOutcome::TooLittlePower | GateOutcome::NotSeen => (Verdict::NotShown, "Inconclusive"),
+    };
+    Head::new("Gate", &found.name).sides(sides).verdict_with(
+        Outcome { verdict: Some(verdict), word },
+        &crate::gate::sentence(found),
+        super::gate::notes(found).collect(),
+    )
+}
+
+/// The head of a run summary.
 pub(crate) fn story(story: &Story) -> Element {
     let count = quantity::counted(story.chapters.len() as u64, "entry", "entries");
     let first = story.chapters.iter().map(|chapter| chapter.entry.at_unix_ms).filter(|at| *at > 0).min();
     let last = story.chapters.iter().map(|chapter| chapter.entry.at_unix_ms).max();
     let span = first
         .zip(last)
-        .map(|(first, last)| format!(" · {} to {}", quantity::date_utc(first), quantity::date_utc(last)));
+        .map(|(first, last)| format!("{} to {}", quantity::date_utc(first), quantity::date_utc(last)));
     let saving = story.tuned.as_ref().and_then(|tuned| tuned.saving.as_ref());
     let saving = saving.map(|saving| paragraph(&format!("{}. {}", saving.sentence(), saving.how)));
-    header("Run summary", &story.title)
-        .child(el("p").class("sentence").text(&story.sentence()))
-        .children(saving)
-        .child(el("p").class("meta").text(&format!("{} · {count}{}", story.source, span.unwrap_or_default())))
-}
-
-fn header(kind: &str, title: &str) -> Element {
-    el("header").child(el("p").class("kicker").text(kind)).child(el("h1").text(title))
-}
-
-fn verdict(comparison: &Comparison) -> Markup {
-    let under = format!("Verdict under the workload “{}”", comparison.workload.name);
-    let sentence = sentence(comparison);
-    let headline = headline(comparison);
-    let figures = sentence.strip_prefix(&headline).unwrap_or_default().trim();
-    let mark = mark::inline_verdict(shown_verdict(comparison));
-    let mut block = el("div")
-        .class("verdict")
-        .child(el("p").class("under").text(&under).detail())
-        .child(el("p").class("sentence").child(mark).text(&headline))
-        .children((!figures.is_empty()).then(|| paragraph(figures)))
-        .children(measured(comparison).map(|text| paragraph(&text).detail()))
-        .children(warnings(comparison).iter().map(|warning| el("p").class("warning").text(warning)));
-    if let Some(beside) = sentence::beside(comparison) {
-        let worse =
-            comparison.judgements.iter().any(|other| !other.primary && other.verdict == Verdict::Worse);
-        block =
-            block.child(el("p").class(if worse { "others worse" } else { "others" }).text(&beside).detail());
-    }
-    block.child(paragraph(&sentence::control(comparison)).detail()).into()
+    Head::new("Run summary", &story.title)
+        .with(el("p").class("sentence").text(&story.sentence()))
+        .with_all(saving)
+        .meta(&[story.source.clone(), count, span.unwrap_or_default()])
 }
 
 /// The names of the programs whose CPU was measured.
@@ -235,6 +421,7 @@ fn shown_verdict(comparison: &Comparison) -> Verdict {
     if comparison.has_regression() { Verdict::Worse } else { comparison.verdict() }
 }
 
+/// The verdicts of the other comparisons.
 fn also(others: &[&Comparison]) -> Markup {
     if others.is_empty() {
         return Markup::default();

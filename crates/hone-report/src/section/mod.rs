@@ -8,6 +8,7 @@ pub(crate) mod design;
 pub(crate) mod diagnosis;
 pub(crate) mod gate;
 pub(crate) mod go;
+pub(crate) mod head;
 pub(crate) mod headline;
 pub(crate) mod host_trial;
 pub(crate) mod load_run;
@@ -75,7 +76,7 @@ fn ratio_cell(found: Option<[f64; 3]>) -> Cell {
 }
 
 /// A command that wraps. One click selects all of it.
-fn command(text: &str) -> Element {
+pub(crate) fn command(text: &str) -> Element {
     el("pre").class("command").child(el("code").text(text))
 }
 

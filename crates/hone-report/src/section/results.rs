@@ -6,6 +6,7 @@ use hone_record::{Comparison, Estimate, Hdr, Judgement, Metric, PairKind, PairOu
 
 use super::{conditions, figure, no_figure, section};
 use crate::evidence::{Arm, CountedPair, Evidence, log_ratio, merged};
+use crate::plot::forest::Forest;
 use crate::plot::spectrum::{Line, SAMPLES_BEYOND};
 use crate::plot::{Stroke, forest, legend, mark, pairs, series, spectrum};
 use crate::quantity::{self, NBSP, NONE, TimeUnit};
@@ -20,11 +21,22 @@ pub(crate) fn of(
     comparison: &Comparison,
     windows: &BTreeMap<String, Window>,
 ) -> Element {
+    below_a_head(id, title, comparison, windows, Some(forest(id, comparison)))
+}
+
+/// The same for a page whose head has the forest plot.
+pub(crate) fn below_a_head(
+    id: &str,
+    title: &str,
+    comparison: &Comparison,
+    windows: &BTreeMap<String, Window>,
+    forest: Option<Element>,
+) -> Element {
     let evidence = Evidence::of(comparison, windows);
     section(id, title)
-        .child(figures(comparison, &evidence))
+        .child(figures(comparison, &evidence).detail())
         .child(dropped(comparison).detail())
-        .child(forest(id, comparison))
+        .children(forest)
         .child(spectrum(id, comparison, &evidence).detail())
         .child(pairs(id, comparison).detail())
         .child(series(id, comparison, &evidence).detail())
@@ -112,7 +124,7 @@ fn arm_title(stroke: Stroke, name: &str) -> Markup {
     el("span").class(class).text(name).into()
 }
 
-fn metric_title(comparison: &Comparison, metric: Metric) -> Markup {
+pub(super) fn metric_title(comparison: &Comparison, metric: Metric) -> Markup {
     let rule = &comparison.design.rule;
     let remarks = [
         matches!(metric, Metric::Throughput | Metric::Capacity).then_some(
@@ -129,7 +141,7 @@ fn metric_title(comparison: &Comparison, metric: Metric) -> Markup {
 }
 
 /// Two values of a metric in one unit.
-fn values(metric: Metric, a: f64, b: f64) -> [String; 2] {
+pub(super) fn values(metric: Metric, a: f64, b: f64) -> [String; 2] {
     if matches!(metric, Metric::Throughput | Metric::Capacity) {
         return [a, b].map(quantity::significant);
     }
@@ -182,10 +194,14 @@ fn unjudged(comparison: &Comparison, evidence: &Evidence, metric: Metric) -> Opt
         return None;
     }
     let [a, b] = values(metric, means.0.unwrap_or(f64::NAN), means.1.unwrap_or(f64::NAN));
-    let words = reason.map_or("not judged".to_owned(), |reason| {
-        format!("not estimated: {reason}{}", needs(comparison, metric))
-    });
+    let words = why_not_estimated(comparison, metric).unwrap_or_else(|| "not judged".to_owned());
     Some([a, b, words])
+}
+
+/// The reason for a missing estimate, with the samples that it needs.
+pub(super) fn why_not_estimated(comparison: &Comparison, metric: Metric) -> Option<String> {
+    let reason = comparison.not_estimated.get(&metric)?;
+    Some(format!("not estimated: {reason}{}", needs(comparison, metric)))
 }
 
 /// Groups metrics with the same text, so that a reason appears once.
@@ -250,9 +266,10 @@ fn kind_name(kind: PairKind) -> &'static str {
     }
 }
 
-fn forest(id: &str, comparison: &Comparison) -> Element {
+pub(super) fn forest(id: &str, comparison: &Comparison) -> Element {
     let title = "Ratios with their intervals";
-    let Some(plot) = forest::plot(&format!("{id}-forest"), title, comparison, &ordered(comparison)) else {
+    let rows = Forest::of_metrics(comparison, &ordered(comparison));
+    let Some(plot) = forest::plot(&format!("{id}-forest"), title, rows) else {
         return no_figure(title, "No metric could be estimated, so there is no ratio to draw.");
     };
     let margin = quantity::chosen_percent(comparison.design.rule.equivalence);

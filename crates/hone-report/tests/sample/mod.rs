@@ -105,7 +105,7 @@ pub(crate) fn window(variant: &str, seed: u64, factor: f64) -> Window {
         address: "127.0.0.1:40117".to_owned(),
         workload: workload("validate"),
         durability: Durability { acks: 1, storage: "page-cache".to_owned() },
-        started_unix_ms: 1_795_200_420_000 + seed % 64 * 12_000,
+        started_unix_ms: STARTED_UNIX_MS + seed % 64 * 12_000,
         duration_s: SECONDS as f64,
         outcome: Outcome::Steady,
         facts: WindowFacts {
@@ -181,6 +181,9 @@ pub(crate) fn saturated_window() -> Window {
     window
 }
 
+/// Start of the first window.
+const STARTED_UNIX_MS: u64 = 1_795_200_420_000;
+
 /// A comparison of `pgo` with `baseline` with one judgement and no pairs.
 pub(crate) fn bare_comparison(
     metric: Metric,
@@ -226,6 +229,8 @@ pub(crate) fn bare_comparison(
         unlike_promises: Vec::new(),
         measured: Default::default(),
         behind: Default::default(),
+        targets: Default::default(),
+        started_unix_ms: STARTED_UNIX_MS,
     }
 }
 
@@ -315,6 +320,8 @@ pub(crate) fn comparison(name: &str, effect: f64, windows: &mut BTreeMap<String,
         unlike_promises: Vec::new(),
         measured: Default::default(),
         behind: Default::default(),
+        targets: Default::default(),
+        started_unix_ms: STARTED_UNIX_MS,
     }
 }
 
@@ -540,7 +547,7 @@ fn make_optimization() -> (Optimization, BTreeMap<String, Window>) {
         artifacts: vec![artifact("baseline", 5_140_000, 1_910_000, 71.3), pgo_artifact()],
         comparisons,
         steps: steps(),
-        started_unix_ms: 1_795_200_420_000,
+        started_unix_ms: STARTED_UNIX_MS,
         variants: Vec::new(),
         training_mix: Vec::new(),
         matrix: Vec::new(),

@@ -7,5 +7,6 @@ pub mod help;
 pub mod old_names;
 pub mod reference;
 pub mod refused;
+pub mod screen;
 pub mod values;
 pub mod workload;

@@ -32,18 +32,22 @@ pub struct Screen {
     pub detail: Detail,
     /// Width for what can be left out: interval bars.
     pub columns: usize,
+    /// Whether the result is printed in the colour of its verdict.
+    pub has_colours: bool,
 }
 
 impl From<Detail> for Screen {
     /// A screen of 80 columns.
     fn from(detail: Detail) -> Self {
-        Self { detail, columns: COLUMNS }
+        Self { detail, columns: COLUMNS, has_colours: false }
     }
 }
 
 /// The document as lines.
-pub(crate) fn terminal(document: &Markup, Screen { detail, columns }: Screen) -> String {
-    let mut writer = Writer { out: String::new(), detail, columns, first: None, heading_end: 0 };
+pub(crate) fn terminal(document: &Markup, screen: Screen) -> String {
+    let Screen { detail, columns, has_colours } = screen;
+    let mut writer =
+        Writer { out: String::new(), detail, columns, has_colours, first: None, heading_end: 0 };
     writer.blocks(document);
     writer.out.trim_end().to_owned() + "\n"
 }
@@ -52,6 +56,7 @@ struct Writer<'a> {
     out: String,
     detail: Detail,
     columns: usize,
+    has_colours: bool,
     /// The sentence that comes first.
     first: Option<&'a Element>,
     /// Length of the text after the last heading.
@@ -104,13 +109,22 @@ impl<'a> Writer<'a> {
     fn header(&mut self, header: &'a Element) {
         self.first = sentence(header);
         let first = self.first.map_or(String::new(), |first| INLINE.line(first.inner()));
-        self.line(&first);
+        self.result(&first, header);
         let title = header.elements().find(|part| part.tag() == "h1").map(|title| INLINE.line(title.inner()));
         if title.is_none_or(|title| !first.starts_with(&title)) {
             self.line(&headline(header, INLINE));
         }
         let rest = header.elements().filter(|part| part.tag() != "h1" && !part.has_class("kicker"));
         rest.for_each(|part| self.block(part));
+    }
+
+    /// The first line, in the colour of its verdict.
+    fn result(&mut self, text: &str, header: &Element) {
+        if !self.has_colours || text.is_empty() {
+            return self.line(text);
+        }
+        let code = header.elements().find(|part| part.has_class("verdict")).map_or("1", colour);
+        let _ = writeln!(self.out, "\u{1b}[{code}m{}\u{1b}[0m", wrapped(text));
     }
 
     /// Adds an empty line, unless the text is empty or already ends with one.
@@ -188,6 +202,12 @@ impl<'a> Writer<'a> {
             self.line(&format!("With --explain also: {}.", names.join(", ")));
         }
     }
+}
+
+/// The code of bold text in the colour of a verdict.
+fn colour(verdict: &Element) -> &'static str {
+    let colours = [("better", "1;32"), ("worse", "1;31"), ("not-shown", "1;33")];
+    colours.iter().find(|(class, _)| verdict.has_class(class)).map_or("1", |(_, code)| code)
 }
 
 /// Whether nothing is left of a section but its heading.
@@ -309,5 +329,16 @@ mod tests {
         assert_eq!(shown[0], lines()[0]);
         assert!(shown[1].starts_with("  p50     −3.0 %  ├") && shown[1].ends_with('┤'), "{}", shown[1]);
         assert!(shown.iter().all(|line| line.chars().count() <= 40));
+    }
+
+    #[test]
+    fn only_a_screen_with_colours_gets_them() {
+        let block = crate::tree::el("div").class("verdict worse");
+        let block = block.child(crate::tree::el("p").class("sentence").text("p99: regression."));
+        let document = Markup::from(crate::tree::el("header").child(block));
+        let plain = Screen::from(Detail::Result);
+        assert_eq!(terminal(&document, plain), "p99: regression.\n");
+        let coloured = terminal(&document, Screen { has_colours: true, ..plain });
+        assert_eq!(coloured, "\u{1b}[1;31mp99: regression.\u{1b}[0m\n");
     }
 }

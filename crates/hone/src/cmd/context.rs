@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use hone_cli::connection::BrokerOptions;
+use hone_cli::screen;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::progress::Progress;
 
@@ -69,7 +70,7 @@ impl CliContext {
     /// Shows the result of a verb, as text or as a record. The answer is [`Ending::Done`], for verbs that end with it.
     pub(crate) fn show<T: Body>(&self, record: T, text: impl FnOnce(&T) -> String) -> Result<Ending> {
         self.progress.clear();
-        print(&if self.json { Envelope::new(record).to_text()? } else { text(&record) })?;
+        print(&if self.json { Envelope::new(record).to_text()? } else { screen::fitting(text(&record)) })?;
         Ok(Ending::Done)
     }
 
@@ -80,7 +81,7 @@ impl CliContext {
         document: impl FnOnce(&T) -> Document,
         behind: &str,
     ) -> Result<Ending> {
-        self.show(record, |record| document(record).terminal(self.detail) + behind)
+        self.show(record, |record| document(record).terminal(screen::of_stdout(self.detail)) + behind)
     }
 
     /// Like [`CliContext::show_document`], or as Markdown with `is_markdown`.
@@ -106,7 +107,7 @@ impl CliContext {
     ) -> Result<Ending> {
         self.progress.clear();
         let record = || json!({"hone_record": FORMAT_VERSION, "kind": kind, "body": found});
-        print(&if self.json { format!("{:#}\n", record()) } else { text(found) })?;
+        print(&if self.json { format!("{:#}\n", record()) } else { screen::fitting(text(found)) })?;
         Ok(Ending::Done)
     }
 }

@@ -62,7 +62,7 @@ fn run(settings: Settings) -> anyhow::Result<()> {
 
 /// An invalid command line.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}\n  next: hone-broker --help lists all flags")]
+#[error("{0}\n  next: `hone-broker --help` lists all flags")]
 struct Misspelt(lexopt::Error);
 
 fn parse(mut parser: lexopt::Parser) -> anyhow::Result<StartCommand> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use hone_load::Security;
+use hone_load::canary::reachable;
 use hone_load::security::Mechanism;
 
 use hone_experiment::arm::is_address;
@@ -19,7 +20,17 @@ pub const PASSWORD_VARIABLE: &str = "HONE_SASL_PASSWORD";
 /// Brokers and how to connect to them.
 #[derive(Debug, Args)]
 pub struct BrokerOptions {
-    /// Brokers to connect to first: HOST:PORT, separated by commas. They replace the argument BROKER.
+    #[command(flatten)]
+    first: BootstrapOption,
+    #[command(flatten)]
+    /// TLS and login.
+    pub security: SecurityOptions,
+}
+
+/// Brokers, for verbs whose target may also be something else.
+#[derive(Debug, Args)]
+pub struct BootstrapOption {
+    /// Brokers to connect to first: HOST:PORT, separated by commas. They replace the argument BROKER or TARGET.
     #[arg(
         help_heading = "Connection",
         long,
@@ -28,9 +39,6 @@ pub struct BrokerOptions {
         hide_env_values = true
     )]
     bootstrap: Option<String>,
-    #[command(flatten)]
-    /// TLS and login.
-    pub security: SecurityOptions,
 }
 
 /// How to connect to brokers.
@@ -224,6 +232,35 @@ impl SecurityOptions {
     }
 }
 
+impl BootstrapOption {
+    /// The brokers that this option or the connection names, if any.
+    fn brokers(&self, security: &SecurityOptions) -> Result<Option<String>> {
+        if self.bootstrap.is_some() {
+            return Ok(self.bootstrap.clone());
+        }
+        let named = security.connection()?.bootstrap;
+        Ok((!named.is_empty()).then(|| named.join(",")))
+    }
+
+    /// The target that the command line names, or else the first broker that answers, if any is named.
+    ///
+    /// # Errors
+    /// When the connection can't be used, or none of its several brokers answers.
+    pub fn target(&self, named: Option<&str>, security: &SecurityOptions) -> Result<Option<String>> {
+        if let Some(target) = named {
+            return Ok(Some(target.to_owned()));
+        }
+        let Some(brokers) = self.brokers(security)? else { return Ok(None) };
+        let first = reachable(&brokers, &security.security()?)?;
+        // Anything else would be started as a command.
+        if !is_address(&first) {
+            let why = "use HOST:PORT, for example `127.0.0.1:9092`";
+            return Err(Usage(format!("invalid broker address `{first}`: {why}")).into());
+        }
+        Ok(Some(first))
+    }
+}
+
 impl BrokerOptions {
     /// The ids of these options.
     pub fn names() -> impl Iterator<Item = String> {
@@ -232,11 +269,7 @@ impl BrokerOptions {
 
     /// The brokers that the options name, if any.
     pub fn bootstrap(&self) -> Result<Option<String>> {
-        if self.bootstrap.is_some() {
-            return Ok(self.bootstrap.clone());
-        }
-        let named = self.security.connection()?.bootstrap;
-        Ok((!named.is_empty()).then(|| named.join(",")))
+        self.first.brokers(&self.security)
     }
 
     /// The brokers and the arguments behind them. Where the options name the brokers, the first argument is one of the others.

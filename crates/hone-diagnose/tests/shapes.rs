@@ -915,7 +915,7 @@ fn a_form_that_no_reader_knows_is_told_with_its_line() {
     assert!(matches!(kernel, Unread::NoValues { line: 2, .. }), "{kernel:?}");
     let stage_two =
         of("Stage 2 (uarch metrics)\n│ L1I Cache MPKI │ 0.474 │ misses per 1,000 instructions │\n");
-    assert!(stage_two.to_string().contains("next: topdown-tool -m Topdown_L1"), "{stage_two}");
+    assert!(stage_two.to_string().contains("next: run `topdown-tool -m Topdown_L1"), "{stage_two}");
     assert_eq!(of("│ Frontend Bound │ slots that the front end left empty │\n"), Unread::Nothing);
 }
 

@@ -281,7 +281,7 @@ fn one_back(back: &TakenBack) -> String {
         out.push_str(&outcome_line(outcome));
     }
     if let Some(why) = &back.unkept {
-        let _ = writeln!(out, "  ! {why}; `hone host recover` handles this change again");
+        let _ = writeln!(out, "  ! {why}; `hone host rollback --interrupted` handles this change again");
     }
     for file in &back.files_left {
         let _ = writeln!(out, "  ! /{}: {}", file.path, file.why);
@@ -351,12 +351,16 @@ pub fn status(status: &Status) -> String {
 /// The expected future of a change.
 fn standing(change: &Change) -> String {
     match (change.gone, change.confirmed, change.guarded, change.seconds_left) {
-        (true, ..) => "from an earlier boot, reset by the reboot; `hone host recover` closes it".to_owned(),
+        (true, ..) => "from an earlier boot, reset by the reboot; `hone host rollback --interrupted` closes \
+                       it"
+        .to_owned(),
         (_, true, ..) if change.earlier_boot => "confirmed; its files set it again at each boot".to_owned(),
         (_, true, ..) => "confirmed".to_owned(),
         (_, _, Some(true), Some(left)) => format!("rolled back in {left} s unless confirmed"),
         (_, _, Some(false), _) => {
-            "not confirmed, and its rollback watchdog is gone; `hone host recover` rolls it back".to_owned()
+            "not confirmed, and its rollback watchdog is gone; `hone host rollback --interrupted` rolls it \
+             back"
+                .to_owned()
         }
         _ => "not confirmed".to_owned(),
     }

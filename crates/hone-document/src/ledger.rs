@@ -288,7 +288,7 @@ pub fn verified(found: &Verified) -> String {
                 let _ = writeln!(out, "  and {} more", others.len() - 9);
             }
             out.push_str(
-                "  next: compare the file with another copy (git log -p of the file), and restore the \
+                "  next: compare the file with another copy (`git log -p` of the file), and restore the \
                  original lines\n",
             );
         }
@@ -355,7 +355,7 @@ const COLUMNS: [Column; 26] = [
     ("verdict", |shown| of(shown.entry.verdict.map(hone_record::Verdict::label))),
     ("decision", |shown| shown.entry.decision.clone()),
     ("why", |shown| shown.entry.why.clone()),
-    ("foretold", |shown| of(shown.entry.foretold.as_ref().map(|foretold| foretold.expected))),
+    ("predicted", |shown| of(shown.entry.foretold.as_ref().map(|foretold| foretold.expected))),
     ("came_true", |shown| of(shown.entry.foretold.as_ref().and_then(|foretold| foretold.came_true))),
     ("undo", |shown| of(shown.entry.undo.as_ref())),
     ("who", |shown| shown.entry.who.clone()),

@@ -176,8 +176,10 @@ fn with_property(workload: &Workload, name: &str, value: &str) -> Result<Workloa
         _ => serde_json::from_str(value).unwrap_or_else(|_| Value::from(value)),
     };
     fields[name] = value.clone();
-    serde_json::from_value(fields)
-        .map_err(|error| Usage(format!("--change load.{name}={value}: {error}")).into())
+    serde_json::from_value(fields).map_err(|error| {
+        let why = hone_format::in_plain_words(&error.to_string());
+        Usage(format!("--change load.{name}={value}: {why}")).into()
+    })
 }
 
 /// The places of both arms. An environment variable or an argument differs in B, or on both sides.
@@ -359,7 +361,7 @@ mod tests {
             ("load.acks=all", "there would be no difference"),
             ("load.acks=2", "0, 1 or all"),
             ("load.requests_per_s=5", "both arms replay the same arrivals"),
-            ("load.records_per_batch=many", "invalid type"),
+            ("load.records_per_batch=many", "\"many\" is a text; write a whole number"),
         ] {
             let message = format!("{:#}", of(text).unwrap_err());
             assert!(message.contains(expected), "{text}: {message}");

@@ -33,7 +33,7 @@ pub struct WayOn(pub String);
 impl WayOn {
     /// The command that continues an interrupted or failed run.
     pub fn resume(verb: &str, folder: &RunFolder) -> Self {
-        Self(format!("hone {verb} --resume {} continues after the last pair", folder.path().display()))
+        Self(format!("`hone {verb} --resume {}` continues after the last pair", folder.path().display()))
     }
 
     /// Adds the command that continues a run to its error. An error that would repeat contains its own next step.

@@ -9,6 +9,7 @@ use hone_record::{Body, Envelope};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::command_line::{self, CommandLine};
 use crate::reader::{self, Caller};
 
 /// The records that stand for a complete run.
@@ -55,7 +56,7 @@ impl RunFolder {
         }
     }
 
-    /// Creates `parent/name-NNN` with the next free number, and checks that it is writable.
+    /// Creates `parent/name-NNN` with the next free number, and checks that it is writable. It keeps the command of this process.
     pub fn create(parent: &Path, name: &str) -> Result<Self> {
         let cannot =
             || format!("the output folder {} can't be written\n  next: name another one", parent.display());
@@ -63,7 +64,11 @@ impl RunFolder {
         for number in 1..100_000 {
             let path = parent.join(format!("{name}-{number:03}"));
             match fs::create_dir(&path) {
-                Ok(()) => return Self { path: path.canonicalize().with_context(cannot)? }.proved(),
+                Ok(()) => {
+                    let folder = Self { path: path.canonicalize().with_context(cannot)? }.proved()?;
+                    folder.write_note(command_line::NOTE, &CommandLine::of_this_process())?;
+                    return Ok(folder);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error).with_context(cannot),
             }
@@ -219,6 +224,8 @@ mod tests {
         let second = RunFolder::create(parent.path(), "run").unwrap();
         assert_ne!(first.path(), second.path());
         assert!(second.path().ends_with("run-002"));
+        let kept: Option<CommandLine> = second.read_note(command_line::NOTE).unwrap();
+        assert_eq!(kept, Some(CommandLine::of_this_process()));
     }
 
     #[test]

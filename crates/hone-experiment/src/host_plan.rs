@@ -172,7 +172,8 @@ fn with_what_is_left(error: CommitError) -> anyhow::Error {
     if let Some(why) = unkept {
         let _ = write!(
             text,
-            "; its journal could not be updated ({why}): run `hone host recover` when that is fixed"
+            "; its journal could not be updated ({why}): run `hone host rollback --interrupted` when that is \
+             fixed"
         );
     }
     if left.is_empty() && unkept.is_none() { error.into() } else { NotItsOwn(text).into() }

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use hone_format::FileError;
 use serde::Deserialize;
 
 use crate::require::Rule;
-use crate::spec::{WorkloadFile, explain};
+use crate::spec::WorkloadFile;
 
 /// The contents of `hone load --file`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -34,7 +35,8 @@ impl LoadFile {
     pub fn read(path: &Path) -> Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
-        let mut file: Self = toml::from_str(&text).map_err(|error| explain(&error, &text, path))?;
+        let mut file: Self =
+            toml::from_str(&text).map_err(|error| FileError::of_toml(&error, &text, path))?;
         file.workload.beside(path.parent().unwrap_or(Path::new("")));
         Ok(file)
     }

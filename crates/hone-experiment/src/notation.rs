@@ -3,12 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hone_format::{read_duration_s, read_rate, read_seconds, read_share};
+use hone_format::{did_you_mean, nearest, read_duration_s, read_rate, read_seconds, read_share};
 use hone_load::sizes::mean_of;
 use hone_record::{Keys, Payload, Schedule, Sizes};
 use serde::Deserialize;
-
-use crate::spelling::{did_you_mean, nearest};
 
 /// A property of the records in its written form.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hone_format::{count, measured, percent, read_duration_s, time_us};
+use hone_format::{count, did_you_mean, measured, nearest, percent, read_duration_s, time_us};
 use hone_record::{
     Bounds, EndToEnd, Hdr, Metric, Outcome, Requirement, SAMPLES_BEYOND, Slo, Window, Workload, percentile,
     samples_for,
 };
 
 use crate::ending::{Ending, Usage};
-use crate::spelling::{did_you_mean, nearest};
 
 /// A rule.
 #[derive(Debug, Clone, PartialEq)]

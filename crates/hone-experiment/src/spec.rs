@@ -4,21 +4,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use hone_format::{FileError, did_you_mean, nearest};
 use hone_record::{Engine, Keys, Metric, Mode, Payload, Recording, Schedule, Sizes, Workload};
 use serde::Deserialize;
 
 use crate::clients::engine;
 use crate::notation::{Share, Written, mean_bytes, payload};
 use crate::ready::Ready;
-use crate::spelling::{did_you_mean, nearest};
 use crate::variants::{self, Variant};
-pub use explain::{ExperimentError, explain};
 pub use gate::GateWishes;
 use target::Target;
 use target::TargetFile;
 pub use wish::ProfileWish;
 
-mod explain;
 mod gate;
 pub mod go;
 pub mod target;
@@ -570,13 +568,13 @@ pub fn name_in(text: &str) -> Option<String> {
 ///
 /// # Errors
 /// With the invalid line of the text.
-pub fn parse(text: &str, file: &Path) -> Result<Experiment, ExperimentError> {
+pub fn parse(text: &str, file: &Path) -> Result<Experiment, FileError> {
     parse_asked(text, file, &VariantChoice::default())
 }
 
 /// Reads an experiment's text, with overrides from the command line; `file` is its path, for the errors.
-pub fn parse_asked(text: &str, file: &Path, asked: &VariantChoice) -> Result<Experiment, ExperimentError> {
-    let mut parsed: File = toml::from_str(text).map_err(|error| explain(&error, text, file))?;
+pub fn parse_asked(text: &str, file: &Path, asked: &VariantChoice) -> Result<Experiment, FileError> {
+    let mut parsed: File = toml::from_str(text).map_err(|error| FileError::of_toml(&error, text, file))?;
     parsed.optimize.matrix |= asked.matrix;
     if let Some(variants) = &asked.variants {
         parsed.optimize.variants = Some(variants.clone());
@@ -586,15 +584,15 @@ pub fn parse_asked(text: &str, file: &Path, asked: &VariantChoice) -> Result<Exp
         // The error is not about a line of the text.
         if wrong.1 == "variants" && asked.variants.is_some() {
             let problem = format!("--variants: {}", wrong.2);
-            return ExperimentError { file: file.to_owned(), line: None, problem, source_line: None };
+            return FileError::new(file, text, None, problem);
         }
         with_line(wrong, text, file)
     })
 }
 
 /// Reads an experiment's text for a gate: nothing is trained, and everything else follows from `[gate]`.
-pub fn parse_for_gate(text: &str, file: &Path) -> Result<Experiment, ExperimentError> {
-    let mut parsed: File = toml::from_str(text).map_err(|error| explain(&error, text, file))?;
+pub fn parse_for_gate(text: &str, file: &Path) -> Result<Experiment, FileError> {
+    let mut parsed: File = toml::from_str(text).map_err(|error| FileError::of_toml(&error, text, file))?;
     parsed.for_gate().and_then(|()| parsed.checked()).map_err(|(section, key, problem)| {
         // Where `[gate]` has a value of its own, it replaces that of `[optimize]`.
         let own = section == "optimize" && line_of(text, "gate", key).is_some();
@@ -602,10 +600,8 @@ pub fn parse_for_gate(text: &str, file: &Path) -> Result<Experiment, ExperimentE
     })
 }
 
-fn with_line((section, key, problem): Wrong, text: &str, file: &Path) -> ExperimentError {
-    let line = line_of(text, &section, key);
-    let source_line = line.and_then(|line| text.lines().nth(line - 1)).map(|line| line.trim().to_owned());
-    ExperimentError { file: file.to_owned(), line, problem, source_line }
+fn with_line((section, key, problem): Wrong, text: &str, file: &Path) -> FileError {
+    FileError::new(file, text, line_of(text, &section, key), problem)
 }
 
 /// The table, its key, and the problem.

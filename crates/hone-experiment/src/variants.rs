@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use hone_format::{did_you_mean, nearest};
 use serde::{Deserialize, Serialize};
 
 use crate::spec::target::Form;
-use crate::spelling::{did_you_mean, nearest};
 
 /// One variant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

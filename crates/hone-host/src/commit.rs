@@ -34,15 +34,15 @@ pub enum CommitError {
     Journal(#[from] JournalError),
     /// Another change is neither confirmed nor rolled back.
     #[error(
-        "the change {id} of this host is neither confirmed nor rolled back\n  next: hone host confirm, or \
-         hone host rollback"
+        "the change {id} of this host is neither confirmed nor rolled back\n  next: run `hone host confirm` \
+         or `hone host rollback`"
     )]
     Open {
         /// Id of the change.
         id: String,
     },
     /// No change has this id.
-    #[error("there is no change {id} on this host\n  next: hone host status lists all changes")]
+    #[error("there is no change {id} on this host\n  next: `hone host status` lists all changes")]
     Unknown {
         /// The id.
         id: String,
@@ -55,8 +55,8 @@ pub enum CommitError {
     },
     /// Another change was made on top of it, and began with its values.
     #[error(
-        "the change {newer} was made on top of the change {id}\n  next: roll that one back first: hone host \
-         rollback --change-id {newer}"
+        "the change {newer} was made on top of the change {id}\n  next: roll that one back first with `hone \
+         host rollback --change-id {newer}`"
     )]
     Below {
         /// Id of the change.
@@ -65,7 +65,7 @@ pub enum CommitError {
         newer: String,
     },
     /// There is no change for this command.
-    #[error("this host has no change to {what}\n  next: hone host apply makes one")]
+    #[error("this host has no change to {what}\n  next: `hone host apply` makes one")]
     None {
         /// The command.
         what: &'static str,
@@ -95,7 +95,7 @@ pub enum CommitError {
         source: Box<ChangeError>,
         /// Outcome of each attribute.
         outcomes: Vec<Outcome>,
-        /// Why the journal does not show the end, if it does not: the next `hone host recover` checks this change again.
+        /// Why the journal does not show the end, if it does not: the next `hone host rollback --interrupted` checks this change again.
         unkept: Option<String>,
     },
     /// The change is from another boot.
@@ -166,7 +166,7 @@ pub struct TakenBack {
     pub files_left: Vec<LeftFile>,
     /// Whether the machine has booted since. The outcomes are then those of the values that its files had set again.
     pub other_boot: bool,
-    /// Why the journal does not show the end, if it does not: the next `hone host recover` checks this change again.
+    /// Why the journal does not show the end, if it does not: the next `hone host rollback --interrupted` checks this change again.
     pub unkept: Option<String>,
 }
 
@@ -639,9 +639,9 @@ pub fn confirm(root: &Path, id: Option<&str>, for_next_boot: bool) -> Result<Con
         return Err(CommitError::OtherBoot { id });
     }
     let why = if !state.applied {
-        Some("it is incomplete; `hone host recover` rolls it back")
+        Some("it is incomplete; `hone host rollback --interrupted` rolls it back")
     } else if state.reverting {
-        Some("it is being rolled back; `hone host recover` continues the rollback")
+        Some("it is being rolled back; `hone host rollback --interrupted` continues the rollback")
     } else if !state.confirmed && state.armed.is_some_and(|(_, deadline_s)| since_boot_s() >= deadline_s) {
         Some("its time limit has ended; apply it again with a longer --confirm-within")
     } else if state.first.is_some() || boot != state.begun.boot_id {

@@ -246,7 +246,8 @@ pub fn take_away(root: &Path, id: &str, files: &[String], older: &BootFiles) -> 
 
 /// The error has the reason, and whether to try again.
 fn take_one_away(root: &Path, path: &Path, id: &str, below: Option<&BootFile>) -> Result<(), (String, bool)> {
-    let cannot = |error: io::Error| (format!("{error}; fix that, and run `hone host recover`"), true);
+    let cannot =
+        |error: io::Error| (format!("{error}; fix that, and run `hone host rollback --interrupted`"), true);
     let Some(bytes) = there(path).map_err(cannot)? else { return Ok(()) };
     if below.is_some_and(|below| below.text.as_bytes() == bytes) {
         return Ok(());

@@ -1,9 +1,12 @@
 //! Profiles: wanted values of knobs, with the reason and the source of each. Hone embeds its own profiles; users write theirs in the same
 //! form.
 
+use std::path::Path;
+
+use hone_format::{FileError, did_you_mean, nearest};
 use serde::{Deserialize, Serialize};
 
-use crate::knob::{Form, by_name};
+use crate::knob::{Form, KNOBS, by_name};
 
 /// Hone's own profiles: name and text.
 pub const OWN: [(&str, &str); 5] = [
@@ -67,15 +70,13 @@ impl Only {
 #[non_exhaustive]
 pub enum ProfileError {
     /// The text has another form.
-    #[error("the profile {name} can't be read: {why}")]
-    Form {
-        /// Name of the profile.
-        name: String,
-        /// The problem, and its place.
-        why: String,
-    },
+    #[error("{0}\n  next: correct the profile; docs/host.md shows a complete one")]
+    Form(FileError),
     /// Hone does not know a knob.
-    #[error("the profile {name} names the unknown knob {knob}\n  next: hone host status lists all knobs")]
+    #[error(
+        "the profile {name} names the unknown knob {knob}{}\n  next: `hone host status` lists all knobs",
+        similar(knob)
+    )]
     Unknown {
         /// The profile.
         name: String,
@@ -102,12 +103,17 @@ pub enum ProfileError {
     },
 }
 
-/// Reads a profile.
+/// The most similar knob, as the end of an error.
+fn similar(name: &str) -> String {
+    did_you_mean(nearest(name, KNOBS.iter().map(|knob| knob.name)))
+}
+
+/// Reads a profile. `name` is its file's path, or one of Hone's own names.
 ///
 /// # Errors
 /// Returns an error when its form, a knob or a value is invalid.
 pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
-    let form = |error: toml::de::Error| ProfileError::Form { name: name.to_owned(), why: error.to_string() };
+    let form = |error: toml::de::Error| ProfileError::Form(FileError::of_toml(&error, text, Path::new(name)));
     checked(name, toml::from_str(text).map_err(form)?)
 }
 
@@ -143,7 +149,7 @@ pub fn checked(name: &str, profile: Profile) -> Result<Profile, ProfileError> {
 pub fn of_plan(record: &serde_json::Value) -> Result<String, String> {
     let rows = record.pointer("/body/rows").and_then(serde_json::Value::as_array);
     let rows = rows.filter(|_| record.get("kind").is_some_and(|kind| kind == "host-plan"));
-    let rows = rows.ok_or("it is not a plan\n  next: hone host plan --json prints one")?;
+    let rows = rows.ok_or("it is not a plan\n  next: `hone host plan --json` prints one")?;
     let mut knobs = toml::value::Array::new();
     let mut seen = std::collections::BTreeSet::new();
     for row in rows {
@@ -235,10 +241,16 @@ mod tests {
             format!("[[knobs]]\nname = \"{name}\"\nvalue = \"1\"\nreason = \"r\"\nsource = \"s\"\n{rest}")
         };
         let error = |body: &str| parse("mine", &format!("about = \"a\"\n{body}")).unwrap_err().to_string();
-        assert!(error(&wish("vm.swapiness", "")).contains("the unknown knob vm.swapiness"));
+        assert!(
+            error(&wish("vm.swapiness", ""))
+                .contains("the unknown knob vm.swapiness (did you mean `vm.swappiness`?)")
+        );
         assert!(error(&(wish("vm.dirty_ratio", "") + &wish("vm.dirty_bytes", ""))).contains("twice"));
         assert!(error(&wish("queue.scheduler", "at_least = true")).contains("only a number"));
-        assert!(error(&wish("vm.swappiness", "color = 1")).contains("color"));
+        let told = error(&wish("vm.swappiness", "color = 1"));
+        assert!(told.starts_with("mine:7: unknown key `color`; use one of: name, value"), "{told}");
+        assert!(error("[[knobs]]\nname = 5\n").contains("mine:3: 5 is a whole number; write a text"));
+        assert!(error("[[knobs]]\nname = \"a\"\n").contains("the key `value` is missing"));
     }
 
     proptest! {

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use hone_format::in_plain_words;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -29,12 +30,12 @@ pub struct SavedPlan {
 #[non_exhaustive]
 pub enum SavedPlanError {
     /// It can't be read.
-    #[error("the plan can't be read: {0}\n  next: save one with hone host plan PROFILE --save FILE")]
-    Form(#[from] serde_json::Error),
+    #[error("the plan can't be read: {0}\n  next: save one with `hone host plan PROFILE --save FILE`")]
+    Form(String),
     /// It was edited.
     #[error(
-        "the plan was edited after it was saved\n  next: save a new one with hone host plan PROFILE --save \
-         FILE"
+        "the plan was edited after it was saved\n  next: save a new one with `hone host plan PROFILE --save \
+         FILE`"
     )]
     Edited,
     /// It writes an attribute that Hone does not know.
@@ -53,6 +54,12 @@ pub enum SavedPlanError {
         /// The differences.
         differences: Vec<String>,
     },
+}
+
+impl From<serde_json::Error> for SavedPlanError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Form(in_plain_words(&error.to_string()))
+    }
 }
 
 const RELEASE: &str = "proc/sys/kernel/osrelease";

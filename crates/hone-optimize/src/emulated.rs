@@ -285,7 +285,7 @@ pub(crate) fn does_not_stand_it(error: &anyhow::Error, uses: Uses) -> String {
     let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
     format!(
         "the program fails under the emulator{why}: {error}\n  next: use hardware counters if the machine \
-         has them (hone diagnose --read), or callgrind, which supports other system calls (valgrind \
-         --tool=callgrind --dump-instr=yes; hone diagnose --read callgrind.out.PID)"
+         has them (`hone diagnose --read`), or callgrind, which supports other system calls (`valgrind \
+         --tool=callgrind --dump-instr=yes`, then `hone diagnose --read callgrind.out.PID`)"
     )
 }

@@ -137,8 +137,8 @@ fn traces_of(path: &Path) -> Result<Option<PathBuf>> {
     let found = folders.iter().find(has_traces).cloned();
     let found = found.with_context(|| {
         format!(
-            "no traces in {}: looked for trace/*.trace and *.trace\n  next: run hone diagnose -- COMMAND, or \
-             hone diagnose hone.toml, which writes such a folder",
+            "no traces in {}: looked for trace/*.trace and *.trace\n  next: run `hone diagnose -- COMMAND` \
+             or `hone diagnose hone.toml`, which writes such a folder",
             path.display()
         )
     })?;
@@ -234,9 +234,9 @@ fn of_branches(read: branched::Read, name: &str) -> Source {
 }
 
 /// The readable sources.
-const SOURCES: &str = "name a run's folder of hone diagnose, its folder trace/, a file of valgrind \
-                       --tool=callgrind --dump-instr=yes, the output of perf record, a BOLT profile (fdata, \
-                       or the input of perf2bolt --pa), or a heatmap saved as JSON";
+const SOURCES: &str = "name a run's folder of `hone diagnose`, its folder trace/, a file of `valgrind \
+                       --tool=callgrind --dump-instr=yes`, the output of `perf record`, a BOLT profile \
+                       (fdata, or the input of `perf2bolt --pa`), or a heatmap saved as JSON";
 
 impl Ran {
     fn side(&self, wish: &Wish) -> Result<HeatSource> {

@@ -12,7 +12,7 @@ use crate::steps::{self, DoneStep, PhaseEnd};
 use crate::{Job, dry, foretell, is_worse, optimize, rule};
 use hone_experiment::bench;
 use hone_experiment::ending::Usage;
-use hone_experiment::folder::RunFolder;
+use hone_experiment::folder::{RunFolder, is_named};
 use hone_experiment::phase::Phase;
 use hone_experiment::progress::Progress;
 use hone_experiment::run_context::{experiment_text, shown_runner};
@@ -258,12 +258,12 @@ fn with_way_on(
         return error;
     }
     let more = format!(
-        "\nAfter a change of {} itself: use the same command without --resume; Hone takes unchanged builds \
+        "after a change of {} itself, use the same command without --resume; Hone takes unchanged builds \
          from the cache",
         request.file.display()
     );
     // A run has exactly one experiment. A corrected experiment needs a new run, which reuses the builds of the last one.
-    steps::with_way_on(&error, &request.way_on(folder.path()), &more)
+    steps::with_way_on(&error, &request.way_on(folder.path()), Some(more))
 }
 
 /// The absolute path, with links resolved in the part that exists.
@@ -274,14 +274,11 @@ fn whole(path: &Path) -> Result<PathBuf> {
     Ok(real(&path).or_else(below).unwrap_or(path))
 }
 
+/// The run with the highest number. The time of a folder says less: a report that is written later changes it.
 fn newest(output: &Path, name: &str) -> Result<PathBuf> {
-    let number = |path: &PathBuf| {
-        let file_name = path.file_name()?.to_str()?;
-        file_name.strip_prefix(name)?.strip_prefix('-')?.parse::<u32>().ok()
-    };
     let entries = fs::read_dir(output).into_iter().flatten().flatten();
-    let runs = entries.map(|entry| entry.path()).filter_map(|path| Some((number(&path)?, path)));
-    let newest = runs.max().map(|(_, path)| path);
+    let runs = entries.map(|entry| entry.path()).filter(|path| is_named(path, name));
+    let newest = runs.max_by_key(|path| (path.as_os_str().len(), path.clone()));
     newest.with_context(|| {
         format!("there is no run of `{name}` in {} to continue\n  next: begin one {ANEW}", output.display())
     })

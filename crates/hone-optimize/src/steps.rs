@@ -37,15 +37,25 @@ pub enum PhaseEnd {
     },
 }
 
-/// An error of a run, with the command that continues it. Finished steps stay. `more` is for failures that the user did not cause.
-pub(crate) fn with_way_on(error: &anyhow::Error, way_on: &str, more: &str) -> anyhow::Error {
+/// An error of a run, with the command that continues it. Finished steps stay. `more` is another next step for failures that the user did
+/// not cause.
+pub(crate) fn with_way_on(error: &anyhow::Error, way_on: &str, more: Option<String>) -> anyhow::Error {
     // The user knows the reason of an interrupt.
     if hone_tool::interrupt::requested() {
         return anyhow::anyhow!("interrupted; Hone keeps the finished steps\n  next: {way_on}");
     }
+    stopped(error, way_on, more)
+}
+
+/// Each next step has a line of its own: that of the error first, then the command that continues the run.
+fn stopped(error: &anyhow::Error, way_on: &str, more: Option<String>) -> anyhow::Error {
+    const NEXT: &str = "\n  next: ";
+    let told = format!("{error:#}");
+    let (failed, remedies) = told.split_at(told.find(NEXT).unwrap_or(told.len()));
+    let more = more.map(|more| format!("{NEXT}{more}")).unwrap_or_default();
     anyhow::anyhow!(
-        "{error:#}\nthe run stopped; Hone keeps the finished steps. To continue it after you have fixed the \
-         cause: {way_on}{more}"
+        "{failed}\nthe run stopped; Hone keeps the finished steps{remedies}{NEXT}after you have fixed the \
+         cause, continue with `{way_on}`{more}"
     )
 }
 
@@ -185,6 +195,19 @@ mod tests {
 
     fn told(result: u32) -> Result<Told<u32>> {
         Ok(Told { result, note: String::new(), command: None })
+    }
+
+    #[test]
+    fn each_next_step_of_a_run_that_stopped_has_its_line() {
+        let error = anyhow::anyhow!("no clang\n  next: install it").context("step train");
+        let told =
+            stopped(&error, "hone optimize x.toml --resume", Some("begin anew".to_owned())).to_string();
+        assert_eq!(
+            told,
+            "step train: no clang\nthe run stopped; Hone keeps the finished steps\n  next: install it\n  next: \
+             after you have fixed the cause, continue with `hone optimize x.toml --resume`\n  next: begin anew"
+        );
+        assert_eq!(stopped(&anyhow::anyhow!("it broke"), "x", None).to_string().matches("next:").count(), 1);
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub struct LedgerEntry {
     /// Why, in words.
     pub why: String,
     /// The prediction before the measurement, and whether it was right.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "predicted", alias = "foretold", skip_serializing_if = "Option::is_none")]
     pub foretold: Option<Foretold>,
     /// The command that rolls the change back, or advice; `None` if no change remains.
     #[serde(default, skip_serializing_if = "Option::is_none")]

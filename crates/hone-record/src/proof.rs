@@ -124,7 +124,7 @@ pub struct BatchesBefore {
 /// A figure is a number, with or without a range.
 fn figure<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Foreseen>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(untagged, expecting = "write a number, or a table with value, low and high")]
     enum Figure {
         Number(f64),
         Ranged(Foreseen),
@@ -442,7 +442,7 @@ pub struct ProofStep {
     /// The candidate, in this comparison's windows.
     pub after: BatchState,
     /// The prediction before the measurement; `None` without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "predicted", alias = "foretold", skip_serializing_if = "Option::is_none")]
     pub foretold: Option<BatchForetold>,
 }
 

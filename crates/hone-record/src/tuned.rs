@@ -41,6 +41,7 @@ pub struct TunedChange {
     /// The layer.
     pub altitude: Altitude,
     /// Its expected gain.
+    #[serde(rename = "expected_gain", alias = "hope")]
     pub hope: Hope,
     /// Comparison with the changes kept before: ratio with its confidence interval; `None` without an estimate.
     pub ratio: Option<[f64; 3]>,

@@ -69,6 +69,7 @@ pub struct TuningStep {
     /// The layer.
     pub altitude: Altitude,
     /// Why this change was next.
+    #[serde(rename = "expected_gain", alias = "hope")]
     pub hope: Hope,
     /// The next candidates, best first, with their expected gain per minute; only a few.
     pub passed_over: Vec<String>,
@@ -335,5 +336,15 @@ mod tests {
         let old = serde_json::json!({ "all": null, "product": 0.25, "without": [] });
         let read: Together = serde_json::from_value(old).unwrap();
         assert_eq!((read.product, read.put_back.len()), (Some(0.25), 0));
+        let step = TuningStep {
+            altitude: Altitude::Client,
+            hope: Hope::new(0.2, "batches are small"),
+            passed_over: Vec::new(),
+            step: step("a", Decision::Accepted),
+        };
+        let text = serde_json::to_string(&step).unwrap();
+        assert!(text.contains("\"expected_gain\":{"), "{text}");
+        let old = text.replace("expected_gain", "hope");
+        assert_eq!(serde_json::from_str::<TuningStep>(&old).unwrap(), step);
     }
 }

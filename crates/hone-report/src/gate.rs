@@ -28,11 +28,7 @@ pub fn sentence(found: &CommitGate) -> String {
         }
         GateOutcome::TooLittlePower => {
             let weak: Vec<String> = found.failures().map(of).collect();
-            format!(
-                "Inconclusive: {head} may be worse than {base}. {}. More pairs or longer windows find \
-                 smaller effects.",
-                weak.join(". ")
-            )
+            format!("Inconclusive: {head} may be worse than {base}. {}.", weak.join(". "))
         }
         GateOutcome::NotSeen => {
             let unseen: Vec<String> = found.failures().map(of).collect();

@@ -258,8 +258,8 @@ impl Depot {
         match found[..] {
             [one] => Ok((one.clone(), self.store.folder(one)?)),
             [] => bail!(
-                "{address} has no profile of build {build_id}\n  next: list its contents (hone profile list \
-                 {address}), or push one"
+                "{address} has no profile of build {build_id}\n  next: list its contents (`hone profile list \
+                 {address}`), or push one"
             ),
             _ => bail!("{} builds in {address} start with {build_id}; give more characters", found.len()),
         }
@@ -289,7 +289,7 @@ impl Depot {
         let chosen = newest(all, choice);
         if chosen.is_empty() {
             bail!(
-                "{} has no such profile\n  next: list its contents (hone profile list {})",
+                "{} has no such profile\n  next: list its contents (`hone profile list {}`)",
                 store.address(),
                 self.store.address()
             );

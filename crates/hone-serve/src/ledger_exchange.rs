@@ -23,7 +23,7 @@ fn read(bytes: &[u8], name: &str) -> Result<Checked> {
     let checked = Ledger::check_bytes(bytes);
     if let Some(fault) = checked.faults.first() {
         bail!(
-            "{name} is not intact: line {}, {}\n  next: inspect it with hone ledger verify",
+            "{name} is not intact: line {}, {}\n  next: inspect it with `hone ledger verify`",
             fault.line,
             fault.meaning.words()
         );
@@ -95,8 +95,8 @@ impl Growing<'_> {
         if lost > 0 {
             bail!(
                 "{name} in {address} has {lost} entries that {path} lacks: it is another ledger, or this one \
-                 was truncated\n  next: use another name (--host), or pull those entries first (hone ledger \
-                 pull {address} --output {path})"
+                 was truncated\n  next: use another name (--host), or pull those entries first (`hone ledger \
+                 pull {address} --output {path}`)"
             );
         }
         Ok(self.lines.len() - there.lines.len())
@@ -109,7 +109,7 @@ pub fn pull(place: &str, output: &Path, with_records: bool, progress: &Progress)
     let names: Vec<String> = store.names()?.into_iter().filter(|name| name.ends_with(ENDING)).collect();
     if names.is_empty() {
         bail!(
-            "{} has no ledger\n  next: hone ledger push --to {} on each host",
+            "{} has no ledger\n  next: run `hone ledger push --store {}` on each host",
             store.address(),
             store.address()
         );

@@ -34,8 +34,8 @@ fn refuse_what_is_none(path: &Path, checked: &Checked) -> Result<()> {
     let has_more = !checked.torn.is_empty() && checked.faults.is_empty();
     if checked.lines.is_empty() && has_more {
         bail!(
-            "{} has no ledger entry, only an incomplete line\n  next: name a ledger; hone ledger show finds \
-             the one in the folder `runs`",
+            "{} has no ledger entry, only an incomplete line\n  next: name a ledger; `hone ledger show` \
+             finds the one in the folder `runs`",
             path.display()
         );
     }

@@ -67,10 +67,10 @@ impl fmt::Display for Install<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.rustup, self.debian) {
             ("", "") => formatter.write_str("install it with the system's package manager"),
-            ("", debian) => write!(formatter, "apt-get install {debian}"),
-            (rustup, "") => write!(formatter, "rustup component add {rustup}"),
+            ("", debian) => write!(formatter, "run `apt-get install {debian}`"),
+            (rustup, "") => write!(formatter, "run `rustup component add {rustup}`"),
             (rustup, debian) => {
-                write!(formatter, "rustup component add {rustup}, or apt-get install {debian}")
+                write!(formatter, "run `rustup component add {rustup}` or `apt-get install {debian}`")
             }
         }
     }
@@ -245,7 +245,7 @@ impl LocatedTool {
         let says = self.ask().map_err(|reason| ToolError::Unreadable {
             what: format!("version of {}", self.path.display()),
             reason,
-            next: format!("{} {} should print it; {}", self.name, self.version_args.join(" "), self.next),
+            next: format!("`{} {}` should print it; {}", self.name, self.version_args.join(" "), self.next),
         })?;
         if let Some(minimum) = self.minimum
             && Version::first_in(&says).is_none_or(|version| version < minimum)

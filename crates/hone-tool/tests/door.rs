@@ -463,13 +463,13 @@ fn a_tool_is_found_beside_its_compiler_and_gives_a_receipt() {
     assert_eq!(
         room.words(&error.unwrap_err()),
         "profdata is too old: DIR/profdata prints \"LLVM version 22.1.2\", but Hone needs 23.0.0 or newer
-  next: rustup component add llvm-tools (or set HONE_TEST_UNSET to the program)"
+  next: run `rustup component add llvm-tools` (or set HONE_TEST_UNSET to the program)"
     );
     let error = tool.locate_beside(&[room.path("none")]).unwrap_err();
     assert_eq!(
         room.words(&error),
         "profdata not found: not in DIR/none
-  next: rustup component add llvm-tools (or set HONE_TEST_UNSET to the program)"
+  next: run `rustup component add llvm-tools` (or set HONE_TEST_UNSET to the program)"
     );
     assert!(tool.locate(&[]).unwrap_err().to_string().contains("not in PATH"));
     assert!(Tool::new("sh", "HONE_TEST_UNSET").locate(&[]).is_ok());
@@ -483,7 +483,7 @@ fn a_program_that_gives_no_version_is_no_tool() {
     assert_eq!(
         room.words(&found.unwrap().receipt().unwrap_err()),
         "version of DIR/mute: exit code 1, answer \"what\"
-  next: mute --version should print it; apt-get install mute (or set HONE_TEST_UNSET to the program)"
+  next: `mute --version` should print it; run `apt-get install mute` (or set HONE_TEST_UNSET to the program)"
     );
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_format::read_duration_s;
+use hone_format::{FileError, did_you_mean, nearest, read_duration_s};
 use hone_record::{Altitude, Hope, Metric, Mode, Workload};
 use serde::Deserialize;
 
@@ -16,8 +16,7 @@ use hone_experiment::meter::Metrics;
 use hone_experiment::notation::Share;
 use hone_experiment::require;
 use hone_experiment::settings::ComparisonSettings;
-use hone_experiment::spec::{WorkloadFile, check_name, explain, usual_effect};
-use hone_experiment::spelling::{did_you_mean, nearest};
+use hone_experiment::spec::{WorkloadFile, check_name, usual_effect};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -131,7 +130,7 @@ struct CandidateTable {
 
 /// One setting, or several that belong together.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "write a text, or a list of texts")]
 enum Settings {
     One(String),
     Several(Vec<String>),
@@ -150,7 +149,7 @@ const HOPE_OF_THE_FILE: f64 = 0.05;
 /// With the line, where it is known, and the problem there.
 pub fn parse(text: &str, path: &Path, embedded: &str) -> Result<TuneSettings> {
     let mut file: File = toml::from_str(text).map_err(|error| {
-        let problem = explain(&error, text, path).to_string();
+        let problem = FileError::of_toml(&error, text, path).to_string();
         let more =
             if problem.contains("` is missing") { format!("\n  next: {SHOWN}") } else { String::new() };
         Usage(problem + &more)
@@ -262,7 +261,7 @@ fn check_build(build: Option<&Path>, place: &str) -> Result<()> {
         ))),
         None if names => bail!(Usage(format!(
             "[tune]: `target` has {PROGRAM}, but there is no `build`\n  next: set build to the experiment \
-             file of hone optimize that makes the program"
+             file of `hone optimize` that makes the program"
         ))),
         Some(build) if !build.is_file() => {
             bail!(Usage(format!("[tune]: build = {}: the file does not exist", build.display())))

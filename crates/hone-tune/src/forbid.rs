@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use hone_format::{did_you_mean, nearest};
 use hone_host::kernel::Kernel;
 use hone_host::knob::{self, KNOBS};
 use hone_host::setting::Setting;
@@ -13,7 +14,6 @@ use hone_record::Engine;
 use super::candidate::Candidate;
 use hone_experiment::change;
 use hone_experiment::ending::Usage;
-use hone_experiment::spelling::{did_you_mean, nearest};
 
 /// The words of a candidate with their synonyms. If you forbid one of them, all are forbidden.
 const SAME: [(&str, &[&str]); 10] = [
@@ -182,6 +182,7 @@ fn of_host(path: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use hone_format::{did_you_mean, nearest};
     use hone_host::kernel::Files;
     use hone_record::Hope;
 

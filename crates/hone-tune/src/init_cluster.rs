@@ -304,7 +304,7 @@ impl Source<'_> {
         if live <= 0.0 {
             bail!(
                 "{}: {why}; and no record came while Hone counted, so the rate is not known\n  next: run \
-                 hone init while its producers send, or name another topic with --topic",
+                 `hone init` while its producers send, or name another topic with --topic",
                 topic.topic
             );
         }

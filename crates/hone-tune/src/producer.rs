@@ -1,11 +1,10 @@
 //! Client-neutral settings of a producer: `linger=5ms`, `batch-size=64KiB`.
 
 use hone_batch::settings::Change;
-use hone_format::{read_bytes, read_duration_s};
+use hone_format::{did_you_mean, nearest, read_bytes, read_duration_s};
 use hone_kafka::Codec;
 
 use hone_experiment::spec::Acks;
-use hone_experiment::spelling::{did_you_mean, nearest};
 
 /// The settings' names, with the values that they take.
 pub(crate) const WORDS: [&str; 8] =

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
+use hone_format::{did_you_mean, nearest};
 use hone_host::knob;
 use hone_load::Security;
 use hone_record::{Change, Workload};
@@ -14,7 +15,6 @@ use hone_experiment::change;
 use hone_experiment::ending::Usage;
 use hone_experiment::lever::{Lever, Set};
 use hone_experiment::meter::Metrics;
-use hone_experiment::spelling::{did_you_mean, nearest};
 
 /// The original state, to which changes are applied.
 #[derive(Debug, Clone)]

@@ -70,8 +70,8 @@ pub fn resume(folder: &RunFolder, security: &Security, progress: &Progress) -> R
     let missing = || {
         let folder = folder.path().display();
         Usage(format!(
-            "can't resume {folder}: it is not a run folder of hone tune (no {ASKED})\n  next: name the run \
-             folder that hone tune printed when it started"
+            "can't resume {folder}: it is not a run folder of `hone tune` (no {ASKED})\n  next: name the run \
+             folder that `hone tune` printed when it started"
         ))
     };
     let asked: TuneSettings = folder.read_note(ASKED)?.ok_or_else(missing)?;

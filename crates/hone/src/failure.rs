@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use hone_experiment::ending::WayOn;
-use hone_experiment::spec::ExperimentError;
 use hone_experiment::usage;
+use hone_format::FileError;
 
 /// The text of an error: what failed, why, and what to do next. A remedy comes before the command that continues the run.
 fn told(error: &anyhow::Error) -> String {
@@ -52,7 +52,7 @@ fn usual(error: &anyhow::Error) -> String {
             "check the rights of this user on the path, or run the command as root".to_owned()
         }
         Some(ErrorKind::StorageFull) => "free space on this disk, and run the command again".to_owned(),
-        _ if error.chain().any(|cause| cause.is::<ExperimentError>()) => {
+        _ if error.chain().any(|cause| cause.is::<FileError>()) => {
             "correct the file; docs/formats.md lists its keys".to_owned()
         }
         _ if is_usage(error) => "see the options with --help".to_owned(),
@@ -131,7 +131,7 @@ mod tests {
             "{}",
             told_of(false)
         );
-        assert!(told_of(true).contains("next: hone tune --resume"));
+        assert!(told_of(true).contains("next: `hone tune --resume"));
     }
 
     /// Wherever in the chain a remedy stands, it comes last, and each of them once.

@@ -234,7 +234,7 @@ fn places_that_are_none_are_not_taken_for_others() {
     hone(&["batch", "cost", cut]).expect_code(1).expect_error("has no sample of");
     hone_in(folder.path(), &["gate", "--base", "HEAD"])
         .expect_code(2)
-        .expect_error("run hone gate inside the repository");
+        .expect_error("run `hone gate` inside the repository");
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for asked in [
         &["batch", "prove", &gone, "--step", "linger=5ms", "--client", "librdkafka"][..],

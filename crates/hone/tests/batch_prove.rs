@@ -103,7 +103,7 @@ fn a_gain_is_kept_and_what_changes_nothing_is_put_back() {
     let entries: Vec<Value> = ledger.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(entries.len(), 2);
     assert!(
-        entries[0]["body"]["foretold"]["rule"].as_str().unwrap().contains("predicted 12,000, measured"),
+        entries[0]["body"]["predicted"]["rule"].as_str().unwrap().contains("predicted 12,000, measured"),
         "{ledger}"
     );
     assert_eq!(entries[0]["body"]["decision"], "accepted");
@@ -387,7 +387,7 @@ fn what_whatif_foresees_is_judged_by_prove() {
     assert!([0, 3].contains(&ran.code), "{}: {}", ran.code, ran.stderr);
     let proof = ran.json();
     let step = &proof["body"]["steps"][0];
-    let said = |what: &str, end: &str| step["foretold"][what][end].as_f64().unwrap();
+    let said = |what: &str, end: &str| step["predicted"][what][end].as_f64().unwrap();
     for what in ["batches_per_s", "batch_bytes", "requests_per_s", "added_wait_ms"] {
         assert!(
             said(what, "low") <= said(what, "value") && said(what, "value") <= said(what, "high"),
@@ -396,7 +396,7 @@ fn what_whatif_foresees_is_judged_by_prove() {
     }
     // A tenth of the batches was foretold; half of that fall must come.
     assert!(
-        said("batches_per_s", "value") < 0.5 * step["foretold"]["before"]["batches_per_s"].as_f64().unwrap()
+        said("batches_per_s", "value") < 0.5 * step["predicted"]["before"]["batches_per_s"].as_f64().unwrap()
     );
     let guards = step["guards"].as_array().unwrap();
     let half = guards
@@ -406,7 +406,7 @@ fn what_whatif_foresees_is_judged_by_prove() {
     assert_eq!(half["held"], true, "{step}");
     let ledger = fs::read_to_string(folder.path().join("runs/ledger.jsonl")).unwrap();
     let entry: Value = serde_json::from_str(ledger.lines().last().unwrap()).unwrap();
-    assert_eq!(entry["body"]["foretold"]["came_true"], true, "{ledger}");
+    assert_eq!(entry["body"]["predicted"]["came_true"], true, "{ledger}");
 }
 
 #[test]

@@ -361,10 +361,10 @@ fn a_budget_that_is_none_or_another_ones_is_refused_before_anything_runs() {
     let refused = |text: &str, program: &str, why: &str| {
         fs::write(calls.path("layout.toml"), text).unwrap();
         let ran = calls.diagnose(&["--gate", "layout.toml"], program).expect_code(2);
-        ran.expect_error(why).expect_error("write one with hone diagnose --learn FILE");
+        ran.expect_error(why).expect_error("write one with `hone diagnose --learn FILE`");
     };
-    refused("program = \"calls", "calls", "layout.toml is not a valid budget: ");
-    refused(&good.replace("value", "valeu"), "calls", "unknown field `valeu`");
+    refused("program = \"calls", "calls", "layout.toml:1: ");
+    refused(&good.replace("value", "valeu"), "calls", "unknown key `valeu` (did you mean `value`?)");
     refused(&good.replace("iTLB 64 x", "iTLB 65 x"), "calls", "the unknown figure `iTLB 65 x 4 KiB");
     refused(&good.replace("tolerance = 0.01", "tolerance = nan"), "calls", "must be numbers of 0 or more");
     refused("program = \"calls\"\nevidence = \"simulated\"\nfigures = {}\n", "calls", "holds no figures");

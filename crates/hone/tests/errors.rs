@@ -135,7 +135,31 @@ fn files_with_mistakes_are_named_with_their_line() {
             "bootstrap = 1\n",
             "x.toml:1: 1 is a whole number; write a list",
         ),
-        (&["batch", "prove", "--steps", "x.toml"], "[[step]]\nset = 5\n", "x.toml"),
+        (
+            &["batch", "prove", "--steps", "x.toml"],
+            "[[step]]\nset = 5\n",
+            "x.toml:2: 5 is a whole number; write a text",
+        ),
+        (
+            &["tune", "x.toml"],
+            "name = \"x\"\n[tune]\n[[tune.candidate]]\nset = 5\n[workload.a]\n",
+            "x.toml:4: write a text, or a list of texts",
+        ),
+        (
+            &["host", "plan", "x.toml"],
+            "about = \"a\"\n[[knobs]]\nname = 5\n",
+            "x.toml:3: 5 is a whole number; write a text",
+        ),
+        (
+            &["host", "plan", "x.toml"],
+            "about = \"a\"\n[[knobs]]\nname = \"vm.swappiness\"\n",
+            "the key `value` is missing",
+        ),
+        (
+            &["host", "rollout", "x.toml", "--profile", "latency", "--bootstrap", "b:1", "--dry-run"],
+            "[[hosts]]\nname = \"a\"\ncolor = \"red\"\n",
+            "x.toml:3: unknown key `color`",
+        ),
     ] {
         fs::write(folder.path().join("x.toml"), text).unwrap();
         check(folder.path(), verb, 2, failed);

@@ -249,7 +249,7 @@ fn what_can_not_be_is_said_with_the_way_out() {
     fs::create_dir(dir.path().join("empty")).unwrap();
     run(&["empty"])
         .expect_code(1)
-        .expect_error("looked for trace/*.trace and *.trace\n  next: run hone diagnose");
+        .expect_error("looked for trace/*.trace and *.trace\n  next: run `hone diagnose");
     run(&["none"]).expect_code(1).expect_error("none can't be read");
     fs::write(dir.path().join("x"), "hello").unwrap();
     run(&["x"]).expect_code(1).expect_error(

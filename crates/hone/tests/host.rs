@@ -98,7 +98,7 @@ fn applied_confirmed_reverted_and_nothing_left() {
     assert_eq!(values(root.path()), LATENCY);
     let again = hone(root.path(), &[["apply", "redpanda"], data].concat());
     assert!(said(&again).contains("neither confirmed nor rolled back"), "{}", said(&again));
-    assert!(ok(root.path(), &["recover"]).contains("waits"));
+    assert!(ok(root.path(), &["rollback", "--interrupted"]).contains("waits"));
     let text = ok(root.path(), &["confirm"]);
     assert!(text.contains("+ /etc/sysctl.d/99-zz-hone.conf"), "{text}");
     let sysctl = root.path().join("etc/sysctl.d/99-zz-hone.conf");
@@ -200,7 +200,7 @@ fn the_journal_of_another_boot_restores_nothing() {
     ok(root.path(), &["apply", "latency"]);
     fs::write(root.path().join("proc/sys/kernel/random/boot_id"), "second-boot\n").unwrap();
     fs::write(root.path().join("proc/sys/vm/dirty_ratio"), "30\n").unwrap();
-    let text = ok(root.path(), &["recover"]);
+    let text = ok(root.path(), &["rollback", "--interrupted"]);
     assert!(text.contains("the machine was rebooted"), "{text}");
     assert_eq!(fs::read_to_string(root.path().join("proc/sys/vm/dirty_ratio")).unwrap(), "30\n");
 }

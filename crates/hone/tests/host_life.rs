@@ -217,7 +217,7 @@ fn over_a_boot_everything_comes_back() {
     assert_eq!(host.values(), A);
     let status = host.ok(&["status"]);
     assert!(status.contains("confirmed; its files set it again at each boot"), "{status}");
-    assert!(host.ok(&["recover"]).contains("in force and confirmed"));
+    assert!(host.ok(&["rollback", "--interrupted"]).contains("in force and confirmed"));
     let told = host.ends(&["confirm"], 1);
     assert!(told.contains("it is from an earlier boot"), "{told}");
     // One on top, made in this boot, with the files of both.
@@ -238,7 +238,12 @@ fn over_a_boot_everything_comes_back() {
     );
     assert_eq!(host.values(), BEFORE);
     assert!(!host.root().join(SYSCTL).exists() && !host.root().join(RULES).exists());
-    assert!(host.ok(&["recover"]).contains("nothing to roll back"));
+    assert!(host.ok(&["rollback", "--interrupted"]).contains("nothing to roll back"));
+    // Its old name still works.
+    let old = hone(host.root(), &["recover"]);
+    let warning = String::from_utf8_lossy(&old.stderr).into_owned();
+    assert!(warning.contains("is now `hone host rollback --interrupted`"), "{warning}");
+    assert!(String::from_utf8_lossy(&old.stdout).contains("nothing to roll back"));
 }
 
 /// The disk has another name by then, and its old one belongs to another disk.
@@ -282,14 +287,14 @@ fn what_went_with_its_boot_is_told_so() {
     let page = host.ok(&["export"]);
     assert!(page.contains("hone_host_settings_held 0\n"), "{page}");
     assert!(page.contains("hone_host_settings_drifted 0\n"), "{page}");
-    assert!(host.ok(&["recover"]).contains("which reset the values of this change"));
+    assert!(host.ok(&["rollback", "--interrupted"]).contains("which reset the values of this change"));
     // Confirmed for its boot only, it has gone as well.
     host.apply("a.toml", &[]);
     host.ok(&["confirm", "--this-boot"]);
     host.reboot("third-boot");
     assert!(host.ok(&["status"]).contains("reset by the reboot"));
-    assert!(host.ok(&["recover"]).contains("which reset the values of this change"));
-    assert!(host.ok(&["recover"]).contains("nothing to roll back"));
+    assert!(host.ok(&["rollback", "--interrupted"]).contains("which reset the values of this change"));
+    assert!(host.ok(&["rollback", "--interrupted"]).contains("nothing to roll back"));
 }
 
 #[test]
@@ -334,9 +339,12 @@ fn a_guard_that_was_killed_is_missed() {
         host.journal("00001").replace(&format!("\"pid\":{pid}"), &format!("\"pid\":{}", std::process::id()));
     host.set(journal, &text);
     let status = host.ok(&["status"]);
-    assert!(status.contains("its rollback watchdog is gone; `hone host recover` rolls it back"), "{status}");
+    assert!(
+        status.contains("its rollback watchdog is gone; `hone host rollback --interrupted` rolls it back"),
+        "{status}"
+    );
     assert!(host.ends(&["renew", "2h"], 1).contains("its watchdog is gone"));
-    assert!(host.ok(&["recover"]).contains("Change 00001: "));
+    assert!(host.ok(&["rollback", "--interrupted"]).contains("Change 00001: "));
     assert_eq!(host.values(), BEFORE);
 
     let applied = host.json(&apply);
@@ -352,7 +360,7 @@ fn a_guard_that_was_killed_is_missed() {
     };
     waits_for("the successor", || armed().len() == 2);
     assert_eq!(armed()[0], armed()[1]);
-    assert!(host.ok(&["recover"]).contains("waits"));
+    assert!(host.ok(&["rollback", "--interrupted"]).contains("waits"));
     host.ok(&["rollback"]);
     assert!(successor.wait().unwrap().success());
 }
@@ -410,15 +418,16 @@ fn files_that_somebody_has_touched_keep_no_value_back() {
     fs::create_dir(&path).unwrap();
     let told = host.ends(&["rollback"], 1);
     assert!(
-        told.contains("! /etc/sysctl.d/99-zz-hone.conf: ") && told.contains("hone host recover"),
+        told.contains("! /etc/sysctl.d/99-zz-hone.conf: ")
+            && told.contains("hone host rollback --interrupted"),
         "{told}"
     );
     assert_eq!(host.values(), BEFORE);
     // What could be a file of ours is not called gone.
-    assert!(host.ends(&["recover"], 1).contains("Change 00003"));
+    assert!(host.ends(&["rollback", "--interrupted"], 1).contains("Change 00003"));
     fs::remove_dir(&path).unwrap();
-    assert!(host.ok(&["recover"]).contains("Change 00003"));
-    assert!(host.ok(&["recover"]).contains("nothing to roll back"));
+    assert!(host.ok(&["rollback", "--interrupted"]).contains("Change 00003"));
+    assert!(host.ok(&["rollback", "--interrupted"]).contains("nothing to roll back"));
 }
 
 /// The program with a bound on how long its files may be: the kernel takes what fits of a write, as a full disk does.
@@ -460,7 +469,7 @@ fn a_full_disk_anywhere_in_the_journal_leaves_everything_as_it_was_and_every_ver
         let told = format!("{bytes} bytes: {}", said(&output));
         assert!(said(&output).contains("00001.journal"), "{told}");
         host.ok(&["status"]);
-        host.ok(&["recover"]);
+        host.ok(&["rollback", "--interrupted"]);
         assert_eq!(host.values(), BEFORE, "{told}");
         host.apply("a.toml", &[]);
         assert_eq!(host.values(), A, "{told}");
@@ -478,7 +487,7 @@ fn a_journal_that_is_broken_hides_no_other_one() {
     fs::write(&broken, "{\"entry\":\"app{\"entry\":\"applied\"}\n").unwrap();
     let status = host.ok(&["status"]);
     assert!(status.contains("Change 00001") && status.contains("00000.journal"), "{status}");
-    let recovered = host.ends(&["recover"], 1);
+    let recovered = host.ends(&["rollback", "--interrupted"], 1);
     assert!(recovered.contains("Change 00001 is complete and waits"), "{recovered}");
     assert!(recovered.contains("! change 00000: line 1 of the journal"), "{recovered}");
     // Which one is the last is not known, so the name is needed; nothing new is made beside it.

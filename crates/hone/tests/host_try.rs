@@ -194,7 +194,7 @@ fn a_planted_effect_is_found_and_settings_without_one_are_not() {
     host_try(folder.path(), root.path(), &asked)
         .expect_code(1)
         .expect_error("a trial needs a host without open changes");
-    hone_in(folder.path(), &["host", "revert", "--root", root.path().to_str().unwrap()]).expect_code(0);
+    hone_in(folder.path(), &["host", "rollback", "--root", root.path().to_str().unwrap()]).expect_code(0);
     assert!(is_as_before(root.path()));
 
     let run = folder.path().join("runs/host-try-001");

@@ -42,7 +42,7 @@ fn ledger(folder: &Path, words: &[&str]) -> Ran {
 
 /// A change that was made, confirmed and taken back.
 fn there_and_back(root: &Path, ledger: &Path) {
-    for words in [&["apply", "latency"][..], &["confirm", "--this-boot"], &["revert"]] {
+    for words in [&["apply", "latency"][..], &["confirm", "--this-boot"], &["rollback"]] {
         host(root, words, ledger).expect_code(0);
     }
 }
@@ -176,7 +176,7 @@ fn an_entry_that_the_disk_does_not_take_is_shown_and_leaves_no_trace() {
     assert!(refused.stderr.contains("No space left on device"), "{}", refused.stderr);
     assert!(!path.exists());
     fs::remove_file(small.0.path().join("others")).unwrap();
-    host(root.path(), &["revert"], &path).expect_code(0);
+    host(root.path(), &["rollback"], &path).expect_code(0);
     ledger(root.path(), &["verify", path.to_str().unwrap()]).expect_code(0);
 }
 
@@ -187,7 +187,7 @@ fn a_command_that_is_killed_leaves_a_ledger_that_verifies() {
     let path = root.path().join("ledger.jsonl");
     for round in 0..8_u64 {
         let place = ["--root", root.path().to_str().unwrap(), "--ledger", path.to_str().unwrap()];
-        let words = [&["host", if round % 2 == 0 { "apply" } else { "revert" }], &place[..]].concat();
+        let words = [&["host", if round % 2 == 0 { "apply" } else { "rollback" }], &place[..]].concat();
         let mut child: Child =
             hone_command().args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20 + round * 25));
@@ -199,7 +199,7 @@ fn a_command_that_is_killed_leaves_a_ledger_that_verifies() {
         }
     }
     // Whatever they left: who comes behind them gets in.
-    for words in [&["recover"][..], &["revert"], &["apply", "latency"]] {
+    for words in [&["rollback", "--interrupted"][..], &["rollback"], &["apply", "latency"]] {
         host(root.path(), words, &path);
     }
     let found = ledger(root.path(), &["verify", "--json", path.to_str().unwrap()]).expect_code(0).json();

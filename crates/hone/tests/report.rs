@@ -333,8 +333,11 @@ fn a_tuning_is_told_whole_in_every_form() {
     let saved = |what: &str| saving[what]["saved"].as_f64().unwrap();
     assert!(saved("cores") > 0.0 && saved("sent_bytes_per_s") > 0.0, "{saving:#}");
     assert!(saving["how"].as_str().unwrap().contains("windows of the first state"), "{saving:#}");
-    let hoped =
-        body["chapters"].as_array().unwrap().iter().filter(|chapter| !chapter["entry"]["foretold"].is_null());
+    let hoped = body["chapters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|chapter| !chapter["entry"]["predicted"].is_null());
     assert_eq!(hoped.count(), 5, "each step has its prediction");
     report(&["runs/orders-001/tuning.json"]).expect_code(2).expect_error("is no heatmap, capacity or curve");
     hone_in(dir.path(), &["report", "curve.json", "curve.json"])

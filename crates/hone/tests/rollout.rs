@@ -828,7 +828,7 @@ fn the_daemonsets_script_takes_back_what_it_has_made_and_nothing_else() {
     let waits = at("waits").display().to_string();
     let hone = format!(
         "echo \"$*\" >> {log}\ncase \"$*\" in *'host apply'*) touch {waits}; echo '{applied}' ;; \
-         *'recover --json'*) [ ! -e {waits} ] || echo '{{\"found\": \"waiting\", \"id\": \"00007\"}}' ;; \
+         *'--interrupted --json'*) [ ! -e {waits} ] || echo '{{\"found\": \"waiting\", \"id\": \"00007\"}}' ;; \
          *--baseline-file*) exit 3 ;; esac"
     );
     script(folder.path(), "hone", &hone);
@@ -858,10 +858,10 @@ fn the_daemonsets_script_takes_back_what_it_has_made_and_nothing_else() {
     let calls = fs::read_to_string(calls).unwrap();
     let told: Vec<&str> = calls.lines().filter(|call| !call.contains("--gate-only")).collect();
     let expected = [
-        "host recover",
-        "host recover --json",
+        "host rollback --interrupted",
+        "host rollback --interrupted --json",
         "host apply latency --confirm-within 60s --json --all",
-        "host recover --json",
+        "host rollback --interrupted --json",
         "host rollback --change-id 00007",
     ];
     assert_eq!(told, expected);

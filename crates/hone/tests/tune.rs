@@ -80,7 +80,10 @@ fn what_is_planted_is_sorted_and_what_helps_is_found() {
     assert!(of("env.HONE_OF_NO_USE=1").is_some() && of("topic.retention.ms=600000").is_some(), "{found:?}");
     // The most hopeful one first, and why.
     assert!(found[0].0.starts_with("linger="), "{found:?}");
-    assert!(body["steps"][0]["hope"]["why"].as_str().unwrap().contains("records per request"), "{body:#}");
+    assert!(
+        body["steps"][0]["expected_gain"]["why"].as_str().unwrap().contains("records per request"),
+        "{body:#}"
+    );
     // What they are worth beside each other, multiplied, and not the steps one after the other, which are all together by construction.
     let together = &body["together"];
     let all = &together["all"]["comparison"]["judgements"][0]["estimate"]["ratio"];
@@ -397,7 +400,7 @@ fn what_is_promised_changes_only_where_the_file_says_so() {
     assert_eq!(found.as_array().unwrap().len(), 1, "{found:#}");
     let step = &found[0];
     assert!(step["step"]["change"].as_str().unwrap().starts_with("topic.write.caching=true"), "{step:#}");
-    assert!(step["hope"]["why"].as_str().unwrap().contains("durability = true"), "{step:#}");
+    assert!(step["expected_gain"]["why"].as_str().unwrap().contains("durability = true"), "{step:#}");
     assert!(step["step"]["promise"].as_str().unwrap().contains("durability classes"), "{step:#}");
 }
 

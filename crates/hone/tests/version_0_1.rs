@@ -65,6 +65,11 @@ fn its_ledgers_hold_and_are_listed() {
         assert!(listed.contains(entry), "{ledger}: {listed}");
         hone_in(folder.path(), &["ledger", "verify", ledger]).expect_code(0);
     }
+    // It called a prediction `foretold`.
+    let shown =
+        hone_in(folder.path(), &["ledger", "show", "tune/ledger.jsonl", "--json"]).expect_code(0).json();
+    let entries = shown["body"]["entries"].as_array().unwrap();
+    assert!(entries.iter().any(|shown| shown["entry"]["predicted"]["came_true"] == true), "{shown:#}");
 }
 
 /// Replaces a text in all JSON files below a folder.

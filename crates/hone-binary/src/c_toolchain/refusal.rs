@@ -39,8 +39,8 @@ pub enum CToolchainRefusal {
     /// A clang that silently drops counts.
     #[error(
         "{name} is clang {major}, which can't report that it drops stale counts of templates and inline \
-         functions (-no-pgo-warn-mismatch-comdat-weak came with {})\n  next: apt-get install clang-22 \
-         lld-22 llvm-22 libclang-rt-22-dev, and name that compiler: compiler = \"clang-22\"", CLANG_MAJORS.start()
+         functions (-no-pgo-warn-mismatch-comdat-weak came with {})\n  next: run `apt-get install clang-22 \
+         lld-22 llvm-22 libclang-rt-22-dev`, and name that compiler: compiler = \"clang-22\"", CLANG_MAJORS.start()
     )]
     TooOld {
         /// The name in the settings.
@@ -71,8 +71,8 @@ pub enum CToolchainRefusal {
         tried: Vec<String>,
     },
     /// No compiler was named, and no existing one is complete.
-    #[error("no clang with its linker, llvm-profdata and profile runtime found: {}\n  next: apt-get install \
-             clang-22 lld-22 llvm-22 libclang-rt-22-dev, or set compiler = \"gcc\"", if tried.is_empty() { "there is none".to_owned() } else { tried.join("; ") })]
+    #[error("no clang with its linker, llvm-profdata and profile runtime found: {}\n  next: run `apt-get \
+             install clang-22 lld-22 llvm-22 libclang-rt-22-dev`, or set compiler = \"gcc\"", if tried.is_empty() { "there is none".to_owned() } else { tried.join("; ") })]
     NoneWhole {
         /// Each one that was found, with its missing parts.
         tried: Vec<String>,

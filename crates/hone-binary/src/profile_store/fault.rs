@@ -39,8 +39,8 @@ pub enum StoreFault {
     },
     /// No llvm-profdata.
     #[error(
-        "Hone found no llvm-profdata, and needs it to read LLVM profiles\n  next: rustup component add \
-         llvm-tools, apt-get install llvm-22, or set HONE_LLVM_PROFDATA to the path of one"
+        "Hone found no llvm-profdata, and needs it to read LLVM profiles\n  next: run `rustup component add \
+         llvm-tools` or `apt-get install llvm-22`, or set HONE_LLVM_PROFDATA to the path of one"
     )]
     NoTool,
     /// llvm-profdata failed, or wrote unexpected output.

@@ -13,8 +13,8 @@ use crate::model::{Part, Run};
 pub use read::{AggregatedFault, begins, read};
 
 /// How to count branches, for a user with clock samples.
-pub const BRANCHES: &str = "record branches: perf record -b and perf2bolt, a program that BOLT \
-    instrumented, or hone diagnose on the program itself, which needs no counters";
+pub const BRANCHES: &str = "record branches: `perf record -b` and perf2bolt, a program that BOLT \
+    instrumented, or `hone diagnose` on the program itself, which needs no counters";
 
 /// Stands for all addresses outside the program, since no code has it. perf2bolt takes it for another file's address.
 const OUTSIDE: u64 = 0x7fff_ffff_f000;

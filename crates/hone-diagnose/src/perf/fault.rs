@@ -7,7 +7,7 @@ use std::io;
 #[non_exhaustive]
 pub enum PerfFault {
     /// The file has another format.
-    #[error("it is not a file of perf record\n  next: use a file from perf record -o FILE")]
+    #[error("it is not a file of perf record\n  next: use a file from `perf record -o FILE`")]
     Foreign,
     /// The data comes from a machine with another byte order.
     #[error(
@@ -17,18 +17,20 @@ pub enum PerfFault {
     OtherEndian,
     /// The data comes from `perf record -o -`.
     #[error(
-        "it went through a pipe and has no event table\n  next: perf record -o FILE, or perf inject -i THIS \
-         -o FILE"
+        "it went through a pipe and has no event table\n  next: use `perf record -o FILE`, or `perf inject \
+         -i THIS -o FILE`"
     )]
     Piped,
     /// The data comes from `perf record -z`.
     #[error(
-        "its records are compressed\n  next: perf record without -z, or perf inject -i THIS -o FILE, which \
-         decompresses them"
+        "its records are compressed\n  next: use `perf record` without -z, or `perf inject -i THIS -o FILE`, \
+         which decompresses them"
     )]
     Compressed,
     /// The data comes from `perf mem`, `perf stat record` or others.
-    #[error("its samples have no {what}\n  next: perf record -e cpu-clock, or -e cycles, for the program")]
+    #[error(
+        "its samples have no {what}\n  next: use `perf record -e cpu-clock`, or -e cycles, for the program"
+    )]
     Without {
         /// The missing field.
         what: &'static str,

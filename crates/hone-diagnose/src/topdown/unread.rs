@@ -9,7 +9,7 @@ pub enum Unread {
     /// There is no PMU.
     #[error(
         "this was measured without counters: {said}\n  next: measure on a machine whose PMU perf can use \
-         (hone doctor shows whether this machine has one)"
+         (`hone doctor` shows whether this machine has one)"
     )]
     NoCounters {
         /// The message that shows it.
@@ -32,8 +32,8 @@ pub enum Unread {
     },
     /// Older CPUs can count slots of whole cores only.
     #[error(
-        "on this CPU perf can count slots of whole cores only: {said}\n  next: perf stat --topdown -a as \
-         root, while little else runs, or perf stat -M TopdownL1"
+        "on this CPU perf can count slots of whole cores only: {said}\n  next: run `perf stat --topdown -a` \
+         as root while little else runs, or `perf stat -M TopdownL1`"
     )]
     Wide {
         /// perf's message.
@@ -57,8 +57,8 @@ pub enum Unread {
     },
     /// The text has names without matching values.
     #[error(
-        "line {line} has names of top-down metrics, but no values in known columns: {said}\n  next: perf \
-         stat -j, whose values carry their names"
+        "line {line} has names of top-down metrics, but no values in known columns: {said}\n  next: use \
+         `perf stat -j`, whose values carry their names"
     )]
     NoValues {
         /// Line number from 1.
@@ -69,7 +69,7 @@ pub enum Unread {
     /// The text has a value with its name in an unknown form.
     #[error(
         "line {line} has {of} with {percent} %, in an unknown form: {said}\n  next: use the unchanged \
-         output of perf stat -j, toplev or topdown-tool; or write a line of the names (frontend bound, bad \
+         output of `perf stat -j`, toplev or topdown-tool; or write a line of the names (frontend bound, bad \
          speculation, retiring, backend bound), and their values below them"
     )]
     UnknownForm {
@@ -84,8 +84,8 @@ pub enum Unread {
     },
     /// The text has counts of slots, without shares.
     #[error(
-        "this has counts of slots, but no shares: {said}\n  next: perf stat -M TopdownL1, or perf stat \
-         --topdown, which print shares"
+        "this has counts of slots, but no shares: {said}\n  next: use `perf stat -M TopdownL1` or `perf stat \
+         --topdown`, which print shares"
     )]
     Counts {
         /// The first line of them.
@@ -93,8 +93,8 @@ pub enum Unread {
     },
     /// Arm's topdown-tool printed other metrics than the slots.
     #[error(
-        "this is stage 2 of topdown-tool, which has no slots: {said}\n  next: topdown-tool -m Topdown_L1 \
-         with the same command"
+        "this is stage 2 of topdown-tool, which has no slots: {said}\n  next: run `topdown-tool -m \
+         Topdown_L1` with the same command"
     )]
     StageTwo {
         /// The line that shows it.
@@ -102,9 +102,9 @@ pub enum Unread {
     },
     /// There is another reason.
     #[error(
-        "it has no top-down value\n  next: perf stat --topdown, perf stat -M TopdownL1 (Intel, Arm) or -M \
-         PipelineL1 (AMD), each also with -j or -x';', or toplev; on a machine without slots, perf stat -e \
-         instructions,L1-icache-load-misses,iTLB-load-misses"
+        "it has no top-down value\n  next: use `perf stat --topdown`, `perf stat -M TopdownL1` (Intel, Arm) \
+         or `perf stat -M PipelineL1` (AMD), each also with -j or -x';', or toplev; on a machine without \
+         slots, use `perf stat -e instructions,L1-icache-load-misses,iTLB-load-misses`"
     )]
     Nothing,
 }

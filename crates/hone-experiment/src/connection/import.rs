@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use hone_format::FileError;
 use hone_host::yaml::{Node, documents};
 use hone_load::security::Password;
 
 use super::{Connection, Login, Secret, TlsFiles, read_short};
 use crate::ending::Usage;
-use crate::spec::explain;
 
 /// What a file says, and what of it Hone does not use.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,7 +62,8 @@ impl Connection {
 }
 
 fn own(text: &str, file: &Path) -> Result<Imported, String> {
-    let connection = toml::from_str(text).map_err(|error| explain(&error, text, file).to_string())?;
+    let connection =
+        toml::from_str(text).map_err(|error| FileError::of_toml(&error, text, file).to_string())?;
     Ok(Imported { connection, ignored: Vec::new() })
 }
 

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use hone_format::{did_you_mean, nearest};
 use serde::Deserialize;
 
 use super::target::Form;
-use crate::spelling::{did_you_mean, nearest};
 use crate::variants::{self, Made, Profile, Variant};
 
 /// The source of the profile.

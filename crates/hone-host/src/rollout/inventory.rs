@@ -1,8 +1,9 @@
 //! The hosts of a rollout, from a TOML file or a list of names.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use hone_format::FileError;
 use serde::{Deserialize, Serialize};
 
 /// No cluster has more brokers.
@@ -65,13 +66,8 @@ struct File {
 #[non_exhaustive]
 pub enum InventoryError {
     /// It has another form.
-    #[error("the inventory {name} can't be read: {why}")]
-    Form {
-        /// The file.
-        name: String,
-        /// The problem, and its place.
-        why: String,
-    },
+    #[error("{0}\n  next: correct the inventory; docs/host/rollout.md shows a complete one")]
+    Form(FileError),
     /// It has no host, or too many.
     #[error("{count} hosts are not a valid rollout\n  next: name 1 to {MOST_HOSTS} hosts")]
     Count {
@@ -102,13 +98,13 @@ pub enum InventoryError {
     },
 }
 
-/// Reads an inventory.
+/// Reads an inventory. `name` is its file's path.
 ///
 /// # Errors
 /// Returns an error when it has another form, no host, or a host twice.
 pub fn parse(name: &str, text: &str) -> Result<Vec<Host>, InventoryError> {
     let file: File = toml::from_str(text)
-        .map_err(|error| InventoryError::Form { name: name.to_owned(), why: error.to_string() })?;
+        .map_err(|error| InventoryError::Form(FileError::of_toml(&error, text, Path::new(name))))?;
     let defaults = file.defaults;
     let with_defaults = |mut host: Host| {
         host.data = host.data.or_else(|| defaults.data.clone());
@@ -213,7 +209,10 @@ mod tests {
         assert!(
             why("[[hosts]]\nname='a'\nbroker=1\n[[hosts]]\nname='b'\nbroker=1").contains("the broker of b")
         );
-        assert!(why("[[hosts]]\nname='a'\ncolor='red'").contains("color"));
+        assert!(
+            why("[[hosts]]\nname='a'\ncolor='red'").starts_with("h:3: unknown key `color`; use one of: ")
+        );
+        assert!(why("hosts = 'a'").starts_with("h:1: \"a\" is a text; write a list"));
         for bad in ["-oProxyCommand=x", "a b", "", "a\\u0007"] {
             assert!(why(&format!("[[hosts]]\nname=\"{bad}\"")).contains("not a valid host name"), "{bad}");
         }

@@ -295,7 +295,8 @@ pub fn parse(text: &str) -> Result<State, (usize, String)> {
     };
     // All other lines identify a host only by its name, so a rollback would be a guess.
     if let Some(name) = inventory::twice(&begun.hosts) {
-        let by_hand = "check each with hone host status, and roll the change back there (hone host rollback)";
+        let by_hand = "check each with `hone host status`, and roll the change back there (`hone host \
+                       rollback`)";
         return Err((
             1,
             format!(

@@ -39,7 +39,7 @@ const REFUSED: [(&[u8], &str); 4] = [
 
 const NO_ADDRESSES: &str = "is a profile of clang or rustc: it counts functions by name and has no \
                             addresses, so it does not show where the code is\n  next: trace the program with \
-                            hone diagnose -- COMMAND, or read this file with hone profile show";
+                            `hone diagnose -- COMMAND`, or read this file with `hone profile show`";
 
 /// A profile in the form of the model.
 pub struct Read {

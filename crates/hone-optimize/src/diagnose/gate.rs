@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use hone_diagnose::cache::{LINE_BITS, MODELS};
 use hone_diagnose::model::{LARGE_PAGE_BITS, PAGE_BITS};
+use hone_format::FileError;
 use hone_record::{CodeLayout, Evidence};
 use serde::{Deserialize, Serialize};
 
@@ -191,25 +193,29 @@ fn round(value: f64) -> f64 {
 }
 
 impl Budget {
-    /// Reads a budget's text.
+    /// Reads a budget's text. `file` is its path, for the errors.
     ///
     /// # Errors
     /// Returns the fault, in words.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let budget: Self = toml::from_str(text).map_err(|error| format!("is not a valid budget: {error}"))?;
+    pub fn parse(text: &str, file: &Path) -> Result<Self, String> {
+        let budget: Self =
+            toml::from_str(text).map_err(|error| FileError::of_toml(&error, text, file).to_string())?;
+        let name = file.display();
         if budget.figures.is_empty() {
-            return Err("holds no figures, so it could never fail".to_owned());
+            return Err(format!("{name} holds no figures, so it could never fail"));
         }
-        for (name, allowed) in &budget.figures {
-            if !known().any(|known| known == *name) {
+        for (figure, allowed) in &budget.figures {
+            if !known().any(|known| known == *figure) {
                 let known: Vec<String> = known().map(|known| format!("\n    {known}")).collect();
-                return Err(format!("has the unknown figure `{name}`; the known ones are{}", known.concat()));
+                let known = known.concat();
+                return Err(format!("{name} has the unknown figure `{figure}`; the known ones are{known}"));
             }
             // A value that is not a number compares with nothing, and would let everything pass.
             let is_a_size = |value: f64| value.is_finite() && value >= 0.0;
             if !is_a_size(allowed.value) || !is_a_size(allowed.tolerance) {
                 return Err(format!(
-                    "allows `{name}` a value of {} with a tolerance of {}; both must be numbers of 0 or more",
+                    "{name} allows `{figure}` a value of {} with a tolerance of {}; both must be numbers of \
+                     0 or more",
                     allowed.value, allowed.tolerance
                 ));
             }
@@ -307,6 +313,7 @@ mod tests {
     }
 
     const MISSES: &str = "L1i 32 KiB 8-way, misses in 1,000 instructions";
+    const FILE: &str = "layout.toml";
     const PAGES: &str = "pages of 4 KiB that hold 99 % of the execution";
 
     #[test]
@@ -319,12 +326,12 @@ mod tests {
             "{misses:?}"
         );
         assert_eq!(budget.figures[PAGES], Allowed { value: 7.0, tolerance: 0.01 });
-        assert_eq!(Budget::parse(&budget.text()).unwrap(), budget);
+        assert_eq!(Budget::parse(&budget.text(), Path::new(FILE)).unwrap(), budget);
 
         let load = Subject { workload: Some("w".to_owned()), ..subject() };
         let budget = learn(load, String::new(), &repeats);
         assert_eq!(budget.figures[PAGES].tolerance, 0.1);
-        assert_eq!(Budget::parse(&budget.text()).unwrap(), budget);
+        assert_eq!(Budget::parse(&budget.text(), Path::new(FILE)).unwrap(), budget);
     }
 
     #[test]
@@ -350,15 +357,17 @@ mod tests {
         let text = learned(&[of(&[(MISSES, 10.0)])]).text();
         let wrong = |from: &str, to: &str| {
             assert!(text.contains(from), "{text}");
-            Budget::parse(&text.replace(from, to)).unwrap_err()
+            Budget::parse(&text.replace(from, to), Path::new(FILE)).unwrap_err()
         };
         assert!(wrong("value = 10.0", "value = nan").contains("numbers of 0 or more"));
         assert!(wrong("tolerance = 0.01", "tolerance = -1.0").contains("numbers of 0 or more"));
-        assert!(wrong("tolerance", "tolerence").contains("is not a valid budget"));
+        let told = wrong("tolerance", "tolerence");
+        assert!(told.contains("unknown key `tolerence` (did you mean `tolerance`?)"), "{told}");
+        assert!(told.starts_with("layout.toml:"), "{told}");
         assert!(wrong("L1i 32 KiB", "L1i 33 KiB").contains("unknown figure `L1i 33 KiB"));
-        assert!(wrong("evidence = \"simulated\"", "evidence = \"felt\"").contains("is not a valid budget"));
+        assert!(wrong("evidence = \"simulated\"", "evidence = \"felt\"").contains("unknown word `felt`"));
         assert!(
-            Budget::parse("program = \"x\"\nevidence = \"simulated\"\n[figures]\n")
+            Budget::parse("program = \"x\"\nevidence = \"simulated\"\n[figures]\n", Path::new(FILE))
                 .unwrap_err()
                 .contains("no figures")
         );

@@ -32,7 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Share of the window. Below it, a process is idle.
 const IDLE: f64 = 0.01;
 /// The emulator starts a program. It can't attach to one.
-const EMULATED: &str = "hone diagnose hone.toml, or hone diagnose -- COMMAND";
+const EMULATED: &str = "`hone diagnose hone.toml`, or `hone diagnose -- COMMAND`";
 
 /// A process that can be measured.
 pub struct Process {
@@ -50,18 +50,18 @@ impl Process {
             Ok(Who::Program(program)) => Ok(Self { pid, program }),
             Ok(Who::Kernel) => bail!(
                 "process {pid} is a kernel thread and runs no program\n  next: name a program's process \
-                 (pidof NAME)"
+                 (`pidof NAME`)"
             ),
             Ok(Who::Zombie) => bail!(
                 "process {pid} has ended, but its parent has not waited for it yet\n  next: start it again, \
                  and name its new number"
             ),
             Ok(Who::Foreign) => bail!(
-                "process {pid} belongs to another user, so Hone can't measure it\n  next: run hone as that \
+                "process {pid} belongs to another user, so Hone can't measure it\n  next: run Hone as that \
                  user, or as root"
             ),
             Err(HostError::Vanished { .. }) => bail!(
-                "there is no process {pid}\n  next: find its number (pidof NAME, or ss -ltnp for a port)"
+                "there is no process {pid}\n  next: find its number (`pidof NAME`, or `ss -ltnp` for a port)"
             ),
             Err(error) => Err(error.into()),
         }

@@ -151,8 +151,8 @@ pub(crate) fn added_up(run: &Run, program: &Path) -> Option<Aggregated> {
 pub fn of_replay(path: &Path, candidate: &Path) -> Result<Foretelling> {
     let heat::Source::Ran(ran) = heat::read(path, None)? else {
         bail!(
-            "{} is a heatmap, which has no order of execution\n  next: name the run's folder of hone \
-             diagnose",
+            "{} is a heatmap, which has no order of execution\n  next: name the run's folder of `hone \
+             diagnose`",
             path.display()
         )
     };

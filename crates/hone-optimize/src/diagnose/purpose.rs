@@ -114,12 +114,12 @@ impl Purpose<'_> {
                 return Ok(None);
             }
         };
-        let next = "\n  next: write one with hone diagnose --learn FILE";
+        let next = "\n  next: write one with `hone diagnose --learn FILE`";
         let text = fs::read_to_string(path)
             .with_context(|| format!("the budget {} can't be read{next}", path.display()))?;
-        let wrong = |what: String| Usage(format!("{} {what}{next}", path.display()));
-        let budget = Budget::parse(&text).map_err(wrong)?;
-        budget.fits(subject).map_err(wrong)?;
+        let budget = Budget::parse(&text, path).map_err(|wrong| Usage(wrong + next))?;
+        let of_another = |what: String| Usage(format!("{} {what}{next}", path.display()));
+        budget.fits(subject).map_err(of_another)?;
         Ok(Some(budget))
     }
 
@@ -150,10 +150,10 @@ fn held(path: &Path, budget: &Budget, subject: &Subject, folder: &Path, found: &
     let is_worse = figures.iter().any(|held| held.outcome.fails());
     let (budget, folder) = (path.display().to_string(), folder.display());
     let next = [
-        format!("see where the code is now: hone heatmap {folder}"),
+        format!("see where the code is now with `hone heatmap {folder}`"),
         format!(
-            "see what moved: trace the state that {budget} was learned from in the same way, then hone \
-             heatmap BEFORE {folder} -o moved.html"
+            "see what moved: trace the state that {budget} was learned from in the same way, then run \
+             `hone heatmap BEFORE {folder} -o moved.html`"
         ),
         format!(
             "if the change is intended: use the same command with --learn {budget} instead of --gate, and \

@@ -59,7 +59,7 @@ pub fn of_data(samples: &Samples, name: &str) -> Diagnosis {
         threads,
         ..described(samples, &run, program.as_deref())
     };
-    watched.next = next(share_of_kernel(&whole), "hone diagnose hone.toml");
+    watched.next = next(share_of_kernel(&whole), "`hone diagnose hone.toml`");
     let mut notes = samples.notes.clone();
     notes.extend(notes_of_samples(samples, &run));
     Diagnosis {

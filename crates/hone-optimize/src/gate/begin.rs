@@ -104,7 +104,7 @@ impl GateRun {
             if usage::is_usage(&error) && !interrupt::requested() {
                 return error;
             }
-            with_way_on(&error, &format!("hone gate --resume {}", folder.path().display()), "")
+            with_way_on(&error, &format!("hone gate --resume {}", folder.path().display()), None)
         })
     }
 }

@@ -61,7 +61,7 @@ impl<'a> Repository<'a> {
         let found = runner.run(&call).map_err(|error| match error {
             ToolError::Failed { scene, .. } => anyhow::Error::from(Usage(format!(
                 "{} is not in a usable git repository, and a gate compares two commits of one: {}\n  next: \
-                 run hone gate inside the repository of the service",
+                 run `hone gate` inside the repository of the service",
                 folder.display(),
                 scene.stderr.join("; ")
             ))),
@@ -142,9 +142,10 @@ impl<'a> Repository<'a> {
         }
         let next = if self.is_shallow() {
             format!(
-                "this clone is shallow, and ends before their merge base\n  next: git fetch \
-                 --deepen={DEEPEN} origin (or --unshallow), or --exact to compare with that commit itself\n  \
-                 in CI: fetch the whole history (fetch-depth: 0 of actions/checkout, GIT_DEPTH: 0 of GitLab)"
+                "this clone is shallow, and ends before their merge base\n  next: run `git fetch \
+                 --deepen={DEEPEN} origin` (or --unshallow), or use --exact to compare with that commit \
+                 itself\n  in CI: fetch the whole history (fetch-depth: 0 of actions/checkout, GIT_DEPTH: 0 \
+                 of GitLab)"
             )
         } else {
             "they have no common ancestor\n  next: use --exact to compare with that commit itself".to_owned()
@@ -254,8 +255,8 @@ impl<'a> Repository<'a> {
                 .args(["submodule", "update", "--init", "--quiet", "--", path]);
             self.runner.run(&call).with_context(|| {
                 format!(
-                    "Hone takes the submodule {path} from {}\n  next: run git submodule update --init there, \
-                     and fetch the commits that both sides need",
+                    "Hone takes the submodule {path} from {}\n  next: run `git submodule update --init` \
+                     there, and fetch the commits that both sides need",
                     own.display()
                 )
             })?;
@@ -296,8 +297,8 @@ impl<'a> Repository<'a> {
 /// The remedy if a commit is present but its contents are not.
 fn not_fetched(what: &str) -> String {
     format!(
-        "Hone takes {what} from this clone and fetches nothing\n  next, in a partial clone: git fetch \
-         --refetch --no-filter origin"
+        "Hone takes {what} from this clone and fetches nothing\n  next: in a partial clone, run `git fetch \
+         --refetch --no-filter origin`"
     )
 }
 

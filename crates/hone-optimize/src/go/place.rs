@@ -181,8 +181,8 @@ pub fn place_fitting(
     let is_same = |there: &[u8]| std::fs::read(&profile).is_ok_and(|new| new == there);
     if !replace && std::fs::read(&usual).is_ok_and(|there| !is_same(&there)) {
         bail!(
-            "{} is another profile\n  next: compare both with the program (hone profile check, hone profile \
-             diff), then use --force",
+            "{} is another profile\n  next: compare both with the program (`hone profile check`, `hone \
+             profile diff`), then use --force",
             usual.display()
         );
     }

@@ -17,8 +17,8 @@ mv "/host$host_program.part" "/host$host_program"
 on_host() { nsenter --target 1 --mount --uts --ipc --net --pid -- "$host_program" host "$@"; }
 # A pod that must not continue stays, and is not ready. If it exited, it would be restarted and try again.
 stay() { echo "$1"; while :; do sleep 3600 & wait $!; done; }
-# The id of the change that waits for its confirmation. `recover` also rolls back the rest of a crash.
-waiting() { on_host recover --json | tr -d ' \n' | sed -n 's/.*"found":"waiting","id":"\([0-9]*\)".*/\1/p'; }
+# The id of the change that waits for its confirmation. `--interrupted` also rolls back the rest of a crash.
+waiting() { on_host rollback --interrupted --json | tr -d ' \n' | sed -n 's/.*"found":"waiting","id":"\([0-9]*\)".*/\1/p'; }
 back() {
   [ -e "$open" ] || return 0
   id=$(waiting)
@@ -31,7 +31,7 @@ trap 'back || true; exit 1' TERM INT
 [ -d /host/run/systemd/system ] || stay "the node has no systemd, so the watchdog would end with this pod; nothing was changed"
 # With an open change in force, the baseline would be wrong.
 back || stay "an earlier change could not be rolled back; see hone host status on the node"
-on_host recover || stay "an earlier change could not be rolled back; see hone host status on the node"
+on_host rollback --interrupted || stay "an earlier change could not be rolled back; see hone host status on the node"
 # The words before "--" are for apply, those after it for the gate.
 gate() {
   while [ "$1" != -- ]; do shift; done

@@ -1,14 +1,14 @@
 //! A step of a proof: `linger=20ms`, `acks=1`, `producers=4`, `topic.flush.messages=1`, or several that belong together.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use hone_batch::settings::{self, Client};
+use hone_format::{FileError, in_plain_words};
 use hone_record::{BatchForetold, Body as _, Change, Engine, Envelope, WhatIf, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::producer;
 use hone_experiment::change;
 use hone_experiment::ending::Usage;
-use hone_experiment::spec::explain;
 
 /// Kinds of changes of `hone compare` that change a load.
 const KINDS: [&str; 3] = ["client", "load", "topic"];
@@ -43,9 +43,9 @@ struct StepTable {
 /// The steps of a file's text.
 ///
 /// # Errors
-/// With line and column.
+/// With the line.
 pub fn of_file(text: &str, path: &std::path::Path) -> Result<Vec<Step>> {
-    let file: StepsFile = toml::from_str(text).map_err(|error| explain(&error, text, path))?;
+    let file: StepsFile = toml::from_str(text).map_err(|error| FileError::of_toml(&error, text, path))?;
     file.step.into_iter().map(|table| Step::new(table.set, table.foretold)).collect()
 }
 
@@ -274,9 +274,11 @@ pub fn foretold_of(text: &str, path: &std::path::Path) -> Result<BatchForetold> 
     }
     // A record holds its contents in its body, sometimes under a name.
     let body = value.get("body").unwrap_or(&value);
-    let found = body.get("foretold").unwrap_or(body);
-    let mut foretold: BatchForetold = serde_json::from_value(found.clone())
-        .with_context(|| format!("{} has no prediction about batches", path.display()))?;
+    let found = ["predicted", "foretold"].iter().find_map(|name| body.get(name)).unwrap_or(body);
+    let mut foretold: BatchForetold = serde_json::from_value(found.clone()).map_err(|error| {
+        let why = in_plain_words(&error.to_string());
+        anyhow!("{} has no prediction about batches: {why}", path.display())
+    })?;
     if foretold == BatchForetold::default() {
         bail!(Usage(format!(
             "{} has no prediction: batch_bytes, batches_per_s, requests_per_s and added_wait_ms are missing",
@@ -400,12 +402,14 @@ mod tests {
         assert!(
             of_file("[[step]]\nsett = \"linger=5ms\"", path).unwrap_err().to_string().contains("steps.toml")
         );
-        let found = foretold_of(
-            r#"{"hone_record":1,"kind":"what-if","body":{"foretold":{"batch_bytes":9.5}}}"#,
-            path,
-        )
-        .unwrap();
-        assert_eq!((found.batch_bytes.unwrap().value, &*found.source), (9.5, "steps.toml"));
+        for name in ["predicted", "foretold"] {
+            let text =
+                format!(r#"{{"hone_record":1,"kind":"what-if","body":{{"{name}":{{"batch_bytes":9.5}}}}}}"#);
+            let found = foretold_of(&text, path).unwrap();
+            assert_eq!((found.batch_bytes.unwrap().value, &*found.source), (9.5, "steps.toml"));
+        }
+        let error = foretold_of(r#"{"batch_bytes":"many"}"#, path).unwrap_err().to_string();
+        assert!(error.ends_with("write a number, or a table with value, low and high"), "{error}");
         assert!(foretold_of("{}", path).is_err() && foretold_of("x", path).is_err());
     }
 

@@ -12,7 +12,7 @@ use hone_tool::System;
 
 use super::plan_text::untried;
 use super::trial::{ASKED, HostTrialSettings, Session};
-use hone_experiment::ending::Usage;
+use hone_experiment::ending::{Usage, WayOn};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::host_plan::profile;
 use hone_experiment::progress::Progress;
@@ -125,9 +125,10 @@ pub fn measured(
         (seconds / 60.0).ceil()
     ));
     let session = Session { asked, folder, security, runner: &runner, progress };
-    let trial = session.run().with_context(|| {
-        format!("to continue after the last round: hone host try --resume {}", folder.path().display())
-    })?;
+    let way_on = || {
+        WayOn(format!("`hone host try --resume {}` continues after the last round", folder.path().display()))
+    };
+    let trial = session.run().with_context(way_on)?;
     let record = folder.write_record("host-trial.json", trial.clone())?;
     let document = documents::host_trial(&trial, &BTreeMap::new(), None);
     folder.write_text("host-trial.md", &document.markdown())?;

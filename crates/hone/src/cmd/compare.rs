@@ -1,7 +1,6 @@
 //! `hone compare A B`: two brokers, pair by pair.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
@@ -25,8 +24,7 @@ use hone_experiment::folder::{RunFolder, is_named, to_resume};
 use hone_experiment::meter::Metrics;
 use hone_experiment::notation::share;
 use hone_experiment::settings::ComparisonSettings;
-use hone_experiment::settle::to_settle;
-use hone_experiment::{change, ledger};
+use hone_experiment::{change, ledger, settle};
 
 /// Compare two brokers, builds or settings under the same load.
 ///
@@ -227,8 +225,7 @@ fn judged(comparison: Comparison, folder: &RunFolder, cli: &CliContext) -> Resul
     let entry = |_: &str| hone_document::entries::comparison::entry_of(&comparison, folder.path());
     // A resumed run gets one entry as well. The ledger lies next to the run's folder.
     let entered = ledger::enter_once(folder, "ledger.json", Some(&comparison), entry, &cli.progress);
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let next = to_settle(&comparison, 1, &words).map_or(String::new(), |next| format!("  next: {next}\n"));
+    let next = settle::comparison(&comparison, folder.path());
     let behind = format!("\nRecord: {}\n{next}", folder.join("comparison.json").display());
     cli.show_document(
         comparison,

@@ -12,6 +12,7 @@ use hone_tool::interrupt;
 use crate::cmd::context::{CliContext, default_runs};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::to_resume;
+use hone_experiment::settle;
 use hone_optimize::gate::begin::{GateRequest, GateRun, settled};
 use hone_optimize::gate::choice::FileOf;
 use hone_optimize::gate::ci_files::{CiFiles, about, write_ci_files};
@@ -182,8 +183,9 @@ fn gated(arguments: &Arguments, files: &CiFiles, cli: &CliContext) -> Result<End
         GateOutcome::TooLittlePower | GateOutcome::NotSeen => Ending::CouldNot,
     };
     let told = page.map_or_else(|_| String::new(), |page| format!("Report: {}\n", page.display()));
+    let behind = format!("\n{told}{}", settle::gate(&found));
     let document = |found: &CommitGate| documents::gate(found, &BTreeMap::new(), None);
-    cli.show_document(found, document, &format!("\n{told}"))?;
+    cli.show_document(found, document, &behind)?;
     match written.context(Unwritten(record)) {
         // The exit code must report the regression, not the failed write.
         Err(error) if matches!(ending, Ending::Worse) => cli.progress.line(&format!("{error:#}")),

@@ -10,6 +10,7 @@ use hone_report::documents;
 use crate::cmd::context::{CliContext, default_runs};
 use hone_experiment::ending::Ending;
 use hone_experiment::phase::Phase;
+use hone_experiment::settle;
 use hone_experiment::spec::VariantChoice;
 use hone_optimize::run::{OptimizeRun, RunRequest};
 
@@ -75,8 +76,9 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
     let Some((found, record)) = run.carry_out(&cli.progress)? else { return Ok(Ending::Done) };
     let page = hone_serve::page::write(&record, None)?;
     let worse = run.is_worse(&found);
-    let report = format!("\nReport: {}\n", page.display());
-    cli.show_document(found, |found| documents::optimization(found, &BTreeMap::new(), None), &report)?;
+    let next = settle::optimization(&found, record.parent().unwrap_or(&record));
+    let behind = format!("\nReport: {}\n{next}", page.display());
+    cli.show_document(found, |found| documents::optimization(found, &BTreeMap::new(), None), &behind)?;
     Ok(if worse { Ending::Worse } else { Ending::Done })
 }
 

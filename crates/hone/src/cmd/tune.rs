@@ -15,6 +15,7 @@ use hone_cli::connection::SecurityOptions;
 use hone_experiment::arm;
 use hone_experiment::ending::{Ending, WayOn};
 use hone_experiment::folder::{RunFolder, is_named, to_resume};
+use hone_experiment::settle;
 use hone_optimize::run as optimize;
 use hone_serve::story;
 use hone_tune::estimate::Planned;
@@ -207,10 +208,10 @@ fn go(
     let builds = WayOn::behind(built(asked, folder, security, &left_s, cli), "tune", folder)?;
     let time = (begun, earlier_s + builds.earlier_s);
     let (tuning, record) = finish(&builds.asked, folder, time, security, &cli.progress)?;
-    let places = record_and_page(&record)?;
+    let behind = record_and_page(&record)? + &settle::tuning(&tuning, folder.path());
     let ending = ending(&tuning);
     let document = |tuning: &Tuning| documents::tuning(tuning, &BTreeMap::new(), None);
-    cli.show_document_or_markdown(tuning, markdown, document, &places)?;
+    cli.show_document_or_markdown(tuning, markdown, document, &behind)?;
     Ok(ending)
 }
 

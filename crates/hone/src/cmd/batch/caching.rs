@@ -1,6 +1,6 @@
 //! `hone batch caching`: what write caching would change for a topic.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use hone_cli::values::{milliseconds, size};
 use hone_record::Metric;
@@ -54,10 +54,9 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let (family, in_force) = match (&arguments.broker, &arguments.topic) {
         (Some(broker), Some(topic)) => {
             if !hone_experiment::arm::is_address(broker) {
-                return Err(Usage(format!(
+                bail!(Usage(format!(
                     "invalid --bootstrap address `{broker}`: use HOST:PORT, for example `127.0.0.1:9092`"
-                ))
-                .into());
+                )));
             }
             let found = in_force(broker, &security, topic)?;
             let family = Family::from_properties(&found, broker)?;
@@ -81,12 +80,11 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     }
     asked.workload = Step::new(without, None)?.applied(&asked.workload)?;
     if asked.workload.acks != -1 {
-        return Err(Usage(
+        bail!(Usage(
             "write caching matters only with acks=all: with acks 0 or 1 no request waits for a flush\n  \
              next: leave out --acks, or use --acks all"
-                .to_owned(),
-        )
-        .into());
+                .to_owned()
+        ));
     }
     let home = (&*arguments.options.output, "batch-caching");
     let folder = begin(&mut asked, recorded.as_ref(), home, &security, progress)?;

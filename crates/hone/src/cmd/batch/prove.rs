@@ -1,7 +1,6 @@
 //! `hone batch prove`: tests producer settings one after the other, and accepts only those that measurably help.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -14,7 +13,7 @@ use super::options::ProofOptions;
 use crate::cmd::context::{CliContext, record_and_page};
 use hone_experiment::ending::{Ending, Usage, WayOn};
 use hone_experiment::folder::{RunFolder, is_named, to_resume};
-use hone_experiment::settle::to_settle;
+use hone_experiment::settle;
 use hone_tune::batch::live::{self, ASKED_LIVE, LiveSettings};
 use hone_tune::batch::prove::ProofSettings;
 use hone_tune::batch::prove_run::{self, decides, steps};
@@ -27,8 +26,8 @@ use hone_tune::batch::step::Step;
 /// Hone compares each step with the last accepted state, as `hone compare` does. It accepts the step if the primary metric is better and no
 /// guard metric is worse.
 ///
-/// The load goes to test topics on TARGET: a broker (HOST:PORT), or a command with {port} and {data}. Without TARGET, Hone starts an embedded
-/// broker. Hone deletes the test topics at the end and writes to no other topic.
+/// The load goes to test topics on TARGET: a broker (HOST:PORT), or a command with {port} and {data}. Without TARGET, Hone uses the
+/// brokers of --bootstrap or --connection, or else starts an embedded broker. It deletes the test topics and writes to no other topic.
 ///
 /// The options below describe the load, or --topic replicates a topic, but never its contents. Hone continues if the replica's records, bytes
 /// and batches per second differ by at most 10 %, or with --allow-mismatch.
@@ -57,7 +56,7 @@ A file of steps:
   set = \"linger=20ms\"
   predicted = { source = \"whatif\", batch_bytes = 16000.0 }")]
 pub(crate) struct Arguments {
-    /// Broker (HOST:PORT), or a command that starts one for each window. [default: an embedded broker]
+    /// Broker (HOST:PORT), or a command that starts one for each window. [default: brokers of the connection, or an embedded broker]
     #[arg(value_name = "TARGET")]
     target: Option<String>,
     /// Change to test; repeat it for several steps. Hone tests the steps in the order of the command line.
@@ -82,7 +81,7 @@ pub(crate) struct Arguments {
     from: Option<String>,
     /// Observe the topic on a live cluster and send no load. Hone reads the last --duration of the topic, and again with --resume after your
     /// change. It gives no verdict.
-    #[arg(long, requires = "target", requires = "topic", conflicts_with_all = ["from", "file", "original", "foretold"])]
+    #[arg(long, requires = "topic", conflicts_with_all = ["from", "file", "original", "foretold"])]
     live: bool,
     /// Continue even if the replica differs from the topic by more than 10 %. Hone also continues if the topic's producer waits for every
     /// answer.
@@ -97,6 +96,8 @@ pub(crate) struct Arguments {
     /// Print the result as Markdown.
     #[arg(long)]
     markdown: bool,
+    #[command(flatten)]
+    brokers: hone_cli::connection::BootstrapOption,
     #[command(flatten)]
     options: ProofOptions,
 }
@@ -115,10 +116,11 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         return first_look(arguments, &security, cli);
     }
     let steps = steps(arguments.file.as_deref(), &arguments.steps, &arguments.foretold)?;
+    let target = arguments.brokers.target(arguments.target.as_deref(), &options.security)?;
     let mut asked = ProofSettings {
         keep_topics: arguments.keep_topics,
         unlike: arguments.unlike,
-        ..options.asked(arguments.target.as_deref(), steps, cli)?
+        ..options.asked(target.as_deref(), steps, cli)?
     };
     asked.primary = decides(options.primary, &options.metrics, &asked.place, &security, progress)?;
     let is_given = |argument: &str| cli.is_given(argument);
@@ -151,7 +153,8 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliCont
 
 /// Observes the live topic before the change.
 fn first_look(arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
-    let (Some(broker), Some(topic)) = (&arguments.target, &arguments.topic) else {
+    let target = arguments.brokers.target(arguments.target.as_deref(), &arguments.options.security)?;
+    let (Some(broker), Some(topic)) = (target, &arguments.topic) else {
         bail!(Usage(
             "--live needs a topic of a running cluster\n  \
              next: hone batch prove BROKER --live --topic TOPIC --step linger=20ms"
@@ -160,7 +163,7 @@ fn first_look(arguments: &Arguments, security: &Security, cli: &CliContext) -> R
     };
     let last_s = arguments.options.workload.duration_s();
     let asked = LiveSettings {
-        broker: broker.clone(),
+        broker,
         topic: topic.clone(),
         last_s,
         changes: arguments.steps.clone(),
@@ -169,7 +172,7 @@ fn first_look(arguments: &Arguments, security: &Security, cli: &CliContext) -> R
     let (found, folder) = live::first_look(asked, &arguments.options.output, security, &cli.progress)?;
     cli.show(found, |found| {
         format!(
-            "{}\n  next: make the change, wait more than {last_s} s, then: hone batch prove --resume {}\n",
+            "{}\n  next: make the change, wait more than {last_s} s, then run `hone batch prove --resume {}`\n",
             hone_document::xray::text(found, true),
             folder.path().display()
         )
@@ -187,7 +190,7 @@ fn go(
     let (proof, places) = measured(asked, folder, security, cli).map_err(|error| {
         let way_on = match error.is::<Unlike>() {
             true => WayOn(format!(
-                "to test the steps with this replica: hone batch prove --resume {} --allow-mismatch",
+                "`hone batch prove --resume {} --allow-mismatch` tests the steps with this replica",
                 folder.path().display()
             )),
             false => WayOn::resume("batch prove", folder),
@@ -195,19 +198,10 @@ fn go(
         error.context(way_on)
     })?;
     let ending = ending(&proof);
-    let behind = places + &next(&proof);
+    let behind = places + &settle::proof(&proof, folder.path());
     let document = |proof: &Proof| documents::proof(proof, &BTreeMap::new(), None);
     cli.show_document_or_markdown(proof, markdown, document, &behind)?;
     Ok(ending)
-}
-
-/// The command that most probably decides the first inconclusive step.
-fn next(proof: &Proof) -> String {
-    let is_open = |found: &&Comparison| found.verdict() == Verdict::NotShown;
-    let open = proof.steps.iter().filter_map(|step| step.comparison.as_ref()).find(is_open);
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let next = open.and_then(|comparison| to_settle(comparison, proof.steps.len(), &words));
-    next.map_or(String::new(), |next| format!("  next: {next}\n"))
 }
 
 /// The ending is worse if a step was worse and none was accepted.

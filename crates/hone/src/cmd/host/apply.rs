@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, book: &HostLedger, cli: &C
         let now = &plan.fingerprint;
         let why = format!(
             "this host has changed since the plan: its fingerprint is now {now}, not {wanted}; Hone changed \
-             nothing\n  next: make a new plan with hone host plan"
+             nothing\n  next: make a new plan with `hone host plan`"
         );
         return Err(NotItsOwn(why).into());
     }

@@ -58,7 +58,12 @@ enum Verb {
     Renew(undo::Renew),
     #[command(alias = "revert")]
     Rollback(undo::Revert),
-    Recover(undo::Recover),
+    /// The old name of `hone host rollback --interrupted`.
+    #[command(hide = true)]
+    Recover {
+        #[arg(long)]
+        force: bool,
+    },
     Uninstall(undo::Uninstall),
     Lint(lint::Arguments),
     Export(export::Arguments),
@@ -78,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         Verb::Confirm(arguments) => undo::confirm(arguments, &root, &book, cli),
         Verb::Renew(arguments) => undo::renew(arguments, &root, cli),
         Verb::Rollback(arguments) => undo::revert(arguments, &root, &book, cli),
-        Verb::Recover(arguments) => undo::recover(arguments, &root, &book, cli),
+        Verb::Recover { force } => undo::recover(*force, &root, &book, cli),
         Verb::Uninstall(arguments) => undo::uninstall(arguments, &root, cli),
         Verb::Export(arguments) => export::run(arguments, &root, cli),
         Verb::Lint(arguments) => lint::run(arguments, &root, cli),

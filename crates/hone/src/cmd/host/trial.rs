@@ -24,6 +24,7 @@ use hone_experiment::folder::{RunFolder, is_named, to_resume};
 use hone_experiment::host_plan::HostView;
 use hone_experiment::notation::Seconds;
 use hone_experiment::settings::ComparisonSettings;
+use hone_experiment::settle;
 use hone_experiment::spec::Acks;
 use hone_tune::host::candidate::{Given, Sorted, sorted};
 use hone_tune::host::service::{Service, load};
@@ -161,10 +162,10 @@ fn go(
     cli: &CliContext,
 ) -> Result<Ending> {
     let (trial, record) = measured(asked, folder, security, &cli.progress)?;
-    let places = record_and_page(&record)?;
+    let behind = record_and_page(&record)? + &settle::host_trial(&trial, folder.path());
     let ending = ending(&trial);
     let document = |trial: &HostTrial| documents::host_trial(trial, &BTreeMap::new(), None);
-    cli.show_document_or_markdown(trial, markdown, document, &places)?;
+    cli.show_document_or_markdown(trial, markdown, document, &behind)?;
     Ok(ending)
 }
 

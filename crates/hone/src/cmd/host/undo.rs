@@ -1,4 +1,4 @@
-//! `hone host confirm`, `renew`, `rollback`, `recover`, `uninstall`, and the rollback watchdog.
+//! `hone host confirm`, `renew`, `rollback`, `uninstall`, and the rollback watchdog.
 
 use std::path::Path;
 
@@ -64,21 +64,15 @@ pub(crate) struct Renewed {
 /// Hone leaves a value that another program has set since, and names it.
 #[derive(Debug, Args)]
 pub(crate) struct Revert {
+    /// Roll back what a crash left: changes that are incomplete or overdue, or that have lost their rollback watchdog. Hone lists the other
+    /// changes that are in force.
+    #[arg(long, conflicts_with = "change")]
+    interrupted: bool,
     /// Overwrite what someone else has changed. If no change is open, Hone acts on the last change that left a value behind.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     which: Which,
-}
-
-/// Roll back interrupted changes after a crash.
-///
-/// Hone also rolls back changes that are overdue or have lost their rollback watchdog. It shows the changes that are still in force.
-#[derive(Debug, Args)]
-pub(crate) struct Recover {
-    /// Overwrite what someone else has changed.
-    #[arg(long)]
-    force: bool,
 }
 
 /// Roll back all changes and delete the journals of `hone host`.
@@ -128,21 +122,19 @@ pub(crate) fn renew(arguments: &Renew, root: &Path, cli: &CliContext) -> Result<
 }
 
 pub(crate) fn revert(arguments: &Revert, root: &Path, book: &HostLedger, cli: &CliContext) -> Result<Ending> {
+    if arguments.interrupted {
+        return recover(arguments.force, root, book, cli);
+    }
     let back = commit::take_last_back(root, arguments.which.id(), arguments.force)?;
-    let entered = book.taken_back("host revert", &back, &cli.progress);
+    let entered = book.taken_back("host rollback", &back, &cli.progress);
     let ending = told(Found { changes: vec![Recovered::TakenBack(back)], uninstalled: false }, cli)?;
     entered.map(|()| ending)
 }
 
-pub(crate) fn recover(
-    arguments: &Recover,
-    root: &Path,
-    book: &HostLedger,
-    cli: &CliContext,
-) -> Result<Ending> {
-    let changes = commit::recover(root, arguments.force)?;
+pub(crate) fn recover(force: bool, root: &Path, book: &HostLedger, cli: &CliContext) -> Result<Ending> {
+    let changes = commit::recover(root, force)?;
     let entered = changes.iter().try_for_each(|change| match change {
-        Recovered::TakenBack(back) => book.taken_back("host recover", back, &cli.progress),
+        Recovered::TakenBack(back) => book.taken_back("host rollback", back, &cli.progress),
         Recovered::Waiting { .. } | Recovered::InForce { .. } | Recovered::Unreadable { .. } => Ok(()),
     });
     let ending = told(Found { changes, uninstalled: false }, cli)?;

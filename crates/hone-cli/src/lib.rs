@@ -10,3 +10,10 @@ pub mod refused;
 pub mod screen;
 pub mod values;
 pub mod workload;
+
+use std::path::PathBuf;
+
+/// Folder of all runs, unless an option names another one: `HONE_RUNS`, or `runs`.
+pub fn runs_folder() -> PathBuf {
+    std::env::var_os("HONE_RUNS").filter(|name| !name.is_empty()).map_or_else(|| "runs".into(), PathBuf::from)
+}

@@ -19,7 +19,8 @@ pub fn of_stdout(detail: Detail) -> Screen {
 
 /// The text as stdout can show it. A terminal without Unicode gets ASCII. A pipe or a file keeps the text.
 pub fn fitting(text: String) -> String {
-    let is_plain = console::Term::stdout().is_term() && !supports_unicode::on(supports_unicode::Stream::Stdout);
+    let is_plain =
+        console::Term::stdout().is_term() && !supports_unicode::on(supports_unicode::Stream::Stdout);
     if is_plain { ascii(&text) } else { text }
 }
 

@@ -46,6 +46,11 @@ impl CommandLine {
         })
     }
 
+    /// The whole run's command, ready to paste. `None` if it is not known.
+    pub fn whole(&self) -> Option<String> {
+        self.with(&[], &[])
+    }
+
     /// The value of an option, if the command has it.
     pub(crate) fn value(&self, option: &str) -> Option<&str> {
         let at = self.words.iter().position(|word| sets(word, &[option]).is_some())?;

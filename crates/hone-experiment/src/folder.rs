@@ -23,9 +23,21 @@ pub const TRIED: [&str; 6] = [
 ];
 
 /// The records that stand for a complete run. Those that may accompany another one come last.
-pub const RESULTS: [&str; 8] = {
+pub const RESULTS: [&str; 11] = {
     let [gate, optimization, comparison, proof, host_trial, tuning] = TRIED;
-    [gate, optimization, comparison, proof, host_trial, tuning, "capacity.json", "curve.json"]
+    [
+        gate,
+        optimization,
+        comparison,
+        proof,
+        host_trial,
+        tuning,
+        "capacity.json",
+        "curve.json",
+        "window.json",
+        "xray.json",
+        "diagnosis.json",
+    ]
 };
 
 /// The folder of one run.

@@ -46,8 +46,7 @@ impl From<Detail> for Screen {
 /// The document as lines.
 pub(crate) fn terminal(document: &Markup, screen: Screen) -> String {
     let Screen { detail, columns, has_colours } = screen;
-    let mut writer =
-        Writer { out: String::new(), detail, columns, has_colours, first: None, heading_end: 0 };
+    let mut writer = Writer { out: String::new(), detail, columns, has_colours, first: None, heading_end: 0 };
     writer.blocks(document);
     writer.out.trim_end().to_owned() + "\n"
 }

@@ -10,6 +10,7 @@ use hone_record::{
 };
 
 use crate::story::{self, Beside};
+use hone_experiment::command_line::{self, CommandLine};
 use hone_experiment::ending::Usage;
 use hone_experiment::folder::{RESULTS, read_record};
 use hone_experiment::ledger;
@@ -141,6 +142,17 @@ pub fn page(record: &Path, reader: &dyn Reader) -> Result<String> {
 /// # Errors
 /// The record or one of its windows can't be read, or its kind has no document.
 pub fn document(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<Document> {
+    let command = command_of(folder_of(record), reader);
+    Ok(of_kind(record, reader, beside)?.repeated_by(command.as_deref()))
+}
+
+/// The command that began the run in a folder. Older runs have none.
+fn command_of(folder: &Path, reader: &dyn Reader) -> Option<String> {
+    let text = reader::text(reader, &folder.join(command_line::NOTE)).ok()?;
+    serde_json::from_str::<CommandLine>(&text).ok()?.whole()
+}
+
+fn of_kind(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<Document> {
     let folder = folder_of(record);
     match kind_of(record, reader)?.as_deref() {
         Some("optimization") => {

@@ -9,6 +9,7 @@
 //! - [`pass_through`] is an exception: a program that replaces another one, inside a build with its own logs, shares streams and process
 //!   group with its caller;
 //! - [`detach_self`] is the other exception: a rollback watchdog must survive the rest of Hone;
+//! - [`open`] leaves its program behind: a browser belongs to the person who reads in it;
 //! - when Hone itself is killed, notes name its process groups ([`orphans`]), and the next run ends what is left of them;
 //! - every [`ToolError`] shows the command as a shell line, and what to do next.
 
@@ -20,6 +21,7 @@ mod dry;
 mod error;
 pub mod interrupt;
 mod logs;
+mod open;
 pub mod orphans;
 mod pass;
 mod replay;
@@ -36,6 +38,7 @@ pub use daemon::{Daemon, adopt_orphans};
 pub use detach::detach_self;
 pub use dry::Dry;
 pub use error::{Lack, Scene, ToolError};
+pub use open::open;
 pub use pass::{pass_through, pass_through_heard};
 pub use replay::Replay;
 pub use runner::{Conversation, Finished, Runner};

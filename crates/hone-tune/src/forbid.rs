@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+
 use hone_format::{did_you_mean, nearest};
 use hone_host::kernel::Kernel;
 use hone_host::knob::{self, KNOBS};
@@ -182,7 +183,6 @@ fn of_host(path: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use hone_format::{did_you_mean, nearest};
     use hone_host::kernel::Files;
     use hone_record::Hope;
 

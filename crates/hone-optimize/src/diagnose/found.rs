@@ -1,6 +1,7 @@
 //! A diagnosis with the files next to it, and notes about the files that ran.
 
 use std::fs;
+use std::path::PathBuf;
 
 use hone_diagnose::image::Image;
 use hone_diagnose::model::Run;
@@ -19,6 +20,8 @@ pub struct Found {
     pub is_whole: bool,
     /// Operations of its load.
     pub operations: Option<u64>,
+    /// The file of its record.
+    pub record: PathBuf,
 }
 
 /// Notes about files that could not be read as code, and about code without a file.

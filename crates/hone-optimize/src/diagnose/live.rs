@@ -107,8 +107,8 @@ pub fn of_process(
     let seen = seen(runner, folder, process, window, progress)?;
     let is_whole = !seen.has_ended;
     let diagnosis = diagnosis(process, &seen, window);
-    folder.write_record("diagnosis.json", diagnosis.clone())?;
-    Ok(Found { diagnosis, operations: None, is_whole })
+    let record = folder.write_record("diagnosis.json", diagnosis.clone())?;
+    Ok(Found { diagnosis, operations: None, is_whole, record })
 }
 
 fn seen(

@@ -54,8 +54,8 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(24 * 3_600);
 
 /// Writes a diagnosis.
 pub fn found(folder: &RunFolder, diagnosis: Diagnosis, traced: &Traced) -> Result<Found> {
-    folder.write_record("diagnosis.json", diagnosis.clone())?;
-    Ok(Found { diagnosis, is_whole: traced.broke.is_none(), operations: traced.operations })
+    let record = folder.write_record("diagnosis.json", diagnosis.clone())?;
+    Ok(Found { diagnosis, is_whole: traced.broke.is_none(), operations: traced.operations, record })
 }
 
 /// A command that ends by itself, and its tracer.

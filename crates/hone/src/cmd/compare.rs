@@ -13,7 +13,7 @@ use hone_report::documents;
 
 use super::batch::options::ModeName;
 use super::saved;
-use crate::cmd::context::{CliContext, default_runs};
+use crate::cmd::context::{CliContext, ReportOptions, default_runs};
 use hone_cli::connection::SecurityOptions;
 use hone_cli::values::{metric, rate};
 use hone_cli::workload::WorkloadOptions;
@@ -162,6 +162,8 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
     #[command(flatten)]
+    report: ReportOptions,
+    #[command(flatten)]
     workload: WorkloadOptions,
     #[command(flatten)]
     metrics: Metrics,
@@ -216,23 +218,29 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         Compared::Planned(pilot, budget_s) => {
             cli.show_found("pilot", &pilot, |pilot| hone_document::plan::text(pilot, budget_s))
         }
-        Compared::Judged(comparison) => judged(*comparison, &folder, cli),
+        Compared::Judged(comparison) => judged(*comparison, &folder, arguments.report, cli),
     })
 }
 
-fn judged(comparison: Comparison, folder: &RunFolder, cli: &CliContext) -> Result<Ending> {
+fn judged(
+    comparison: Comparison,
+    folder: &RunFolder,
+    report: ReportOptions,
+    cli: &CliContext,
+) -> Result<Ending> {
     let ending = if comparison.has_regression() { Ending::Worse } else { Ending::Done };
     let entry = |_: &str| hone_document::entries::comparison::entry_of(&comparison, folder.path());
     // A resumed run gets one entry as well. The ledger lies next to the run's folder.
     let entered = ledger::enter_once(folder, "ledger.json", Some(&comparison), entry, &cli.progress);
     let next = settle::comparison(&comparison, folder.path());
-    let behind = format!("\nRecord: {}\n{next}", folder.join("comparison.json").display());
+    let page = report.write(&folder.join("comparison.json"));
+    let behind = format!("\n{}{next}", page.as_deref().unwrap_or_default());
     cli.show_document(
         comparison,
         |comparison| documents::comparison(comparison, &BTreeMap::new(), None),
         &behind,
     )?;
-    entered.map(|()| ending)
+    page.and(entered).map(|()| ending)
 }
 
 /// Parses --budget (`300`, `90s`, `5m`, `1h`) to seconds. The limits are one second and one week.

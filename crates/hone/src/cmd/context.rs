@@ -14,6 +14,7 @@ use serde_json::json;
 use hone_cli::connection::BrokerOptions;
 use hone_cli::screen;
 use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::folder::RunFolder;
 use hone_experiment::progress::Progress;
 
 #[derive(Debug, Args)]
@@ -138,13 +139,50 @@ pub(super) fn paths(written: &[PathBuf]) -> String {
     written.iter().map(|path| format!("{}\n", path.display())).collect()
 }
 
-/// Writes the page of a record. The answer names both files.
-pub(super) fn record_and_page(record: &Path) -> Result<String> {
-    let page = hone_serve::page::write(record, None)?;
-    Ok(format!("Record: {}\nPage: {}\n", record.display(), page.display()))
+/// Options of every verb that writes a report.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct ReportOptions {
+    /// Open the report in a browser when the run has ended.
+    #[arg(long)]
+    open: bool,
+}
+
+impl ReportOptions {
+    /// Writes the page of a record, and opens it if asked to. The answer names both files.
+    pub(crate) fn write(self, record: &Path) -> Result<String> {
+        let page = hone_serve::page::write(record, None)?;
+        self.show(&page)?;
+        Ok(format!("Record: {}\nReport: {}\n", record.display(), page.display()))
+    }
+
+    /// Opens a page if asked to.
+    pub(crate) fn show(self, page: &Path) -> Result<()> {
+        match self.open {
+            true => hone_tool::open(page).with_context(|| {
+                format!("can't open the report\n  next: open {} in a browser", page.display())
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Keeps the record of a verb whose result is more than its files: in a new folder of `runs`, with its page. A folder that can't be written
+    /// is no failure, because the result is shown.
+    pub(crate) fn keep<T: Body>(
+        self,
+        runs: &Path,
+        [name, file]: [&str; 2],
+        record: T,
+        cli: &CliContext,
+    ) -> String {
+        let kept = RunFolder::create(runs, name).and_then(|folder| folder.write_record(file, record));
+        kept.and_then(|record| self.write(&record)).unwrap_or_else(|error| {
+            cli.progress.line(&format!("note: no report was written: {error:#}"));
+            String::new()
+        })
+    }
 }
 
 /// The default folder for runs.
 pub(crate) fn default_runs() -> PathBuf {
-    PathBuf::from("runs")
+    hone_cli::runs_folder()
 }

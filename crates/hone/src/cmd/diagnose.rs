@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use hone_record::Diagnosis;
 
-use crate::cmd::context::{CliContext, default_runs};
+use crate::cmd::context::{CliContext, ReportOptions, default_runs};
 use hone_cli::values::whole_seconds;
 use hone_document::entries::replay::entry_of;
 use hone_experiment::ending::{Ending, Usage};
@@ -99,9 +99,12 @@ pub(crate) struct Arguments {
         requires = "learn"
     )]
     repeats: u32,
-    /// Where to write the result. Hone creates the run's folder in this folder. The ledger is in it, too.
+    /// Where to write the result. Hone creates the run's folder in this folder. The ledger is in it, too. With --read, Hone writes a report
+    /// only with this option or with --open.
     #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
+    #[command(flatten)]
+    report: ReportOptions,
     /// Ledger file. Hone writes the prediction of --replay to it. [default: ledger.jsonl in the folder of --output]
     #[arg(long, value_name = "FILE", requires = "replay")]
     ledger: Option<PathBuf>,
@@ -143,10 +146,10 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         (None, None) => Purpose::Diagnose,
     };
     let answer = match (&arguments.read[..], &arguments.file) {
-        ([path], _) => return show_read(reading::of_file(path, program, *user_share)?, cli),
+        ([path], _) => return show_read(reading::of_file(path, program, *user_share)?, arguments, cli),
         ([before, after], _) => {
             let (diagnosis, unread) = reading::of_two_files([before, after], program, *user_share)?;
-            let ending = show_read(diagnosis, cli)?;
+            let ending = show_read(diagnosis, arguments, cli)?;
             return unread.map_or(Ok(ending), Err);
         }
         ([_, _, ..], _) => {
@@ -163,7 +166,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         ([], None) => of_command(&purpose, &arguments.command, output, progress)?,
     };
     match answer {
-        Answer::Diagnosis(found) => show_whole(found, cli),
+        Answer::Diagnosis(found) => show_whole(found, arguments, cli),
         Answer::Gate(gate) => {
             cli.show_found("gate", &gate, gate_text::text)?;
             Ok(if gate.is_worse { Ending::Worse } else { Ending::Done })
@@ -190,17 +193,26 @@ fn of_process(pid: u32, arguments: &Arguments, cli: &CliContext) -> Result<Endin
     progress.line(&format!("Run folder: {}", folder.path().display()));
     let window = Duration::from_secs(arguments.seconds);
     let runner = shown_runner(&folder, progress)?;
-    show_whole(diagnose::of_process(&runner, &folder, &process, window, progress)?, cli)
+    show_whole(diagnose::of_process(&runner, &folder, &process, window, progress)?, arguments, cli)
 }
 
-fn show_whole(found: diagnose::Found, cli: &CliContext) -> Result<Ending> {
-    cli.show(found.diagnosis, hone_document::diagnosis::text)?;
-    Ok(if found.is_whole { Ending::Done } else { Ending::CouldNot })
+fn show_whole(found: diagnose::Found, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
+    let places = arguments.report.write(&found.record);
+    let behind = places.as_deref().unwrap_or_default();
+    cli.show(found.diagnosis, |diagnosis| hone_document::diagnosis::text(diagnosis) + "\n" + behind)?;
+    places.map(|_| if found.is_whole { Ending::Done } else { Ending::CouldNot })
 }
 
-fn show_read(diagnosis: Diagnosis, cli: &CliContext) -> Result<Ending> {
+/// Files of other tools get a report if it is asked for.
+fn show_read(diagnosis: Diagnosis, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let is_believed = reading::is_believed(&diagnosis);
-    cli.show(diagnosis, hone_document::diagnosis::text)?;
+    let is_kept = ["output", "open"].iter().any(|id| cli.is_given(id));
+    let names = ["diagnosis", "diagnosis.json"];
+    let places = match is_kept {
+        true => arguments.report.keep(&arguments.output, names, diagnosis.clone(), cli),
+        false => String::new(),
+    };
+    cli.show(diagnosis, |diagnosis| hone_document::diagnosis::text(diagnosis) + &places)?;
     Ok(if is_believed { Ending::Done } else { Ending::CouldNot })
 }
 

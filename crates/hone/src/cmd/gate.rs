@@ -9,7 +9,7 @@ use hone_record::{CommitGate, GateOutcome};
 use hone_report::documents;
 use hone_tool::interrupt;
 
-use crate::cmd::context::{CliContext, default_runs};
+use crate::cmd::context::{CliContext, ReportOptions, default_runs};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::to_resume;
 use hone_experiment::settle;
@@ -107,6 +107,8 @@ pub(crate) struct Arguments {
     /// Where to write the result. Hone creates the run's folder in this folder. The ledger is in it, too.
     #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
+    #[command(flatten)]
+    report: ReportOptions,
     /// Folder for checkouts and their builds. [default: hone/gate in your cache folder] It must be outside of the sources, because compilers
     /// read settings from parent folders.
     #[arg(long, value_name = "FOLDER")]
@@ -174,7 +176,7 @@ fn gated(arguments: &Arguments, files: &CiFiles, cli: &CliContext) -> Result<End
         }
     };
     let (found, record) = (run.finish(&cli.progress)?, run.record());
-    let page = hone_serve::page::write(&record, None);
+    let page = arguments.report.write(&record);
     let written = write_ci_files(files, Came::Found(&found))
         .and(page.as_ref().map(|_| ()).map_err(|error| anyhow!("{error:#}")));
     let ending = match found.outcome {
@@ -182,8 +184,7 @@ fn gated(arguments: &Arguments, files: &CiFiles, cli: &CliContext) -> Result<End
         GateOutcome::Worse => Ending::Worse,
         GateOutcome::TooLittlePower | GateOutcome::NotSeen => Ending::CouldNot,
     };
-    let told = page.map_or_else(|_| String::new(), |page| format!("Report: {}\n", page.display()));
-    let behind = format!("\n{told}{}", settle::gate(&found));
+    let behind = format!("\n{}{}", page.unwrap_or_default(), settle::gate(&found));
     let document = |found: &CommitGate| documents::gate(found, &BTreeMap::new(), None);
     cli.show_document(found, document, &behind)?;
     match written.context(Unwritten(record)) {

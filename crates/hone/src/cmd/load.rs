@@ -151,19 +151,33 @@ pub(crate) fn run(mut arguments: Arguments, cli: &CliContext) -> Result<Ending> 
         let what = format!("{error:#}");
         window.events.push(Event { at_s: window.duration_s, kind: EventKind::RecordingFailed, what });
     }
-    let kept = [
-        series,
+    let mut kept = vec![series];
+    kept.extend([
         files.record.map_or(Ok(()), |file| file.keep(Envelope::new(window.clone()).to_text()?)),
         files.hgrm.map_or(Ok(()), |file| file.keep(window.latencies.intended_to_ack.to_hgrm())),
         meeting.map_or(Ok(()), |meeting| {
             meeting.keep(&window, || Ok(Admin::connect_with(&job.broker, &security)?), &cli.progress)
         }),
-    ];
+    ]);
     let ending = ending(&window);
     // Hone shows the result even if a file could not be written, because the measurement exists.
-    cli.show_document(window, hone_report::documents::window, "")?;
+    let places = places(&arguments, &window, cli);
+    cli.show_document(window, hone_report::documents::window, &format!("\n{places}"))?;
     kept.into_iter().collect::<Result<()>>()?;
     Ok(ending)
+}
+
+/// The record and its page: beside the file of --output, else in a folder of their own. A part of a load that several generators share has no page.
+fn places(arguments: &Arguments, window: &Window, cli: &CliContext) -> String {
+    let report = arguments.rates.report;
+    match &arguments.output {
+        _ if window.shard.is_some() => String::new(),
+        None => report.keep(&arguments.rates.runs, ["load", "window.json"], window.clone(), cli),
+        Some(record) => report.write(record).unwrap_or_else(|error| {
+            cli.progress.line(&format!("note: no report was written: {error:#}"));
+            String::new()
+        }),
+    }
 }
 
 /// The files that the load writes. They are opened before the measurement, so that an unwritable path fails early.

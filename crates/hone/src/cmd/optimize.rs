@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use hone_report::documents;
 
-use crate::cmd::context::{CliContext, default_runs};
+use crate::cmd::context::{CliContext, ReportOptions, default_runs};
 use hone_experiment::ending::Ending;
 use hone_experiment::phase::Phase;
 use hone_experiment::settle;
@@ -38,6 +38,8 @@ pub(crate) struct Arguments {
     /// Where to write the result. This folder holds the runs, the builds and the ledger.
     #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
+    #[command(flatten)]
+    report: ReportOptions,
     /// Continue an interrupted run. Without RUN, Hone continues the newest run of this experiment.
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     resume: Option<Option<PathBuf>>,
@@ -60,13 +62,13 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     fn request(self) -> RunRequest {
-        let Self { file, output, resume, only, matrix, variants, dry_run: _ } = self;
+        let Self { file, output, resume, only, matrix, variants, dry_run: _, report: _ } = self;
         RunRequest { file, output, resume, only, variants: VariantChoice { matrix, variants } }
     }
 }
 
 pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
-    let dry_run = arguments.dry_run;
+    let Arguments { dry_run, report, .. } = arguments;
     let run = OptimizeRun::read(arguments.request())?;
     if dry_run {
         let text = run.dry_run(&cli.progress)?;
@@ -74,10 +76,10 @@ pub(crate) fn run(arguments: Arguments, cli: &CliContext) -> Result<Ending> {
         return cli.show_found("plan", &lines, |_| text.clone());
     }
     let Some((found, record)) = run.carry_out(&cli.progress)? else { return Ok(Ending::Done) };
-    let page = hone_serve::page::write(&record, None)?;
+    let places = report.write(&record)?;
     let worse = run.is_worse(&found);
     let next = settle::optimization(&found, record.parent().unwrap_or(&record));
-    let behind = format!("\nReport: {}\n{next}", page.display());
+    let behind = format!("\n{places}{next}");
     cli.show_document(found, |found| documents::optimization(found, &BTreeMap::new(), None), &behind)?;
     Ok(if worse { Ending::Worse } else { Ending::Done })
 }

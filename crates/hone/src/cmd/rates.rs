@@ -9,7 +9,7 @@ use hone_host::observe;
 use hone_record::{Body, CapacityDesign, CapacityEnd, CurveOver, Workload};
 use hone_report::{Document, documents};
 
-use crate::cmd::context::{CliContext, default_runs};
+use crate::cmd::context::{CliContext, ReportOptions, default_runs};
 use hone_experiment::aim::Aim;
 use hone_experiment::curve::{CAPACITY_FILE, CURVE_FILE, Course, capacity_design, check_schedule, stops};
 use hone_experiment::ending::Ending;
@@ -48,9 +48,11 @@ pub(crate) struct RateOptions {
     /// Number of repeats. A sweep measures all its points this many times, each time in another random order.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     repeats: u32,
-    /// Folder for the runs of searches and sweeps. Hone creates a folder for each run in it.
+    /// Folder for the runs. Hone creates a folder in it for each load without --output, and for each search and sweep.
     #[arg(long, value_name = "FOLDER", default_value_os_t = default_runs())]
-    runs: PathBuf,
+    pub(crate) runs: PathBuf,
+    #[command(flatten)]
+    pub(crate) report: ReportOptions,
 }
 
 /// Options that apply to a single window only.
@@ -85,12 +87,12 @@ impl RateOptions {
                 CapacityEnd::NothingHeld => Ending::Worse,
                 _ => Ending::CouldNot,
             };
-            keep_and_show(&folder, CAPACITY_FILE, found, documents::capacity, cli)?;
+            self.keep_and_show(&folder, CAPACITY_FILE, found, documents::capacity, cli)?;
             return Ok(ending);
         }
         let over = if self.sweep_rate.is_empty() { CurveOver::RecordsPerBatch } else { CurveOver::Rate };
         let (curve, broken_off) = course.sweep(over, &stops)?;
-        keep_and_show(&folder, CURVE_FILE, curve, documents::curve, cli)?;
+        self.keep_and_show(&folder, CURVE_FILE, curve, documents::curve, cli)?;
         broken_off.map_or(Ok(Ending::Done), Err)
     }
 
@@ -106,19 +108,18 @@ impl RateOptions {
             most_windows: self.max_windows,
         }
     }
-}
 
-fn keep_and_show<T: Body + Clone>(
-    folder: &RunFolder,
-    name: &str,
-    record: T,
-    document: impl FnOnce(&T) -> Document,
-    cli: &CliContext,
-) -> Result<()> {
-    let kept = folder.write_record(name, record.clone());
-    // Hone shows the result even if the record could not be written, because the measurement exists.
-    cli.show_document(record, document, "")?;
-    let page = hone_serve::page::write(&kept?, None)?;
-    cli.progress.line(&format!("report: {}", page.display()));
-    Ok(())
+    fn keep_and_show<T: Body + Clone>(
+        &self,
+        folder: &RunFolder,
+        name: &str,
+        record: T,
+        document: impl FnOnce(&T) -> Document,
+        cli: &CliContext,
+    ) -> Result<()> {
+        let places = folder.write_record(name, record.clone()).and_then(|kept| self.report.write(&kept));
+        // Hone shows the result even if the record could not be written, because the measurement exists.
+        cli.show_document(record, document, &format!("\n{}", places.as_deref().unwrap_or_default()))?;
+        places.map(|_| ())
+    }
 }

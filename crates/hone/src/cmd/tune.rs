@@ -10,7 +10,7 @@ use hone_load::Security;
 use hone_record::{Together, Tuning};
 use hone_report::documents;
 
-use crate::cmd::context::{CliContext, default_runs, record_and_page};
+use crate::cmd::context::{CliContext, ReportOptions, default_runs};
 use hone_cli::connection::SecurityOptions;
 use hone_experiment::arm;
 use hone_experiment::ending::{Ending, WayOn};
@@ -89,6 +89,8 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
     #[command(flatten)]
+    report: ReportOptions,
+    #[command(flatten)]
     security: SecurityOptions,
 }
 
@@ -105,7 +107,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         };
         let folder = RunFolder::open(&to_resume(named.as_deref(), &arguments.output, "tune", is_one)?)?;
         let asked = resume(&folder, &security, &cli.progress)?;
-        return go(asked, &folder, arguments.markdown, &security, cli);
+        return go(asked, &folder, (arguments.markdown, arguments.report), &security, cli);
     }
     let path = arguments.file.as_deref().context("a file is required without --resume")?;
     let text = std::fs::read_to_string(path)
@@ -124,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     }
     let first = (estimate.first_change_s, no_knobs);
     let folder = begin(&asked, first, arguments.yes, &arguments.output, &security, &cli.progress)?;
-    go(asked, &folder, arguments.markdown, &security, cli)
+    go(asked, &folder, (arguments.markdown, arguments.report), &security, cli)
 }
 
 /// The settings with the builds in place, and the seconds that earlier attempts took to build.
@@ -196,7 +198,7 @@ fn keep_findings(found: &optimize::Findings, folder: &RunFolder) -> Result<()> {
 fn go(
     asked: TuneSettings,
     folder: &RunFolder,
-    markdown: bool,
+    (markdown, report): (bool, ReportOptions),
     security: &Security,
     cli: &CliContext,
 ) -> Result<Ending> {
@@ -208,7 +210,7 @@ fn go(
     let builds = WayOn::behind(built(asked, folder, security, &left_s, cli), "tune", folder)?;
     let time = (begun, earlier_s + builds.earlier_s);
     let (tuning, record) = finish(&builds.asked, folder, time, security, &cli.progress)?;
-    let behind = record_and_page(&record)? + &settle::tuning(&tuning, folder.path());
+    let behind = report.write(&record)? + &settle::tuning(&tuning, folder.path());
     let ending = ending(&tuning);
     let document = |tuning: &Tuning| documents::tuning(tuning, &BTreeMap::new(), None);
     cli.show_document_or_markdown(tuning, markdown, document, &behind)?;

@@ -55,7 +55,10 @@ impl Ran {
 
 /// The program under test, not started yet.
 pub fn hone_command() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_hone"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hone"));
+    // A verb that runs where the tests are leaves its reports elsewhere.
+    command.env("HONE_RUNS", Path::new(env!("CARGO_TARGET_TMPDIR")).join("runs"));
+    command
 }
 
 /// The same, and a SIGHUP ends it, also when the test runs under nohup: Hone leaves an ignored signal ignored.
@@ -76,7 +79,11 @@ pub fn hone_in(folder: &Path, args: &[&str]) -> Ran {
         ["--max-lateness", "--lateness-limit", "--self-test", "--emit", "--resume", "--rollback", "--undo"];
     let patient = sends && !args.iter().any(|arg| own.contains(arg));
     let more = if patient { &PATIENT[..] } else { &[] };
-    Ran::of(hone_command().args(args).args(more).current_dir(folder).stdin(Stdio::null()).output().unwrap())
+    let mut command = hone_command();
+    if folder != Path::new(".") {
+        command.env_remove("HONE_RUNS");
+    }
+    Ran::of(command.args(args).args(more).current_dir(folder).stdin(Stdio::null()).output().unwrap())
 }
 
 /// Runs `hone` with these arguments.

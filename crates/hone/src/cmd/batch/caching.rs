@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         None => Some(fsyncs_without_and_with(&asked, &folder, &security, progress)?),
         Some(_) => None,
     };
-    let (proof, places) = measured(&asked, &folder, &security, cli)?;
+    let (proof, places) = measured(&asked, &folder, arguments.options.report, &security, cli)?;
     let mut notes = family.notes();
     if fsyncs.is_none() {
         notes.push(

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use hone_record::{Metric, Mode};
 
-use crate::cmd::context::{CliContext, default_runs};
+use crate::cmd::context::{CliContext, ReportOptions, default_runs};
 use hone_cli::connection::SecurityOptions;
 use hone_cli::values::metric;
 use hone_cli::workload::WorkloadOptions;
@@ -62,6 +62,8 @@ pub(super) struct ProofOptions {
     /// Where to write the result. Hone creates the run's folder and the ledger in this folder.
     #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     pub(super) output: PathBuf,
+    #[command(flatten)]
+    pub(super) report: ReportOptions,
     #[command(flatten)]
     pub(super) metrics: Metrics,
     #[command(flatten)]

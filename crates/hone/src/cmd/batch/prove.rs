@@ -10,7 +10,7 @@ use hone_record::{Comparison, Decision, Proof, Verdict};
 use hone_report::documents;
 
 use super::options::ProofOptions;
-use crate::cmd::context::{CliContext, record_and_page};
+use crate::cmd::context::{CliContext, ReportOptions};
 use hone_experiment::ending::{Ending, Usage, WayOn};
 use hone_experiment::folder::{RunFolder, is_named, to_resume};
 use hone_experiment::settle;
@@ -137,7 +137,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     }
     let home = (&*options.output, "batch-prove");
     let folder = prove_run::begin(&mut asked, recorded.as_ref(), home, &security, progress)?;
-    go(&asked, &folder, arguments.markdown, &security, cli)
+    go(&asked, &folder, (arguments.markdown, arguments.options.report), &security, cli)
 }
 
 fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliContext) -> Result<Ending> {
@@ -148,7 +148,7 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, cli: &CliCont
     }
     let mut asked = prove_run::resume(&folder, security, &cli.progress)?;
     asked.unlike |= arguments.unlike;
-    go(&asked, &folder, arguments.markdown, security, cli)
+    go(&asked, &folder, (arguments.markdown, arguments.options.report), security, cli)
 }
 
 /// Observes the live topic before the change.
@@ -183,11 +183,11 @@ fn first_look(arguments: &Arguments, security: &Security, cli: &CliContext) -> R
 fn go(
     asked: &ProofSettings,
     folder: &RunFolder,
-    markdown: bool,
+    (markdown, report): (bool, ReportOptions),
     security: &Security,
     cli: &CliContext,
 ) -> Result<Ending> {
-    let (proof, places) = measured(asked, folder, security, cli).map_err(|error| {
+    let (proof, places) = measured(asked, folder, report, security, cli).map_err(|error| {
         let way_on = match error.is::<Unlike>() {
             true => WayOn(format!(
                 "`hone batch prove --resume {} --allow-mismatch` tests the steps with this replica",
@@ -218,9 +218,10 @@ fn ending(proof: &Proof) -> Ending {
 pub(super) fn measured(
     asked: &ProofSettings,
     folder: &RunFolder,
+    report: ReportOptions,
     security: &Security,
     cli: &CliContext,
 ) -> Result<(Proof, String)> {
     let (proof, record) = prove_run::measured(asked, folder, security, &cli.progress)?;
-    Ok((proof, record_and_page(&record)?))
+    Ok((proof, report.write(&record)?))
 }

@@ -14,7 +14,7 @@ use hone_report::documents;
 
 use super::apply::time;
 use super::plan::On;
-use crate::cmd::context::{CliContext, default_runs, record_and_page};
+use crate::cmd::context::{CliContext, ReportOptions, default_runs};
 use hone_cli::connection::SecurityOptions;
 use hone_cli::values::metric;
 use hone_cli::workload::WorkloadOptions;
@@ -122,6 +122,8 @@ struct How {
     /// Where to write the result. Hone creates the run's folder and the ledger in this folder.
     #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
     output: PathBuf,
+    #[command(flatten)]
+    report: ReportOptions,
 }
 
 /// The longest pause between windows, in seconds.
@@ -136,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Resul
         let folder =
             RunFolder::open(&to_resume(named.as_deref(), &arguments.how.output, "host try", is_one)?)?;
         let asked = resume(&folder, &security)?;
-        return go(&asked, &folder, arguments.markdown, &security, cli);
+        return go(&asked, &folder, (arguments.markdown, arguments.how.report), &security, cli);
     }
     // Settings of a killed run or of another run are not the host's own values.
     let turn = if arguments.dry_run { None } else { Some(Turn::take(root)?) };
@@ -150,19 +152,19 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, cli: &CliContext) -> Resul
     }
     let folder = begin(&mut asked, &arguments.how.output, &security)?;
     drop(turn);
-    go(&asked, &folder, arguments.markdown, &security, cli)
+    go(&asked, &folder, (arguments.markdown, arguments.how.report), &security, cli)
 }
 
 /// Measures the remaining rounds, and shows all results.
 fn go(
     asked: &HostTrialSettings,
     folder: &RunFolder,
-    markdown: bool,
+    (markdown, report): (bool, ReportOptions),
     security: &Security,
     cli: &CliContext,
 ) -> Result<Ending> {
     let (trial, record) = measured(asked, folder, security, &cli.progress)?;
-    let behind = record_and_page(&record)? + &settle::host_trial(&trial, folder.path());
+    let behind = report.write(&record)? + &settle::host_trial(&trial, folder.path());
     let ending = ending(&trial);
     let document = |trial: &HostTrial| documents::host_trial(trial, &BTreeMap::new(), None);
     cli.show_document_or_markdown(trial, markdown, document, &behind)?;

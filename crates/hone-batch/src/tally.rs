@@ -2,6 +2,7 @@
 
 use hone_kafka::Codec;
 use hone_kafka::batch::TimestampType;
+use hone_record::BatchSizes;
 
 use crate::histogram::Histogram;
 use crate::producers::Producers;
@@ -26,6 +27,8 @@ pub struct Tally {
     pub sizes: Histogram,
     /// The same, weighted by bytes: the batch size of a byte of the topic.
     pub sizes_by_bytes: Histogram,
+    /// Number of batches by size.
+    pub by_size: BatchSizes,
     /// Records of batches.
     pub counts: Histogram,
     /// Milliseconds from first to last record, of batches of several records with the producer's times.
@@ -74,6 +77,7 @@ impl Tally {
         self.records += records;
         self.sizes.add(seen.bytes, 1);
         self.sizes_by_bytes.add(seen.bytes, seen.bytes);
+        self.by_size.add(seen.bytes, 1);
         self.counts.add(records, 1);
         if (seen.bytes as f64) < BETTER_BYTES {
             self.small = [self.small[0] + 1, self.small[1] + seen.bytes];

@@ -211,6 +211,7 @@ impl Sight {
             mean_records: mean(1),
             size_bytes: spread(&tally.sizes),
             size_bytes_by_bytes: spread(&tally.sizes_by_bytes),
+            sizes: tally.by_size.clone(),
             records_per_batch: spread(&tally.counts),
             span_ms: spread(&tally.spans_ms),
             small_batches: tally.small[0],
@@ -536,7 +537,7 @@ mod tests {
         assert_eq!(sight.take(1, 0, 1_500, &bytes), Some(6_000), "behind the end nothing is taken");
         let facts = Facts { fetched_bytes: 2 * bytes.len() as u64, share: 1.0, ..Facts::default() };
         let told = sight.finish(facts);
-        assert_eq!((told.batches, told.records), (2_500, 7_500));
+        assert_eq!((told.batches, told.records, told.sizes.batches()), (2_500, 7_500, 2_500));
         assert_eq!(told.mean_records, Some(Sampled { value: 3.0, interval: None }), "all of it was read");
         assert_eq!(told.producers[0].id, Some(7));
         assert_eq!(told.by_partition.iter().map(|part| part.batches).collect::<Vec<_>>(), [2_000, 500]);

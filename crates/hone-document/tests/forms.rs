@@ -3,50 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use hone_experiment::climb::Wanted;
 use hone_experiment::fixture::{self, comparison, gate};
 use hone_record::{
-    Altitude, CommitGate, Decision, GateOutcome, GateState, Hope, Metric, Optimization, Proof, ProofStep,
-    PutBack, Schedule, Together, Tuning, TuningStep, Verdict, Window,
+    Decision, GateOutcome, GateState, Metric, Proof, Schedule, Together, Tuning, Verdict, Window,
 };
-use hone_report::{Detail, Document, documents};
+use hone_report::{Detail, documents};
 use scraper::{ElementRef, Html, Node};
 
+mod every_kind;
 #[path = "../../hone-report/tests/sample/mod.rs"]
 mod sample;
-
-fn documents_of_every_kind() -> Vec<(&'static str, Document)> {
-    let (optimization, windows) = sample::optimization();
-    let story = sample::story();
-    let (tuning, tuned) = sample::tuning();
-    let proof = tuning.as_proof();
-    vec![
-        ("optimization", documents::optimization(&optimization, &windows, Some(&story))),
-        ("comparison", documents::comparison(&optimization.comparisons[0], &windows, None)),
-        (
-            "comparison without windows",
-            documents::comparison(&optimization.comparisons[0], &BTreeMap::new(), None),
-        ),
-        ("proof", documents::proof(&proof, &tuned, Some(&story))),
-        ("proof with predictions", documents::proof(&replicated(), &BTreeMap::new(), None)),
-        ("tuning", documents::tuning(&tuning, &tuned, Some(&story))),
-        ("tuning with a rolled back change", documents::tuning(&self::tuning(), &BTreeMap::new(), None)),
-        ("tuning of a capacity", documents::tuning(&climbing(), &BTreeMap::new(), None)),
-        ("host trial", documents::host_trial(&hone_experiment::fixture::trial(true), &windows, None)),
-        ("host trial of one class", documents::host_trial(&fixture::trial(false), &BTreeMap::new(), None)),
-        ("gate", documents::gate(&gate_of_one(&optimization), &windows, Some(&story))),
-        ("comment of a gate", documents::gate_comment(&gate(GateOutcome::Worse, GateState::Worse))),
-        ("gate of two loads", documents::gate(&gate_of_two(&optimization), &BTreeMap::new(), None)),
-        ("story", documents::story(&story)),
-        ("capacity", documents::capacity(&sample::capacity())),
-        ("curve", documents::curve(&sample::curve())),
-        ("window", documents::window(&sample::window("baseline", 1, 1.0))),
-        ("window with events", documents::window(&sample::eventful())),
-        ("saturated window", documents::window(&sample::saturated_window())),
-        ("heatmap", documents::heatmap(&sample::heatmap())),
-        ("diagnosis", documents::diagnosis(&sample::diagnosis())),
-    ]
-}
+use every_kind::{climbing, documents_of_every_kind, replicated, tuning};
 
 /// Every number in a text, with how often it stands there.
 fn figures(text: &str) -> BTreeMap<String, usize> {
@@ -266,11 +233,6 @@ fn a_decision_comes_first_with_its_reason_and_the_best() {
     assert!(shown.find("Decision") < shown.find("CPU per record"), "{shown}");
 }
 
-/// A proof of a replica that differs from its topic.
-fn replicated() -> Proof {
-    Proof { replica: Some(sample::replica()), ..fixture::proof() }
-}
-
 fn proven(proof: &Proof, detail: Detail) -> String {
     documents::proof(proof, &BTreeMap::new(), None).terminal(detail)
 }
@@ -327,54 +289,6 @@ fn a_replica_that_is_not_like_its_topic_stands_before_the_steps() {
     }
 }
 
-/// Two changes that were accepted, one that was not.
-fn tuning() -> Tuning {
-    let proof = fixture::proof();
-    let step = |change: &str, decision| TuningStep {
-        altitude: Altitude::Client,
-        hope: Hope::new(0.25, "batches are small"),
-        passed_over: vec!["codec=lz4".to_owned()],
-        step: ProofStep { change: change.to_owned(), decision, ..proof.steps[0].clone() },
-    };
-    let steps = vec![
-        step("linger=20ms", Decision::Accepted),
-        step("env.X=1", Decision::Rejected),
-        step("codec=zstd", Decision::Accepted),
-    ];
-    let together = Together {
-        all: Some(steps[2].step.clone()),
-        product: Some(0.5),
-        without: vec![ProofStep { decision: Decision::Rejected, ..steps[2].step.clone() }],
-        put_back: vec![PutBack {
-            change: "linger=20ms".to_owned(),
-            why: "it breaks p99<1ms".to_owned(),
-            step: steps[0].step.clone(),
-        }],
-    };
-    Tuning {
-        name: "orders".to_owned(),
-        target: proof.target,
-        load: proof.load,
-        workload: proof.workload.clone(),
-        workload_kept: proof.workload,
-        objective: Metric::CpuPerRecord,
-        durability: proof.durability,
-        rule: proof.rule,
-        allowed: vec![Altitude::Client],
-        budget_s: None,
-        took_s: 10.0,
-        first: steps[0].step.before.clone(),
-        steps,
-        kept: vec!["codec=zstd".to_owned()],
-        together: Some(together),
-        stopped: "nothing is left that is expected to help".to_owned(),
-        to_keep: vec!["codec=zstd: set it".to_owned()],
-        limits: proof.limits,
-        machine: proof.machine,
-        software: proof.software,
-    }
-}
-
 fn tuned(tuning: &Tuning, detail: Detail) -> String {
     on_one_line(&documents::tuning(tuning, &BTreeMap::new(), None).terminal(detail))
 }
@@ -410,23 +324,6 @@ fn a_tuning_explains_each_change_and_what_all_are_worth_together() {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }
     }
-}
-
-/// The same steps, tuned for the capacity.
-fn climbing() -> Tuning {
-    let of_capacity = |step: &mut ProofStep| {
-        let Some(comparison) = &mut step.comparison else { return };
-        comparison.design.rule.primary = Metric::Capacity;
-        let judged = comparison.judgements.iter_mut().filter(|judged| judged.primary);
-        judged.for_each(|judged| judged.estimate.metric = Metric::Capacity);
-    };
-    let mut found = tuning();
-    let wanted = Wanted { slo: Some("p99=10ms".to_owned()), ..Wanted::default() };
-    found.workload = wanted.of(found.workload, Metric::Capacity).unwrap();
-    found.objective = Metric::Capacity;
-    found.steps.iter_mut().for_each(|step| of_capacity(&mut step.step));
-    found.together.iter_mut().filter_map(|together| together.all.as_mut()).for_each(of_capacity);
-    found
 }
 
 /// No two of its windows had the same load.
@@ -516,15 +413,6 @@ fn settings_that_were_left_in_force_come_with_the_command_that_keeps_them() {
     trial.left_in_force = Some("change-7".to_owned());
     let shown = tried(&trial, Detail::Result);
     assert!(shown.contains("active as change change-7. hone host confirm keeps them"), "{shown}");
-}
-
-fn gate_of_one(optimization: &Optimization) -> CommitGate {
-    let comparisons = optimization.comparisons.iter().take(1).cloned().collect();
-    CommitGate { comparisons, ..gate(GateOutcome::Worse, GateState::Worse) }
-}
-
-fn gate_of_two(optimization: &Optimization) -> CommitGate {
-    CommitGate { comparisons: optimization.comparisons.clone(), ..gate_of_one(optimization) }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use hone_host::cores::CoreWatch;
 use hone_host::cpu::{self, CpuSample, SystemSample};
 use hone_host::memory::Watch;
 use hone_host::observe;
@@ -10,7 +11,7 @@ use hone_host::pressure::{self, Pressure};
 use hone_host::throttle::{self, ThrottleSample};
 use hone_host::upstream::{Upstream, UpstreamWatch};
 use hone_load::{Probe, ProbeFacts};
-use hone_record::{BUSY_OF_TARGET, CPU_OF_TARGET, CpuSeconds, Window};
+use hone_record::{BUSY_OF_TARGET, CPU_OF_TARGET, CoreUse, CpuSeconds, Window};
 
 use crate::meter::Meter;
 use crate::targets::Targets;
@@ -34,6 +35,10 @@ pub struct TargetProbe {
     is_reaped: bool,
     /// Runs while the window is open.
     memory: Option<Watch>,
+    /// Runs while the window is open.
+    cores: Option<CoreWatch>,
+    /// Of the last window.
+    core_use: Option<CoreUse>,
     course: Option<Course>,
     /// Its results.
     points: Vec<Point>,
@@ -70,6 +75,8 @@ impl TargetProbe {
             others_known: false,
             is_reaped: false,
             memory: None,
+            cores: None,
+            core_use: None,
             course: None,
             points: Vec::new(),
             upstreams: None,
@@ -116,6 +123,7 @@ impl TargetProbe {
         environment.behind = self.behind.iter().map(Upstream::description).collect();
         environment.machine = observe::machine(Path::new("/"));
         environment.pressure.clone_from(&self.pressure);
+        environment.core_use.clone_from(&self.core_use);
         if self.pressure.is_empty() {
             environment.unknown.push("pressure: this kernel does not have it (/proc/pressure)".to_owned());
         }
@@ -127,6 +135,7 @@ impl Probe for TargetProbe {
         self.before = Some(self.look());
         self.course = Course::start(&self.targets.pids);
         self.memory = Watch::start(&self.targets.pids);
+        self.cores = CoreWatch::start();
         self.upstreams = UpstreamWatch::start(&self.targets.pids);
     }
 
@@ -136,6 +145,7 @@ impl Probe for TargetProbe {
         self.busy_unknown = busy.as_ref().err().cloned();
         self.points = self.course.take().map(Course::stop).unwrap_or_default();
         let target_memory = self.memory.take().and_then(Watch::stop);
+        self.core_use = self.cores.take().and_then(CoreWatch::stop);
         self.behind = self.upstreams.take().map(UpstreamWatch::stop).unwrap_or_default();
         let Some(before) = self.before.take() else { return ProbeFacts::default() };
         self.pressure = pressure::between(&before.pressure, &after.pressure);

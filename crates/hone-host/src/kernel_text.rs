@@ -1,5 +1,6 @@
 //! Parsers of the kernel's texts. The code is pure. No parser fails on foreign input: unreadable parts are `None`, or left out.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use hone_record::Throttling;
@@ -223,8 +224,20 @@ impl CpuTicks {
 
 /// The sum of all cores of `/proc/stat`; see proc_stat(5) for the columns.
 pub(crate) fn cpu_ticks(stat: &str) -> Option<CpuTicks> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let columns: Vec<u64> = line.split_whitespace().map_while(|column| column.parse().ok()).collect();
+    ticks_of(stat.lines().find_map(|line| line.strip_prefix("cpu "))?)
+}
+
+/// The same for each core, by its number.
+pub(crate) fn core_ticks(stat: &str) -> BTreeMap<u32, CpuTicks> {
+    let core = |line: &str| {
+        let (number, columns) = line.strip_prefix("cpu")?.split_once(' ')?;
+        Some((number.parse::<u32>().ok()?, ticks_of(columns)?))
+    };
+    stat.lines().filter_map(core).collect()
+}
+
+fn ticks_of(columns: &str) -> Option<CpuTicks> {
+    let columns: Vec<u64> = columns.split_whitespace().map_while(|column| column.parse().ok()).collect();
     let [user, nice, system, idle, rest @ ..] = columns.as_slice() else { return None };
     let column = |at: usize| rest.get(at).copied().unwrap_or(0);
     let (io_wait, irq, soft_irq, steal) = (column(0), column(1), column(2), column(3));
@@ -422,6 +435,11 @@ mod tests {
         assert_eq!(cpu_ticks("cpu 1 2 3 4\n").unwrap(), CpuTicks { busy: 6, idle: 4, steal: 0 });
         assert_eq!(cpu_ticks("cpu0 1 2 3 4\nintr 5\n"), None);
         assert_eq!(cpu_ticks("cpu 1 x 3 4\n"), None);
+        let cores =
+            core_ticks("cpu  9 9 9 9\ncpu0 1 2 3 4\ncpu12 5 0 0 1 1 0 0 2\ncpux 1 2 3 4\ncpu3 1\nintr 5\n");
+        let expected =
+            [(0, CpuTicks { busy: 6, idle: 4, steal: 0 }), (12, CpuTicks { busy: 5, idle: 2, steal: 2 })];
+        assert_eq!(cores, BTreeMap::from(expected));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! - [`observe`] reads the machine's facts into a [`hone_record::Machine`]; [`pmu`] opens hardware counters to find out whether there are
 //!   any.
 //! - [`cpu`] samples the CPU time of a process tree and of the whole machine around a measured window.
+//! - [`cores`] samples the use of each core while a window is open.
 //! - [`threads`] reads the activity of each thread of a running process: CPU, waits for a core, switches, page faults.
 //! - [`pressure`] reads how long tasks waited for CPU, memory and disks.
 //! - [`affinity`] pins processes that the caller started to cores.
@@ -31,6 +32,7 @@ pub mod block_latency;
 pub mod change;
 pub mod commit;
 pub mod compiling;
+pub mod cores;
 pub mod cpu;
 pub mod disks;
 pub mod doctor;

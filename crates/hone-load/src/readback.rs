@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use hone_kafka::batches;
-use hone_record::{BatchSource, TopicBatches};
+use hone_record::{BatchSizes, BatchSource, TopicBatches};
 
 use crate::admin::{Admin, TopicLayout};
 use crate::error::LoadError;
@@ -124,6 +124,7 @@ fn batches_within(
         records: sum.records,
         bytes: sum.bytes,
         seen_share: if there == 0 { 1.0 } else { seen as f64 / there as f64 },
+        sizes: sum.sizes,
     })
 }
 
@@ -132,6 +133,7 @@ struct Sum {
     batches: u64,
     records: u64,
     bytes: u64,
+    sizes: BatchSizes,
 }
 
 /// Reads a partition, or pieces of it; returns the offsets that were read.
@@ -193,6 +195,7 @@ fn read_once(
                 sum.batches += 1;
                 sum.records += u64::from(header.record_count.unsigned_abs());
                 sum.bytes += batch.bytes.len() as u64;
+                sum.sizes.add(batch.bytes.len() as u64, 1);
             }
             if inside {
                 piece.offsets += u64::from(header.last_offset_delta.unsigned_abs()) + 1;

@@ -106,6 +106,7 @@ impl Sender for Engine {
             records: recorder.acked_cargo.records,
             bytes: recorder.acked_cargo.bytes,
             seen_share: 1.0,
+            sizes: Default::default(),
         };
         Account {
             batches: vec![own],

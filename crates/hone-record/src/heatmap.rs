@@ -240,6 +240,22 @@ impl HeatSource {
         self.files.get(place.file as usize).map(String::as_str)
     }
 
+    /// The smallest number of pages that hold this share of the object's execution. `None` if the listed pages hold less, because cold pages
+    /// were left out, or nothing ran.
+    pub fn pages_with(&self, share: f64) -> Option<u64> {
+        let mut shares: Vec<f64> = self.pages.iter().map(|page| page.share).collect();
+        shares.sort_by(|left, right| right.total_cmp(left));
+        let enough = share * shares.iter().sum::<f64>().max(self.share);
+        let mut sum = 0.0;
+        // Sums of shares differ in their last bits.
+        let is_enough = |page: &f64| {
+            sum += page;
+            sum >= enough * (1.0 - 1e-9)
+        };
+        let last = shares.iter().position(is_enough)?;
+        (enough > 0.0).then_some(last as u64 + 1)
+    }
+
     /// Whether the executed bytes are known. Samples show where time goes, but not which other bytes ran.
     pub fn knows_bytes(&self) -> bool {
         self.evidence != Evidence::Sampled
@@ -358,6 +374,21 @@ mod tests {
         assert_eq!(sampled.bytes_used_of_a_line(), None);
         assert_eq!(map.sides[0].function_at(133).map(|found| found.rank), Some(1));
         assert!(map.sides[0].function_at(134).is_none() && map.sides[0].function_at(63).is_none());
+    }
+
+    #[test]
+    fn the_hottest_pages_hold_most_of_the_execution() {
+        let pages: Vec<(u64, f64)> =
+            (0..10).map(|page| (4096 * page, if page < 2 { 0.45 } else { 0.0125 })).collect();
+        let found = side(&[], &pages);
+        assert_eq!(
+            (found.pages_with(0.9), found.pages_with(0.99), found.pages_with(1.0)),
+            (Some(2), Some(10), Some(10))
+        );
+        // Half of the execution lies in pages that the record lacks.
+        let cut = HeatSource { pages: found.pages[..1].to_vec(), ..found };
+        assert_eq!((cut.pages_with(0.4), cut.pages_with(0.99)), (Some(1), None));
+        assert_eq!(side(&[], &[]).pages_with(0.99), None);
     }
 
     #[test]

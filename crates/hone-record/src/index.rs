@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::Verdict;
+use crate::comparison::{Comparison, Verdict};
 use crate::metric::Metric;
 
 /// The kind of a file that should be a record but can't be read as one.
@@ -33,6 +33,9 @@ pub struct ShelfRecord {
     pub run: Option<String>,
     /// Data of a window, if the record is one.
     pub window: Option<ShelfWindow>,
+    /// The outcome in numbers, if records of this kind compare or change something.
+    #[serde(default)]
+    pub outcome: Option<ShelfOutcome>,
 }
 
 impl ShelfRecord {
@@ -40,6 +43,31 @@ impl ShelfRecord {
     pub fn is_broken(&self) -> bool {
         self.kind == BROKEN
     }
+}
+
+/// What a run compared or changed, and what came out, for one row of a list.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShelfOutcome {
+    /// What was compared or changed: addresses, commands, commits, or the one change.
+    pub subject: String,
+    /// The target: an address, a command, or its name in the experiment file. Empty if it is unknown.
+    pub target: String,
+    /// Layer of the change: `binary`, `broker`, `client` or `host`. Empty if it is unknown, or if there are several.
+    pub layer: String,
+    /// Runs with the same text ask the same question, so their values form one line over time.
+    pub series: String,
+    /// Names of the two variants, if the record does not say what they are. Their windows have the addresses.
+    pub variants: Option<[String; 2]>,
+    /// The primary metric.
+    pub metric: Option<Metric>,
+    /// Ratio of after to before, with the lower and the upper end of its confidence interval.
+    pub ratio: Option<[f64; 3]>,
+    /// Values of the metric before and after, in its own unit.
+    pub values: Option<[f64; 2]>,
+    /// Duration in seconds, if the record states it.
+    pub duration_s: Option<f64>,
+    /// The machine, in a few words.
+    pub machine: String,
 }
 
 /// Data of a window for lists and histories.
@@ -59,6 +87,9 @@ pub struct ShelfWindow {
     pub left_out: Option<String>,
     /// Each metric that the window provides, in its own unit.
     pub values: BTreeMap<Metric, f64>,
+    /// Address of the load's target, `host:port`.
+    #[serde(default)]
+    pub address: String,
 }
 
 /// Progress of a run.
@@ -111,6 +142,18 @@ pub struct ShelfRun {
     pub records: usize,
     /// The record of its result.
     pub result: Option<String>,
+    /// What it compared or changed, and what came out. For a running run, this is the state after its last pair.
+    #[serde(default)]
+    pub outcome: Option<ShelfOutcome>,
+    /// Values of the primary metric in the runs of the same series, up to this run, oldest first.
+    #[serde(default)]
+    pub history: Vec<f64>,
+    /// The part that is in progress, for a running run.
+    #[serde(default)]
+    pub stage: Option<RunStage>,
+    /// Expected time until the end of that part, in seconds.
+    #[serde(default)]
+    pub left_s: Option<f64>,
 }
 
 /// Progress of one part of a run.
@@ -141,6 +184,28 @@ pub struct RunProgress {
     pub last_windows: Vec<ShelfRecord>,
     /// Its other records.
     pub records: Vec<ShelfRecord>,
+    /// The comparison that it measured last, as far as its pairs go; `None` without pairs.
+    #[serde(default)]
+    pub pairs: Option<RunPairs>,
+}
+
+/// A comparison that is not finished.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunPairs {
+    /// Its folder in the run; empty for the run itself.
+    pub part: String,
+    /// The measured pairs, and the estimate of the primary metric that they support so far.
+    pub comparison: Comparison,
+    /// Number of planned pairs.
+    pub planned: usize,
+    /// Expected time until the last planned pair, in seconds.
+    pub left_s: Option<f64>,
+    /// The effect that the pairs should detect, as a ratio above 1.
+    pub effect_ratio: f64,
+    /// Probability that the planned pairs detect that effect, by the A/A pairs so far; `None` with too few of them.
+    pub power: Option<f64>,
+    /// Smallest effect that the planned pairs probably detect, as a ratio above 1.
+    pub detectable_ratio: Option<f64>,
 }
 
 /// The unit of the points of a history.
@@ -231,6 +296,26 @@ pub struct History {
     pub change_points: Vec<ChangePoint>,
     /// The rule that finds them, in words.
     pub rule: String,
+    /// Ledger entries between its first and its last point, oldest first.
+    #[serde(default)]
+    pub notes: Vec<HistoryNote>,
+}
+
+/// A ledger entry on the time axis of a history.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryNote {
+    /// Index of the first point that is not older than the entry.
+    pub first: usize,
+    /// Time of the entry, milliseconds since 1970.
+    pub at_unix_ms: u64,
+    /// The change.
+    pub change: String,
+    /// The decision, in words.
+    pub decision: String,
+    /// The ledger.
+    pub ledger: String,
+    /// Line of the entry in the ledger.
+    pub line: usize,
 }
 
 /// A field in which two records differ.
@@ -270,6 +355,15 @@ pub struct ShelfFilter {
     pub state: Option<RunState>,
     /// The record chosen as the first side of a comparison. All links keep it until the second side is chosen.
     pub a: Option<String>,
+    /// A target of runs.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// The layer of a change.
+    #[serde(default)]
+    pub layer: Option<String>,
+    /// The largest age of runs, in hours.
+    #[serde(default)]
+    pub hours: Option<u64>,
 }
 
 /// A page of a list.
@@ -289,6 +383,12 @@ pub struct ShelfPage<T> {
     pub pages: usize,
     /// All kinds, with the number of rows of each.
     pub kinds: BTreeMap<String, usize>,
+    /// All targets, with the number of rows of each.
+    #[serde(default)]
+    pub targets: BTreeMap<String, usize>,
+    /// All layers, with the number of rows of each.
+    #[serde(default)]
+    pub layers: BTreeMap<String, usize>,
 }
 
 /// Summary of a ledger.

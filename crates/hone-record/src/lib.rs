@@ -38,6 +38,7 @@ mod run_summary;
 mod saved;
 mod selftest;
 mod stall;
+mod student;
 mod symbol;
 mod tuned;
 mod tuning;
@@ -56,8 +57,8 @@ pub use batch_watch::{
     WatchedTopic, WorkCost, WorkTogether,
 };
 pub use batches::{
-    BatchCap, BatchFinding, BatchTrigger, BatchVerdict, BatchXray, CodecUse, KeyUse, PartitionXray,
-    ProducerXray, Sampled, Spread, TopicXray, XrayRead,
+    BatchCap, BatchFinding, BatchSizes, BatchTrigger, BatchVerdict, BatchXray, CodecUse, KeyUse,
+    PartitionXray, ProducerXray, Sampled, Spread, TopicXray, XrayRead,
 };
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
 pub use commit_gate::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState};
@@ -83,8 +84,9 @@ pub use histogram::{
 };
 pub use host_trial::{HostTrial, StallCounts, StallVerdict, TriedKnob, TriedSetting, UntriedKnob};
 pub use index::{
-    BROKEN, ChangePoint, FieldDifference, History, HistoryLine, HistoryOver, HistoryPoint, RunProgress,
-    RunStage, RunState, ShelfFilter, ShelfLedger, ShelfPage, ShelfRecord, ShelfRun, ShelfWindow, SideBySide,
+    BROKEN, ChangePoint, FieldDifference, History, HistoryLine, HistoryNote, HistoryOver, HistoryPoint,
+    RunPairs, RunProgress, RunStage, RunState, ShelfFilter, ShelfLedger, ShelfOutcome, ShelfPage,
+    ShelfRecord, ShelfRun, ShelfWindow, SideBySide,
 };
 pub use ledger::{
     ALL_TOGETHER, ALTITUDES, HARMS_OTHERS, LedgerEntry, NOT_SHOWN_AGAIN, RecordRef, RecordRole, STILL_HELPS,
@@ -101,11 +103,12 @@ pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcom
 pub use ramp_search::{Climb, ClimbStep, Reading, STEPS_BEYOND, Slo};
 pub use replica::{Replica, ReplicaDifference, TopicFigures};
 pub use requirement::Requirement;
-pub use resources::{MemoryCounted, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd};
+pub use resources::{CoreUse, MemoryCounted, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd};
 pub use run_summary::{Chapter, Fate, Fates, STORY_QUANTILES, Story, WindowRow};
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
 pub use stall::{STALL_FROM_MS, Stall, Stalls};
+pub use student::{ln_gamma, t_quantile};
 pub use symbol::{demangled, demangled_all, without_hash};
 pub use tuned::{SavedFigure, Saving, Tuned, TunedChange};
 pub use tuning::{Altitude, Hope, PutBack, Together, Tuning, TuningStep};

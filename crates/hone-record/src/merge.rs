@@ -396,6 +396,7 @@ fn batches(shards: &[&Window]) -> Vec<TopicBatches> {
                 };
                 of.records = of.records.saturating_add(part.records);
                 of.bytes = of.bytes.saturating_add(part.bytes);
+                of.sizes.add_all(&part.sizes);
             }
             (Some(of), BatchSource::Fetched) if part.batches > of.batches => *of = part.clone(),
             (Some(_), BatchSource::Fetched) => {}

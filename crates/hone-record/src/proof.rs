@@ -494,6 +494,7 @@ mod tests {
             records,
             bytes: records * 80,
             seen_share: 1.0,
+            sizes: Default::default(),
         }];
         window.latencies.intended_to_ack = Hdr::new();
         (1..=records).for_each(|us| window.latencies.intended_to_ack.record_ns(us * 1_000));

@@ -1,5 +1,7 @@
 //! Resources that a target used or was denied in a window, besides CPU time.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Memory of the target's process trees in one window, from samples.
@@ -119,5 +121,52 @@ impl Throttling {
             throttled_periods: self.throttled_periods.saturating_add(other.throttled_periods),
             throttled_s: self.throttled_s + other.throttled_s,
         }
+    }
+}
+
+/// Use of each core of the generator's machine over a window's time, by all processes together (`/proc/stat`).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoreUse {
+    /// End of each slice, in seconds from the first sample. Each slice begins at the end of the one before, the first at 0.
+    pub ends_s: Vec<f64>,
+    /// For each core, by its number: the share of each slice in which it was busy, in percent. Stolen time is not busy.
+    pub busy_percent: BTreeMap<u32, Vec<u8>>,
+}
+
+impl CoreUse {
+    /// The slices of a core: begin and end in seconds, and percent.
+    pub fn slices(&self, core: u32) -> impl Iterator<Item = (f64, f64, u8)> + '_ {
+        let percent = self.busy_percent.get(&core).map_or(&[][..], Vec::as_slice);
+        let begins = std::iter::once(0.0).chain(self.ends_s.iter().copied());
+        begins.zip(&self.ends_s).zip(percent).map(|((begin, end), percent)| (begin, *end, *percent))
+    }
+
+    /// Mean over the whole time, in percent. `None` for a core without slices.
+    pub fn mean_percent(&self, core: u32) -> Option<f64> {
+        let (busy, all) = self.slices(core).fold((0.0, 0.0), |(busy, all), (begin, end, percent)| {
+            (busy + (end - begin) * f64::from(percent), all + end - begin)
+        });
+        (all > 0.0).then(|| busy / all)
+    }
+
+    /// The busiest slice of a core, in percent.
+    pub fn most_percent(&self, core: u32) -> Option<u8> {
+        self.busy_percent.get(&core)?.iter().copied().max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_slice_weighs_less_in_the_mean() {
+        let found = CoreUse {
+            ends_s: vec![1.0, 2.0, 2.5],
+            busy_percent: BTreeMap::from([(0, vec![100, 50, 0]), (3, vec![10])]),
+        };
+        assert_eq!((found.mean_percent(0), found.most_percent(0)), (Some(60.0), Some(100)));
+        assert_eq!(found.slices(3).collect::<Vec<_>>(), [(0.0, 1.0, 10)]);
+        assert_eq!((found.mean_percent(7), found.most_percent(7)), (None, None));
     }
 }

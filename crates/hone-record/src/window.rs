@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::batches::BatchSizes;
 use crate::histogram::{Hdr, PackedHdr, SAMPLES_BEYOND};
 use crate::machine::Machine;
 use crate::metric::Metric;
 use crate::ramp_search::ClimbStep;
 use crate::requirement::Requirement;
-use crate::resources::{TargetBusy, TargetMemory, Throttling, WarmUp};
+use crate::resources::{CoreUse, TargetBusy, TargetMemory, Throttling, WarmUp};
 use crate::stall::Stalls;
 use crate::workload::Workload;
 
@@ -280,6 +281,9 @@ pub struct TopicBatches {
     pub bytes: u64,
     /// Share of the topic's batches that was read, 0 to 1. Reading has a budget.
     pub seen_share: f64,
+    /// Number of batches by size. Empty for own frames, and in older records.
+    #[serde(default, skip_serializing_if = "BatchSizes::is_empty")]
+    pub sizes: BatchSizes,
 }
 
 /// The load as its consumers saw it.
@@ -375,6 +379,9 @@ pub struct Environment {
     pub machine: Machine,
     /// Pressure stall information (`/proc/pressure`): share of the window in which some task waited for the resource, 0 to 1.
     pub pressure: BTreeMap<String, f64>,
+    /// Use of each core over the window's time. `None` if it could not be read, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_use: Option<CoreUse>,
     /// The brokers of the cluster, `id: host:port`.
     pub brokers: BTreeMap<i32, String>,
     /// The cluster's id.

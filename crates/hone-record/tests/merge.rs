@@ -205,6 +205,7 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             records: total(|request| request.records),
             bytes: total(|request| request.bytes),
             seen_share: 1.0,
+            sizes: Default::default(),
         }],
         split: None,
         events: Vec::new(),
@@ -304,6 +305,7 @@ fn what_one_shard_read_back_counts_for_all_and_once() {
         records: 1_500,
         bytes: 180_000,
         seen_share: 0.5,
+        sizes: Default::default(),
     });
     let merged = merge(&parts).unwrap();
     assert_eq!((merged.facts.acked_records, merged.facts.acked_bytes), (3_000, 360_000));

@@ -9,7 +9,7 @@ use crate::tree::{Element, Markup, el};
 use crate::{glossary, html, markdown, terminal};
 
 /// The style sheet; part of the page.
-pub(crate) const STYLE: &str = include_str!("page.css");
+pub(crate) const STYLE: &str = concat!(include_str!("page.css"), include_str!("plot/plot.css"));
 /// The script of a page: buttons that copy commands.
 pub(crate) const SCRIPT: &str = include_str!("page.js");
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use hone_record::{
-    Capacity, CommitGate, Comparison, Curve, Diagnosis, Heatmap, HostTrial, Optimization, Proof, Story,
-    Tuning, Window, Workload,
+    BatchXray, Capacity, CommitGate, Comparison, Curve, Diagnosis, Heatmap, HostTrial, Optimization, Proof,
+    Story, Tuning, Window, Workload,
 };
 
 use crate::document::Document;
 use crate::section::{
     builds, ceiling, circumstances, design, diagnosis, gate, go, head, headline, host_trial, in_order,
-    load_run, method, pictures, proof, rates, results, steps, story, tuning, variants, workloads,
+    load_run, method, pictures, proof, rates, results, steps, story, tuning, variants, workloads, xray,
 };
 use crate::tree::{Element, Markup, el};
 
@@ -232,6 +232,12 @@ pub fn window(window: &Window) -> Document {
 pub fn diagnosis(found: &Diagnosis) -> Document {
     let main = el("main").child(diagnosis::alone(found));
     Document::new(&format!("Diagnosis of {}", found.source), headline::diagnosis(found), main)
+}
+
+/// The document of a batch X-ray.
+pub fn xray(found: &BatchXray) -> Document {
+    let main = el("main").child(xray::topics(found)).children(xray::details(found));
+    Document::new(&format!("Batches of {}", found.source), xray::header(found), main)
 }
 
 /// The document of a capacity search.

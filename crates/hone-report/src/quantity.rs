@@ -81,3 +81,8 @@ pub(crate) fn chosen_percent(share: f64) -> String {
 pub(crate) fn change(ratio: f64) -> String {
     unbroken(&hone_format::change(ratio))
 }
+
+/// See [`hone_format::change_size`].
+pub(crate) fn change_size(ratio: f64) -> String {
+    unbroken(&hone_format::change_size(ratio))
+}

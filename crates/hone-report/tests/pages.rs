@@ -1077,3 +1077,196 @@ fn a_story_has_its_heatmaps_capacities_and_curves() {
     assert!(shown.contains("holds up to 2,828 requests/s and breaks by 3,364"), "{shown}");
     assert!(shown.contains("before: hone-broker") && shown.contains("after: hone-broker"), "{shown}");
 }
+
+/// Windows in which everything happened that a picture can show.
+fn busy(windows: &Windows) -> Windows {
+    let eventful = sample::eventful();
+    let mut busy = windows.clone();
+    for window in busy.values_mut() {
+        window.facts.stalls.clone_from(&eventful.facts.stalls);
+        window.events.clone_from(&eventful.events);
+        window.environment.clone_from(&eventful.environment);
+    }
+    busy
+}
+
+#[test]
+fn a_comparison_shows_how_its_verdict_came_about() {
+    let (optimization, windows) = sample::optimization();
+    let comparison = &optimization.comparisons[0];
+    let page = comparison_page(comparison, &windows);
+    let html = check(&page);
+    let title = text_of(select(&html, "#comparison-1-pairs-wide-title")[0]);
+    assert_eq!(title, "Pair by pair: CPU per record");
+    assert_eq!(select(&html, "svg.plot.wide path.so-far").len(), 1);
+    let rows: Vec<String> = select(&html, "details tbody tr").into_iter().map(text_of).collect();
+    let estimate = &comparison.primary().unwrap().estimate;
+    let last = format!("{:.3}[{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high);
+    let last = rows.iter().position(|row| row.contains(&last)).unwrap();
+    // The last included A/B pair has number 17; the excluded one has no estimate of its own.
+    assert!(rows[last].starts_with("17A/B"), "{}", rows[last]);
+    assert!(rows.iter().any(|row| row.starts_with("7A/B") && row.contains("\u{2013}no: steal")), "{rows:?}");
+}
+
+#[test]
+fn a_percentile_spectrum_has_the_axis_that_everybody_knows() {
+    let (optimization, windows) = sample::optimization();
+    let html = check(&comparison_page(&optimization.comparisons[0], &windows));
+    let figures = select(&html, "figure");
+    let is_spectrum = |figure: &&ElementRef| text_of(**figure).starts_with("Latency by percentile");
+    let texts = text_of(*figures.iter().find(is_spectrum).unwrap()).replace('\u{a0}', " ");
+    for percentile in ["50 %", "90 %", "99 %", "99.9 %", "99.99 %"] {
+        assert!(texts.contains(percentile), "{percentile}: {texts}");
+    }
+}
+
+#[test]
+fn a_comparison_marks_the_stalls_events_and_cores_of_both_windows() {
+    let (optimization, windows) = sample::optimization();
+    let comparison = &optimization.comparisons[0];
+    let page = comparison_page(comparison, &busy(&windows));
+    let html = check(&page);
+    // Two stalls of each window, in one path in the row, and in one in each of three panels.
+    assert_eq!(select(&html, "svg.plot.wide path.stall").len(), 2);
+    assert_eq!(select(&html, "svg.plot.wide path.stall-band").len(), 2 * 3);
+    assert_eq!(select(&html, "svg.plot.wide line.event").len(), 4 * 3);
+    let text = words(&page);
+    for wanted in
+        ["3.2 sbaseline700 ms1", "3.2 spgo700 ms1", "All processes on the generator's machine together"]
+    {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    assert!(text.contains("baseline mean") && text.contains("partition 0 has another leader <2>"), "{text}");
+    let page = comparison_page(comparison, &windows);
+    assert_eq!(select(&check(&page), "svg.plot .stall").len(), 0);
+    assert!(words(&page).contains("The windows of the median pair hold no CPU by core."));
+}
+
+#[test]
+fn a_load_run_shows_its_batches_stalls_and_cores() {
+    let page = documents::window(&sample::eventful()).html();
+    let html = check(&page);
+    for title in ["run-series", "run-cores", "run-batches-1"] {
+        let selector = format!("#{title}-wide-title");
+        assert_eq!(select(&html, &selector).len(), 1, "{title}");
+    }
+    let text = words(&page);
+    for wanted in [
+        "Batches of orders by size",
+        "Below 4 KiB: 70.0 %. From 4 to 16 KiB: 20.0 %.",
+        "6.5 s120 ms1",
+        "busiest slice",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let mut older = sample::eventful();
+    older.batches[0].sizes = hone_record::BatchSizes::default();
+    older.environment.as_mut().unwrap().core_use = None;
+    let page = documents::window(&older).html();
+    check(&page);
+    for wanted in ["only the mean and the quantiles of the batch sizes", "The window holds no CPU by core."] {
+        assert!(words(&page).contains(wanted), "{wanted}");
+    }
+}
+
+#[test]
+fn a_diagnosis_of_two_sides_shows_the_change_of_the_slots() {
+    let page = documents::diagnosis(&sample::diagnosis_of_two()).html();
+    let html = check(&page);
+    assert_eq!(select(&html, "svg.plot.wide rect.slot").len(), 8);
+    let points: Vec<String> = select(&html, "svg.plot.wide text.strong").into_iter().map(text_of).collect();
+    assert_eq!(points, ["−13.1", "+8.2", "+5.7", "−0.8"], "the largest change first");
+    let mut one = sample::diagnosis_of_two();
+    (one.shifts, one.parts) = (Vec::new(), one.parts.split_off(1));
+    let html = check(&documents::diagnosis(&one).html());
+    assert_eq!(select(&html, "svg.plot.wide rect.slot").len(), 4);
+    let page = documents::diagnosis(&sample::diagnosis()).html();
+    assert_eq!(select(&check(&page), "svg.plot").len(), 0);
+    assert!(words(&page).contains("only hardware counters count them"));
+}
+
+#[test]
+fn steps_are_a_table_and_curves() {
+    let (tuning, windows) = sample::tuning();
+    let page = documents::proof(&tuning.as_proof(), &windows, None).html();
+    let html = check(&page);
+    assert_eq!(select(&html, "#states svg.plot.wide").len(), 1);
+    // p50, p99 and CPU of seven states; the windows of the sample have no batches. Three steps are not accepted.
+    assert_eq!(select(&html, "#states svg.plot.wide circle.dot").len(), 3 * 4);
+    assert_eq!(select(&html, "#states svg.plot.wide circle.hollow").len(), 3 * 3);
+    assert!(!select(&html, "#states svg.plot.wide line.thin").is_empty(), "intervals are drawn");
+    let mut proof = tuning.as_proof();
+    for step in &mut proof.steps {
+        (step.before, step.after) = Default::default();
+    }
+    let page = documents::proof(&proof, &windows, None).html();
+    assert_eq!(select(&check(&page), "#states svg.plot").len(), 0);
+    assert!(words(&page).contains("Fewer than two states have a figure"));
+}
+
+#[test]
+fn a_heatmap_says_how_few_pages_hold_the_execution() {
+    let finding =
+        "After the change, 99 % of the execution of hone-broker fits into 12 pages of 4 KiB instead of 40.";
+    let mut map = sample::heatmap();
+    assert!(words(&documents::heatmap(&map).html()).contains(finding));
+    let story = Story { heatmaps: vec![map.clone()], ..sample::story() };
+    let page = documents::story(&story).html();
+    check(&page);
+    assert!(words(&page).contains(finding));
+    map.sides.truncate(1);
+    let alone = "99 % of the execution of hone-broker lies in 40 pages of 4 KiB.";
+    assert!(words(&documents::heatmap(&map).html()).contains(alone));
+    map.sides[0].pages.clear();
+    assert!(!words(&documents::heatmap(&map).html()).contains("99 % of the execution of"));
+}
+
+#[test]
+fn an_xray_shows_each_topic_its_verdict_and_what_to_set() {
+    let page = documents::xray(&sample::xray()).html();
+    let html = check(&page);
+    let head = text_of(select(&html, "header")[0]).replace('\u{a0}', " ");
+    assert!(head.contains("Of 2 topics, orders <eu> has the most costly batches: LINGER_BOUND."), "{head}");
+    assert!(head.contains("Set linger to 60 ms: 84.0 % fewer batches"), "{head}");
+    assert_eq!(select(&html, "svg.plot.wide rect.size-most").len(), 2);
+    assert_eq!(select(&html, "svg.plot.wide rect.size-bar").len(), 8);
+    assert_eq!(select(&html, "svg.plot.wide line.limit").len(), 4);
+    let text = words(&page);
+    for wanted in [
+        "Batches of clicks by size",
+        "the mean and the quantiles",
+        "confidence interval 19.6 KiB to 22.6 KiB",
+        "time 93.0 %",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let none = hone_record::BatchXray { source: "b:1".to_owned(), ..hone_record::BatchXray::default() };
+    let page = documents::xray(&none).html();
+    check(&page);
+    assert!(words(&page).contains("No topic was read."));
+    let empty = hone_record::TopicXray { topic: HOSTILE.to_owned(), ..hone_record::TopicXray::default() };
+    let page = documents::xray(&hone_record::BatchXray { topics: vec![empty], ..none }).html();
+    check(&page);
+    assert!(words(&page).contains("No batch was read"));
+}
+
+#[test]
+fn a_page_of_200_pairs_is_lighter_than_a_mebibyte() {
+    let (optimization, windows) = sample::optimization();
+    let mut comparison = optimization.comparisons[0].clone();
+    let pairs = comparison.pairs.iter().cycle().zip(0..200);
+    comparison.pairs =
+        pairs.map(|(pair, index)| hone_record::PairOutcome { index, ..pair.clone() }).collect();
+    let mut windows = busy(&windows);
+    for window in windows.values_mut() {
+        let seconds = window.series.iter().cycle().zip(0..3_600);
+        window.series = seconds
+            .map(|(point, at)| hone_record::SeriesPoint { at_s: f64::from(at), ..point.clone() })
+            .collect();
+        let waits: Vec<(u64, u64)> = (0..900).map(|at| (at * 4_000, at * 4_000 + 300)).collect();
+        window.facts.stalls = Some(sample::stalls(&waits));
+        window.environment.as_mut().unwrap().core_use = Some(sample::core_use(32));
+    }
+    let page = comparison_page(&comparison, &windows);
+    assert!(page.len() < 1 << 20, "{}", page.len());
+}

@@ -202,6 +202,7 @@ fn of_kind(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<Documen
         }
         Some("capacity") => Ok(documents::capacity(&record_by(reader, record)?)),
         Some("curve") => Ok(documents::curve(&record_by(reader, record)?)),
+        Some("batch-xray") => Ok(documents::xray(&record_by(reader, record)?)),
         Some("window") => Ok(documents::window(&record_by(reader, record)?)),
         Some("story") => Ok(documents::story(&beside.add_to(record_by(reader, record)?))),
         Some("diagnosis") => Ok(documents::diagnosis(&record_by(reader, record)?)),

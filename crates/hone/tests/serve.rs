@@ -729,8 +729,17 @@ fn a_real_run_is_seen_while_it_goes_on() {
         if state == "running" {
             assert_eq!(now["pid"], run.id());
             let id = now["id"].as_str().unwrap();
-            let stage = desk.json(&format!("/run/{id}.json"))["body"]["stages"][0].clone();
+            let progress = desk.json(&format!("/run/{id}.json"))["body"].clone();
+            let stage = &progress["stages"][0];
             seen.push((stage["done"].as_u64(), stage["of"].as_u64()));
+            assert_eq!(now["outcome"]["subject"], format!("{} → {}", a.address, b.address));
+            if !progress["pairs"].is_null() {
+                let judged = progress["pairs"]["comparison"]["judgements"].as_array().unwrap();
+                assert!(
+                    judged.iter().all(|one| one["verdict"] == "not-shown"),
+                    "no verdict before the last pair"
+                );
+            }
         }
         if state == "finished" || Instant::now() > until {
             break now;
@@ -740,10 +749,9 @@ fn a_real_run_is_seen_while_it_goes_on() {
     assert!([Some(0), Some(3)].contains(&run.wait().unwrap().code()));
     let (first, last) = (seen.first().unwrap(), seen.last().unwrap());
     assert!(first.0 < last.0 && last.1 == Some(6), "{seen:?}");
-    assert_eq!(
-        (&ended["kind"], &ended["title"]),
-        (&json!("comparison"), &json!("B against A under command-line"))
-    );
+    let subject = format!("{} → {}", a.address, b.address);
+    assert_eq!((&ended["kind"], &ended["outcome"]["subject"]), (&json!("comparison"), &json!(subject)));
+    assert!(desk.page("/").contains(&subject), "the list says what was compared");
     let page = desk.page(&format!("/record/{}", ended["result"].as_str().unwrap()));
     assert!(page.contains("<p class=\"kicker\">Comparison</p>"));
 }
@@ -836,6 +844,10 @@ fn every_page_is_whole_and_every_link_leads_somewhere() {
         let answer = desk.get(&path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         count += 1;
+        if ["image/svg+xml", "text/csv; charset=utf-8"].map(Some).contains(&answer.header("content-type")) {
+            assert!(answer.header("content-disposition").unwrap().starts_with("attachment; "), "{path}");
+            continue;
+        }
         if answer.header("content-type") != Some("text/html; charset=utf-8") {
             serde_json::from_str::<Value>(&answer.body)
                 .map(drop)
@@ -971,6 +983,7 @@ fn pages_in_the_dark_on_a_phone_on_paper_and_aloud() {
         ("record", format!("/record/{optimization}")),
         ("broken", format!("/record/{id}")),
         ("lines", "/history".to_owned()),
+        ("topics", "/topics".to_owned()),
         ("history", format!("/history/{}?metric=latency-p50", line["id"].as_str().unwrap())),
         ("ledger", format!("/ledger/{ledger}")),
         ("compare", format!("/compare?a={}&b={}", side("00"), side("15"))),
@@ -1072,4 +1085,219 @@ fn a_run_that_goes_on_is_followed_until_it_ends() {
     browser.value("1");
     assert_eq!(browser.asked.len(), asked, "nobody asks any more");
     kept_to_itself(&browser, &desk);
+}
+
+/// Sends a form, as a page of this server does.
+fn post(desk: &Desk, path: &str, form: &str) -> Answer {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nSec-Fetch-Site: same-origin\r\nOrigin: null\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
+        desk.address,
+        form.len()
+    );
+    Answer::of(&desk.raw(head.as_bytes()))
+}
+
+/// The button needs the access token of the server, a question, and a token that fits the process.
+#[test]
+fn a_run_is_stopped_from_its_page_after_a_question() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("runs")).unwrap();
+    let token = dir.path().join("token");
+    fs::write(&token, format!("{TOKEN}\n")).unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    let with_token = Desk::over(dir.path(), &["--token-file", "token"]);
+    let without = Desk::over(dir.path(), &[]);
+    let (a, b) = (Broker::start(), Broker::start());
+    let mut run = hone_command()
+        .args(["compare", &a.address, &b.address, "--control-pairs", "5", "--pairs", "40", "--quiet"])
+        .args(["--rate", "800", "--duration", "0.5", "--warmup", "100", "--max-lateness", "5s"])
+        .current_dir(dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(120);
+    let id = loop {
+        let found = without.json("/?json")["body"]["runs"]["items"][0].clone();
+        let has_pairs = found["stage"]["done"].as_u64().unwrap_or_default() > 0;
+        if found["state"] == "running" && has_pairs {
+            break found["id"].as_str().unwrap().to_owned();
+        }
+        assert!(Instant::now() < until && run.try_wait().unwrap().is_none(), "{found}");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let page = format!("/run/{id}");
+    let get = |path: &str| with_token.ask("GET", path, &format!("Authorization: Bearer {TOKEN}\r\n"));
+    // Without an access token there is only the command.
+    assert!(without.page(&page).contains(&format!("kill -INT {}", run.id())));
+    assert_eq!(without.get(&format!("{page}/stop")).status, 409);
+    assert_eq!(without.ask("POST", &format!("{page}/stop"), "Content-Length: 0\r\n").status, 403);
+    let html = get(&page).body;
+    for text in ["The pairs so far", "time left", "chance of a verdict", "Stop this run"] {
+        assert!(html.contains(text), "{text}: {html}");
+    }
+    let question = get(&format!("{page}/stop")).body;
+    let token = question.split("name=\"token\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!(post(&with_token, &format!("{page}/stop"), "token=0123").status, 409);
+    assert!(run.try_wait().unwrap().is_none(), "a wrong token stops nothing");
+    for _ in 0..2 {
+        // A second signal would end the process without cleaning up, so none is sent.
+        let answer = post(&with_token, &format!("{page}/stop"), &format!("token={token}"));
+        let is_sent = answer.status == 303 && answer.header("location") == Some(page.as_str());
+        assert!(is_sent || answer.status == 409, "{}", answer.body);
+    }
+    let until = Instant::now() + Duration::from_secs(60);
+    while run.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "the run goes on");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let found = without.json(&format!("{page}.json"))["body"].clone();
+    assert_eq!(found["run"]["state"], "unfinished");
+    assert!(found["stages"][0]["done"].as_u64().unwrap() > 0, "measured pairs stay: {found}");
+}
+
+#[test]
+fn pictures_and_numbers_can_be_saved() {
+    let dir = folder();
+    let desk = Desk::over(dir.path(), &["runs", "nightly"]);
+    let [a, b] = ["nightly/00.json", "nightly/15.json"].map(|path| desk.id(path));
+    let loads = format!("/compare?a={a}&b={b}");
+    let [a, b] = ["compare-001/comparison.json", "compare-002/comparison.json"].map(|path| desk.id(path));
+    let comparisons = format!("/compare?a={a}&b={b}");
+    let lines = desk.json("/history.json")["body"]["lines"].clone();
+    let line = lines.as_array().unwrap().iter().find(|line| line["over"] == "commits").unwrap();
+    let history = format!("/history/{}?metric=latency-p50", line["id"].as_str().unwrap());
+    for (page, id) in [(&loads, "spectrum"), (&comparisons, "forest"), (&history, "history")] {
+        let html = desk.page(page);
+        assert!(html.contains(&format!("svg={id}\"")), "{page} has a link");
+        let answer = desk.get(&format!("{page}&svg={id}"));
+        assert_eq!(answer.header("content-type"), Some("image/svg+xml"));
+        assert_eq!(
+            answer.header("content-disposition"),
+            Some(&*format!("attachment; filename=\"{id}.svg\""))
+        );
+        assert!(
+            answer.body.contains("<svg xmlns=\"http://www.w3.org/2000/svg\"")
+                && !answer.body.contains("var(")
+        );
+        assert!(answer.body.contains("<style>") && answer.body.trim_end().ends_with("</svg>"));
+        for wrong in ["nothing", "..%2fx", "x%22"] {
+            assert_eq!(desk.get(&format!("{page}&svg={wrong}")).status, 404, "{wrong}");
+        }
+    }
+    let csv = |path: &str| {
+        let answer = desk.get(path);
+        assert_eq!(answer.header("content-type"), Some("text/csv; charset=utf-8"), "{path}");
+        answer.body
+    };
+    assert_eq!(csv(&format!("{history}&csv=1")).lines().count(), 17);
+    assert!(csv(&format!("{loads}&csv=1")).contains("latency-p50,µs,"));
+    assert!(csv(&format!("{comparisons}&csv=1")).contains("cpu-per-record,"));
+    assert!(csv("/?csv=1&q=compare-001").contains("runs/compare-001,finished,better,comparison,"));
+}
+
+/// A person who is paged looks at this page first.
+#[test]
+fn the_first_page_says_what_was_compared_and_what_came_out() {
+    let dir = folder();
+    let desk = Desk::over(dir.path(), &["runs", "nightly"]);
+    desk.records("");
+    let page = Html::parse_document(&desk.page("/?q=compare-001"));
+    let cells = |selector: &str| {
+        let all = page.select(&Selector::parse(selector).unwrap()).collect::<Vec<_>>();
+        all.iter().map(|one| one.text().collect::<String>()).collect::<Vec<_>>()
+    };
+    assert_eq!(cells(".runs tbody td:first-child"), ["better"], "the verdict comes first");
+    assert!(cells(".runs .gain")[0].contains("−") && cells(".runs .gain svg").len() == 1);
+    let matching = |query: &str| desk.json(&format!("/?json&{query}"))["body"]["runs"]["matching"].clone();
+    assert_eq!(matching("layer=binary"), 1, "the optimisation");
+    assert_eq!(matching("layer=host"), 0);
+    let target = desk.json("/?json&q=broker-001")["body"]["runs"]["items"][0]["outcome"]["target"].clone();
+    assert_eq!(matching(&format!("target={}", target.as_str().unwrap().replace(' ', "+"))), 1);
+    assert_eq!(matching("hours=24"), 4, "written just now");
+    assert_eq!(matching("hours=x"), 4, "what is no number filters nothing");
+    // Without a run, the page says what to do.
+    fs::create_dir(dir.path().join("empty")).unwrap();
+    let empty = Desk::over(dir.path(), &["empty"]);
+    let until = Instant::now() + Duration::from_secs(30);
+    while !empty.page("/").contains("There is no run yet") {
+        assert!(Instant::now() < until);
+    }
+    assert!(empty.page("/").contains("hone compare 127.0.0.1:9092"));
+}
+
+#[test]
+fn five_thousand_runs_are_listed_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut comparison = sample::bare_comparison(
+        hone_record::Metric::CpuPerRecord,
+        hone_record::Verdict::Better,
+        0.9,
+        0.85,
+        0.95,
+        1.1,
+    );
+    comparison.pairs.clear();
+    let text = Envelope::new(comparison).to_line().unwrap();
+    for number in 0..5_000 {
+        let run = dir.path().join(format!("runs/compare-{number:04}"));
+        fs::create_dir_all(&run).unwrap();
+        fs::write(run.join("comparison.json"), &text).unwrap();
+        fs::write(run.join("design.json"), "{}").unwrap();
+    }
+    let desk = Desk::over(dir.path(), &[]);
+    desk.records("");
+    let took = (0..5).map(|_| {
+        let begun = Instant::now();
+        let page = desk.page("/");
+        assert!(page.contains("Page 1 of 50"), "{}", page.len());
+        begun.elapsed()
+    });
+    let fastest = took.min().unwrap();
+    // A build for tests is not optimized.
+    let limit = Duration::from_millis(if cfg!(debug_assertions) { 1_500 } else { 300 });
+    assert!(fastest < limit, "{fastest:?}");
+}
+
+#[test]
+fn topics_have_their_needless_batches_and_a_forecast() {
+    let dir = tempfile::tempdir().unwrap();
+    let producer = json!({
+        "id": 7, "batches": 40_000, "records": 44_000, "bytes": 44_000 * 107 + 40_000 * 61, "partitions": 4,
+        "triggers": [], "records_per_s_per_partition": 1_000.0, "evidence": [],
+    });
+    let mut topic = hone_record::TopicXray {
+        topic: "orders & more".to_owned(),
+        partitions: 4,
+        batches: 40_000,
+        records: 44_000,
+        bytes: 44_000 * 107 + 40_000 * 61,
+        batches_per_s: Some(3_600.0),
+        needless_batches: 39_000.0,
+        ..Default::default()
+    };
+    topic.producers.push(serde_json::from_value(producer).unwrap());
+    let xray = hone_record::BatchXray {
+        source: "127.0.0.1:9092".to_owned(),
+        topics: vec![topic],
+        ..Default::default()
+    };
+    keep(dir.path().join("runs/xray.json"), xray);
+    let desk = Desk::over(dir.path(), &[]);
+    let id = desk.id("xray.json");
+    let page = desk.page("/topics");
+    assert!(page.contains("orders &amp; more") && page.contains("3,510"), "{page}");
+    let address = format!("/whatif?record={id}&topic=orders+%26+more");
+    let forecast = |linger: u32| {
+        desk.json(&format!("{address}&linger_ms={linger}&batch_bytes=65536&json"))["body"].clone()
+    };
+    let (short, long) = (forecast(5), forecast(50));
+    let batches = |found: &Value| found["batches_per_s"][1].as_f64().unwrap_or_else(|| panic!("{found}"));
+    assert!(batches(&long) < batches(&short) && batches(&short) < 3_600.0, "{short} {long}");
+    let page = desk.page(&format!("{address}&linger_ms=20&batch_bytes=65536"));
+    assert!(page.contains("linger.ms=20\nbatch.size=65536") && page.contains("id=\"answer\""), "{page}");
+    for wrong in ["record=x&topic=y", &format!("record={id}&topic=none"), ""] {
+        assert_eq!(desk.get(&format!("/whatif?{wrong}")).status, 404, "{wrong}");
+    }
 }

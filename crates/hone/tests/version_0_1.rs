@@ -1,25 +1,15 @@
 //! What version 0.1 wrote is opened today: every record and run folder is reported with its figures, and a comparison that was killed goes on.
 
-#![expect(clippy::disallowed_methods, reason = "tests use tar and the program as users do")]
-
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 mod stage;
+use stage::runs::version_0_1;
 use stage::{Broker, hone_command, hone_in};
-
-/// Its folder, unpacked.
-fn unpacked() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/version-0.1/runs.tar.gz");
-    let status = Command::new("tar").arg("xzf").arg(archive).arg("-C").arg(folder.path()).status().unwrap();
-    assert!(status.success());
-    folder
-}
 
 /// Each run, and figures that version 0.1 printed of it.
 const RUNS: [(&str, &[&str]); 10] = [
@@ -37,7 +27,7 @@ const RUNS: [(&str, &[&str]); 10] = [
 
 #[test]
 fn every_record_and_run_folder_is_reported_with_its_figures() {
-    let folder = unpacked();
+    let folder = version_0_1();
     let plain = |text: String| text.replace(['\u{a0}', '\u{202f}'], " ").replace("&nbsp;", " ");
     for (run, figures) in RUNS {
         let markdown = hone_in(folder.path(), &["report", run, "--markdown"]).expect_code(0).stdout;
@@ -53,7 +43,7 @@ fn every_record_and_run_folder_is_reported_with_its_figures() {
 
 #[test]
 fn its_ledgers_hold_and_are_listed() {
-    let folder = unpacked();
+    let folder = version_0_1();
     for (ledger, entry) in [
         ("runs/ledger.jsonl", "linger=5ms"),
         ("tune/ledger.jsonl", "codec=gzip"),
@@ -127,7 +117,7 @@ fn adopt_comparison(folder: &Path, run: &Path, a: &Broker, b: &Broker) {
 
 #[test]
 fn a_comparison_that_was_killed_goes_on_with_the_pairs_that_it_has() {
-    let folder = unpacked();
+    let folder = version_0_1();
     let run = folder.path().join("cut/compare-001");
     let (a, b) = (Broker::start(), Broker::start());
     adopt_comparison(folder.path(), &run, &a, &b);
@@ -145,7 +135,7 @@ fn a_comparison_that_was_killed_goes_on_with_the_pairs_that_it_has() {
 /// Another program began it, and by another rule, so its pairs are not mixed with those of today.
 #[test]
 fn a_tuning_that_was_killed_is_refused_with_the_reason() {
-    let folder = unpacked();
+    let folder = version_0_1();
     let run = folder.path().join("tune-cut/orders-001");
     adopt(folder.path(), &run);
     let before = fs::read(run.join("found.json")).unwrap();

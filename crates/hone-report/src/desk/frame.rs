@@ -10,7 +10,7 @@ use crate::{heatmap, quantity};
 
 /// Style of these pages, loaded after the common style.
 pub(super) const OWN_STYLE: &str = include_str!("desk.css");
-/// The only script. It requests the page that is open, and nothing else.
+/// The script of these pages. It requests pages of this server, and nothing else.
 const SCRIPT: &str = include_str!("live.js");
 
 /// The frame around the content of every page.
@@ -20,6 +20,12 @@ pub struct Around {
     pub notes: Vec<String>,
     /// Address of the same content as JSON.
     pub json: String,
+    /// Address of this page, for links to its parts.
+    pub here: String,
+    /// Whether the numbers of this page can be downloaded.
+    pub has_csv: bool,
+    /// The current time, milliseconds since 1970.
+    pub now_unix_ms: u64,
     /// The first side of a comparison, if the reader chose one.
     pub chosen: Option<Chosen>,
 }
@@ -39,11 +45,16 @@ pub(super) enum Tab {
     Runs,
     Records,
     History,
+    Topics,
     None,
 }
 
-const TABS: [(Tab, &str, &str); 3] =
-    [(Tab::Runs, "/", "Runs"), (Tab::Records, "/records", "Records"), (Tab::History, "/history", "History")];
+const TABS: [(Tab, &str, &str); 4] = [
+    (Tab::Runs, "/", "Runs"),
+    (Tab::Records, "/records", "Records"),
+    (Tab::History, "/history", "History"),
+    (Tab::Topics, "/topics", "Topics"),
+];
 
 /// The content security policy of these pages and of record pages. It allows exactly these scripts and styles, and no other
 /// source.
@@ -78,7 +89,7 @@ pub(super) fn document(
         .child(el("h1").text(title))
         .children(chosen(around))
         .children(content);
-    let body = el("body").child(skip()).child(bar(tab)).child(main).child(footer(around));
+    let body = el("body").child(skip()).child(bar(tab)).child(main).child(footer(around)).child(script());
     let html = el("html").attr("lang", "en").child(head(title)).child(body);
     Markup::constant("<!DOCTYPE html>\n").with(html).with(Markup::constant("\n")).into_string()
 }
@@ -131,11 +142,83 @@ fn chosen(around: &Around) -> Option<Element> {
 fn footer(around: &Around) -> Element {
     let json = (!around.json.is_empty())
         .then(|| el("p").child(el("a").attr("href", &around.json).text("This page as JSON")));
-    el("footer").class("foot").children(around.notes.iter().map(|note| el("p").text(note))).children(json)
+    let csv = (around.has_csv && !around.here.is_empty()).then(|| {
+        el("p").child(el("a").attr("href", with(&around.here, "csv", "1")).text("The numbers as CSV"))
+    });
+    let notes = around.notes.iter().map(|note| el("p").text(note));
+    el("footer").class("foot").children(notes).children(csv).children(json)
 }
 
-pub(super) fn script() -> Element {
+fn script() -> Element {
     el("script").child(Markup::constant(SCRIPT))
+}
+
+/// An address with one more word in its query. Both are plain: letters, digits and hyphens.
+pub(super) fn with(address: &str, name: &str, value: &str) -> String {
+    let sign = if address.contains('?') { '&' } else { '?' };
+    format!("{address}{sign}{name}={value}")
+}
+
+/// Without a script this is a link; with a script it is a switch. Readers must be able to pause a page that changes by itself.
+pub(super) fn refresher() -> Element {
+    el("p")
+        .class("refresh")
+        .child(
+            el("span")
+                .attr("id", "said")
+                .attr("role", "status")
+                .text("This page does not refresh by itself. "),
+        )
+        .child(el("a").attr("id", "again").attr("href", "").text("Refresh"))
+        .text(" ")
+        .child(el("button").attr("id", "pause").attr("type", "button").attr("hidden", "").text("Pause"))
+}
+
+/// Text to paste, with a button that copies it. Without a script, one click selects all of it.
+pub(super) fn copyable(text: &str) -> Element {
+    let button = el("button").class("copy").attr("type", "button").attr("hidden", "").text("Copy");
+    el("div").class("copyable").child(el("pre").class("command").child(el("code").text(text))).child(button)
+}
+
+/// Links that download the pictures of this page: `(id, name)` of each.
+pub(super) fn downloads(around: &Around, pictures: &[(&str, &str)]) -> Option<Element> {
+    if around.here.is_empty() || pictures.is_empty() {
+        return None;
+    }
+    let item = |(id, name): &(&str, &str)| {
+        let address = with(&around.here, "svg", id);
+        let png = el("a")
+            .class("png")
+            .attr("href", &address)
+            .attr("data-name", id)
+            .attr("hidden", "")
+            .text("PNG")
+            .child(el("span").class("heard").text(&format!(" of {name}")));
+        el("li")
+            .text(&format!("{name}: "))
+            .child(link_to(&address, "SVG", &format!("of {name}")))
+            .text(" ")
+            .child(png)
+    };
+    let list = el("ul").children(pictures.iter().map(item));
+    Some(el("nav").class("downloads").attr("aria-label", "Download the pictures").child(list))
+}
+
+/// A time as its distance from now, with the date on hover.
+pub(super) fn ago(unix_ms: u64, now_unix_ms: u64) -> Element {
+    let date = when(unix_ms);
+    if unix_ms == 0 || now_unix_ms == 0 {
+        return el("span").class("word").text(&date);
+    }
+    let seconds = now_unix_ms.saturating_sub(unix_ms) / 1_000;
+    let relative = match seconds {
+        0..60 => "just now".to_owned(),
+        60..3_600 => format!("{} min ago", seconds / 60),
+        3_600..172_800 => format!("{} h ago", seconds / 3_600),
+        172_800..5_184_000 => format!("{} days ago", seconds / 86_400),
+        _ => date.get(..10).unwrap_or(&date).to_owned(),
+    };
+    el("span").class("word").attr("title", &date).text(&relative.replace(' ', "\u{a0}"))
 }
 
 pub(super) fn link(address: &str, text: &str) -> Element {
@@ -149,4 +232,30 @@ pub(super) fn link_to(address: &str, text: &str, of: &str) -> Element {
 
 pub(super) fn when(unix_ms: u64) -> String {
     if unix_ms == 0 { quantity::NONE.to_owned() } else { quantity::date_utc(unix_ms) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_told_as_its_distance_with_the_date_behind_it() {
+        const NOW: u64 = 1_795_200_420_000;
+        let html = |ms: u64| Markup::from(ago(ms, NOW)).into_string().replace('\u{a0}', " ");
+        for (age_s, text) in [(0, "just now"), (61, "1 min ago"), (7_300, "2 h ago"), (400_000, "4 days ago")]
+        {
+            let shown = html(NOW - age_s * 1_000);
+            assert!(shown.contains(&format!(">{text}<")) && shown.contains("title=\"2026-11-"), "{shown}");
+        }
+        assert!(html(NOW - 90 * 86_400_000).contains(">2026-08-"));
+        assert!(html(NOW + 5_000).contains("just now"), "another clock may be ahead");
+        assert!(!html(0).contains("ago"));
+    }
+
+    #[test]
+    fn parts_of_a_page_have_addresses_of_their_own() {
+        assert_eq!(with("/compare?a=1", "csv", "1"), "/compare?a=1&csv=1");
+        assert_eq!(with("/history/0", "svg", "history"), "/history/0?svg=history");
+        assert!(downloads(&Around::default(), &[("x", "X")]).is_none());
+    }
 }

@@ -2,10 +2,11 @@
 
 use hone_record::{ChangePoint, History, HistoryLine, HistoryOver, HistoryPoint, Metric};
 
-use super::frame::{Around, Tab, document, link, link_to, when};
+use super::frame::{Around, Tab, ago, document, downloads, link, link_to, when};
 use super::list::{encoded, select};
 use crate::plot::over;
 use crate::quantity::{self, NONE};
+use crate::section::story::csv_line;
 use crate::section::{absent, figure as plotted, no_figure, paragraph, section};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
@@ -64,6 +65,7 @@ pub fn history(found: &History, around: &Around) -> String {
         .child(select("metric", "Metric", Some(metric.name()), metrics))
         .child(el("button").attr("type", "submit").text("Show"));
     let content = [
+        state(found, metric, around),
         el("p").class("sentence").text(&sentence(found, metric)),
         paragraph(&format!(
             "Over {}. The same at all points: {}.",
@@ -71,11 +73,78 @@ pub fn history(found: &History, around: &Around) -> String {
             found.line.circumstances
         )),
         form,
-        drawing(found, metric),
+        drawing(found, metric, around),
         changes(found, metric),
+        notes(found),
         points(found, metric),
     ];
     document(&title, Tab::History, around, content)
+}
+
+/// Whether the newest level is a regression: what an alert would say.
+fn state(found: &History, metric: Metric, around: &Around) -> Element {
+    let line = el("p").class("alert");
+    let Some(last) = found.change_points.last() else {
+        return line.child(el("b").class("chip").text("stable")).text(" No change point.");
+    };
+    let point = found.points.get(last.first);
+    let label = point.map_or(NONE, |point| &point.label);
+    let since = found.points.len().saturating_sub(last.first) as u64;
+    let (class, word) = match (found.line.over, metric.lower_is_better() == (last.ratio < 1.0)) {
+        (HistoryOver::Entries, _) => ("chip", "changed"),
+        (_, true) => ("chip better", "improved"),
+        (_, false) => ("chip worse", "regression"),
+    };
+    let text = format!(
+        " {} at {label}, {} so far at this level, ",
+        quantity::change(last.ratio),
+        quantity::counted(since, "point", "points")
+    );
+    line.child(el("b").class(class).text(word))
+        .text(&text)
+        .child(ago(point.map_or(0, |point| point.at_unix_ms), around.now_unix_ms))
+        .text(".")
+}
+
+/// Ledger entries in the time of the line.
+fn notes(found: &History) -> Element {
+    if found.notes.is_empty() {
+        return el("div");
+    }
+    let columns = ["note", "change", "decision", "when"].map(Column::words);
+    let mut table = Table::new("Ledger entries in this time", columns.into())
+        .remark("A letter marks each entry in the picture. An entry need not be the cause of a change.");
+    for (number, note) in found.notes.iter().enumerate() {
+        let address = format!("/ledger/{}?line={}#line-{}", note.ledger, note.line, note.line);
+        let cells = vec![
+            Cell::words(link(&address, &note.change)),
+            Cell::text(&note.decision),
+            Cell::words(el("span").class("word").text(&when(note.at_unix_ms))),
+        ];
+        table.row(Markup::text(&over::letter(number)), cells);
+    }
+    section("notes", "Changes in this time").child(table.finish())
+}
+
+/// The points, one line for each.
+pub fn history_csv(found: &History) -> String {
+    let titles =
+        ["label", "unix_ms", "value", "unit", "windows", "source", "change_point"].map(str::to_owned);
+    let is_ratio = found.line.over == HistoryOver::Entries;
+    let unit = found.metric.map_or("", |metric| if is_ratio { "ratio" } else { metric.unit() });
+    let line = |(place, point): (usize, &HistoryPoint)| {
+        let is_change = found.change_points.iter().any(|change| change.first == place);
+        csv_line(&[
+            point.label.clone(),
+            point.at_unix_ms.to_string(),
+            point.value.to_string(),
+            unit.to_owned(),
+            point.windows.to_string(),
+            point.source.clone(),
+            is_change.to_string(),
+        ])
+    };
+    csv_line(&titles) + &found.points.iter().enumerate().map(line).collect::<String>()
 }
 
 fn sentence(found: &History, metric: Metric) -> String {
@@ -116,11 +185,13 @@ fn value_words(found: &History, metric: Metric, value: f64) -> String {
     }
 }
 
-fn drawing(found: &History, metric: Metric) -> Element {
+fn drawing(found: &History, metric: Metric, around: &Around) -> Element {
     let title = format!("{} in the order of measurement", metric.label());
     let is_ratio = found.line.over == HistoryOver::Entries;
     let points: Vec<(String, f64)> =
         found.points.iter().map(|point| (point.label.clone(), point.value)).collect();
+    let notes: Vec<(usize, String)> =
+        found.notes.iter().map(|note| (note.first, format!("{}: {}", note.change, note.decision))).collect();
     let chart = over::Chart {
         x_name: found.line.over.label(),
         y_name: if is_ratio { "ratio of after to before" } else { metric.label() },
@@ -132,6 +203,7 @@ fn drawing(found: &History, metric: Metric) -> Element {
         },
         points: &points,
         changes: &found.change_points,
+        notes: &notes,
     };
     let description = format!(
         "{} points from {} to {}; change points: {}. The numbers are in the tables below.",
@@ -145,7 +217,8 @@ fn drawing(found: &History, metric: Metric) -> Element {
     };
     let caption = "A dot is a point. A horizontal line is the level between two change points. A number \
          marks each change point.";
-    plotted(&title, None, plot, caption, None)
+    let figure = plotted(&title, None, plot, caption, None);
+    el("div").child(figure).children(downloads(around, &[("history", &title)]))
 }
 
 fn changes(found: &History, metric: Metric) -> Element {
@@ -194,13 +267,15 @@ fn points(found: &History, metric: Metric) -> Element {
         HistoryOver::Builds => ("build", metric.label(), "windows"),
         HistoryOver::Entries => ("entry", "ratio", "pairs"),
     };
-    let columns = vec![
+    let mut columns = vec![
         Column::words(name),
         Column::numbers(Markup::text(value)),
         Column::numbers(Markup::text(windows)),
         Column::words("measured"),
         Column::words("from"),
     ];
+    let can_choose = found.points.iter().filter(|point| point.record.is_some()).count() > 1;
+    columns.extend(can_choose.then(|| Column::words("compare")));
     let mut table = Table::new("Points", columns)
         .remark("In the order of measurement. A line above a row marks a change point.");
     for (place, point) in found.points.iter().enumerate() {
@@ -210,17 +285,104 @@ fn points(found: &History, metric: Metric) -> Element {
             (None, Some(record)) => Markup::default().with(link(&format!("/record/{record}"), &point.source)),
             (None, None) => Markup::text(&point.source),
         };
-        let cells = vec![
+        let mut cells = vec![
             Cell::number(&value_words(found, metric, point.value)),
             Cell::number(&quantity::count(point.windows as u64)),
             Cell::words(el("span").class("word").text(&when(point.at_unix_ms))),
             Cell::words(source),
         ];
+        cells.extend(can_choose.then(|| Cell::words(choice(point, place))));
         let title = el("code").text(&point.label);
         table.row_of_class(if is_change { "changed" } else { "plain" }, title, cells);
     }
     let left_out = (found.left_out > 0).then(|| {
         paragraph(&format!("{} older points are left out.", quantity::count(found.left_out as u64)))
     });
-    section("points", "Points").children(left_out).child(table.finish())
+    let section = section("points", "Points").children(left_out);
+    if !can_choose {
+        return section.child(table.finish());
+    }
+    let form = el("form").attr("method", "get").attr("action", "/compare").child(
+        el("p")
+            .text("Choose a point as A and another one as B. ")
+            .child(el("button").attr("type", "submit").text("Compare A and B")),
+    );
+    section.child(form.child(table.finish()))
+}
+
+/// Two switches that make a point one side of a comparison.
+fn choice(point: &HistoryPoint, place: usize) -> Markup {
+    let Some(record) = &point.record else { return Markup::text(NONE) };
+    let side = |name: &'static str, title: &str| {
+        let id = format!("{name}-{place}");
+        let field =
+            el("input").attr("type", "radio").attr("name", name).attr("id", &id).attr("value", record);
+        let words = el("span").class("heard").text(&format!(" is {}, point {}", point.label, place + 1));
+        let label = el("label").attr("for", &id).text(title).child(words);
+        el("span").class("word").child(field.attr("required", "")).child(label)
+    };
+    Markup::from(side("a", "A")).with(Markup::text(" ")).with(side("b", "B"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_record::HistoryNote;
+
+    fn found() -> History {
+        let points = (0..4).map(|place| HistoryPoint {
+            label: format!("commit-{place}"),
+            at_unix_ms: 1_795_200_420_000 + place * 60_000,
+            value: if place < 2 { 100.0 } else { 125.0 },
+            windows: 5,
+            source: "nightly".to_owned(),
+            record: Some(format!("{place:016x}")),
+            run: None,
+        });
+        History {
+            line: HistoryLine { name: "target".to_owned(), ..HistoryLine::default() },
+            metric: Some(Metric::LatencyP50),
+            points: points.collect(),
+            change_points: vec![ChangePoint {
+                first: 2,
+                before: 100.0,
+                after: 125.0,
+                ratio: 1.25,
+                p_value: 0.01,
+            }],
+            notes: vec![HistoryNote {
+                first: 1,
+                at_unix_ms: 1_795_200_450_000,
+                change: "client: <linger>".to_owned(),
+                decision: "kept".to_owned(),
+                ledger: "0123456789abcdef".to_owned(),
+                line: 7,
+            }],
+            ..History::default()
+        }
+    }
+
+    #[test]
+    fn the_state_says_whether_the_newest_level_is_a_regression() {
+        let html = history(&found(), &Around { now_unix_ms: 1_795_204_020_000, ..Around::default() });
+        assert!(html.contains("chip worse\">regression</b>"), "{html}");
+        assert!(html.contains("+25.0\u{a0}% at commit-2, 2\u{a0}points so far"), "{html}");
+        let better = History { metric: Some(Metric::Throughput), ..found() };
+        assert!(history(&better, &Around::default()).contains("chip better\">improved</b>"));
+        let stable = History { change_points: Vec::new(), ..found() };
+        assert!(history(&stable, &Around::default()).contains("chip\">stable</b>"));
+    }
+
+    #[test]
+    fn two_points_are_compared_by_a_form_and_notes_lead_to_their_ledger() {
+        let html = history(&found(), &Around::default());
+        assert!(html.contains("action=\"/compare\"") && html.contains("Compare A and B"), "{html}");
+        assert_eq!(html.matches("type=\"radio\"").count(), 8);
+        assert!(
+            html.contains("/ledger/0123456789abcdef?line=7#line-7") && html.contains("&lt;linger&gt;"),
+            "{html}"
+        );
+        let csv = history_csv(&found());
+        assert!(csv.contains("commit-2,1795200540000,125,µs,5,nightly,true"), "{csv}");
+    }
 }

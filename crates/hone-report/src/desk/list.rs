@@ -1,11 +1,11 @@
-//! Lists of runs and records, with a filter form.
+//! The list of records with a filter form, and what it shares with the list of runs.
 
-use hone_record::{RunState, ShelfFilter, ShelfLedger, ShelfPage, ShelfRecord, ShelfRun, Verdict};
+use hone_record::{RunState, ShelfFilter, ShelfPage, ShelfRecord, Verdict};
 
 use super::frame::{Around, Tab, document, link, link_to, when};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
-use crate::section::{absent, section};
+use crate::section::absent;
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
@@ -26,44 +26,6 @@ pub(super) const VERDICTS: [(&str, Verdict); 4] = [
     ("not-shown", Verdict::NotShown),
 ];
 
-/// All runs, newest first, and the ledgers.
-pub fn runs(page: &ShelfPage<ShelfRun>, ledgers: &[ShelfLedger], pager: &Pager, around: &Around) -> String {
-    let columns = ["run", "state", "what", "verdict", "last written"].map(Column::words).into_iter();
-    let mut table = Table::new("Runs", columns.collect()).remark(&counted(page, "run", "runs"));
-    for run in &page.items {
-        table.row(run_head(run, &page.filter), run_cells(run));
-    }
-    let found = el("section").attr("aria-label", "Runs").children(listed(page, table, pager));
-    let ledgers = (!ledgers.is_empty()).then(|| {
-        let items = ledgers.iter().map(|ledger| {
-            let size = format!(", {}", quantity::bytes(ledger.bytes));
-            el("li").child(link(&format!("/ledger/{}", ledger.id), &ledger.path)).text(&size)
-        });
-        section("ledgers", "Ledgers").child(el("ul").children(items))
-    });
-    let form = form("/", &page.filter, &page.kinds, true);
-    document("Runs", Tab::Runs, around, [Some(form), Some(found), ledgers].into_iter().flatten())
-}
-
-fn run_head(run: &ShelfRun, filter: &ShelfFilter) -> Markup {
-    let query = filter.a.as_ref().map_or_else(String::new, |a| format!("?a={}", encoded(a)));
-    Markup::default().with(link(&format!("/run/{}{query}", run.id), &run.path))
-}
-
-fn run_cells(run: &ShelfRun) -> Vec<Cell> {
-    let what = match (run.kind.is_empty(), run.title.is_empty()) {
-        (true, _) => quantity::counted(run.records as u64, "record so far", "records so far"),
-        (false, true) => run.kind.clone(),
-        (false, false) => format!("{}: {}", run.kind, run.title),
-    };
-    vec![
-        Cell::words(state(run.state)),
-        Cell::text(&what),
-        verdict(run.verdict),
-        Cell::words(el("span").class("word").text(&when(run.at_unix_ms))),
-    ]
-}
-
 /// The state with a sign, so that colour is not needed.
 pub(super) fn state(state: RunState) -> Element {
     let class = match state {
@@ -74,16 +36,12 @@ pub(super) fn state(state: RunState) -> Element {
     el("span").class(class).text(state.label())
 }
 
-fn verdict(verdict: Option<Verdict>) -> Cell {
-    Cell::words(verdict.map_or_else(|| Markup::text(NONE), mark::verdict_words))
-}
-
 /// All records.
 pub fn records(page: &ShelfPage<ShelfRecord>, pager: &Pager, around: &Around) -> String {
     let mut table = table("Records", &page.items, page.filter.a.as_deref());
     table = table.remark(&counted(page, "record", "records"));
     let found = el("section").attr("aria-label", "Records").children(listed(page, table, pager));
-    document("Records", Tab::Records, around, [form("/records", &page.filter, &page.kinds, false), found])
+    document("Records", Tab::Records, around, [form(&page.filter, &page.kinds), found])
 }
 
 /// Records with a summary of each.
@@ -131,7 +89,7 @@ fn comparing(record: &ShelfRecord, a: Option<&str>) -> Markup {
     }
 }
 
-fn counted<T>(page: &ShelfPage<T>, one: &str, many: &str) -> String {
+pub(super) fn counted<T>(page: &ShelfPage<T>, one: &str, many: &str) -> String {
     let all = quantity::counted(page.in_all as u64, one, many);
     if page.matching == page.in_all {
         format!("{all}, newest first.")
@@ -143,7 +101,7 @@ fn counted<T>(page: &ShelfPage<T>, one: &str, many: &str) -> String {
 fn listed<T>(page: &ShelfPage<T>, table: Table, pager: &Pager) -> Vec<Element> {
     if page.items.is_empty() {
         let why = if page.in_all == 0 {
-            "There is no run yet. A run appears here when a Hone command writes into one of these folders."
+            "There is no record yet. A record appears here when a Hone command writes into one of these folders."
         } else {
             "Nothing matches the filter."
         };
@@ -167,12 +125,7 @@ pub(super) fn pages(page: usize, pages: usize, pager: &Pager) -> Option<Element>
     (pages > 1).then_some(nav)
 }
 
-fn form(
-    address: &str,
-    filter: &ShelfFilter,
-    kinds: &std::collections::BTreeMap<String, usize>,
-    with_state: bool,
-) -> Element {
+fn form(filter: &ShelfFilter, kinds: &std::collections::BTreeMap<String, usize>) -> Element {
     let text =
         el("input").attr("id", "q").attr("name", "q").attr("type", "search").attr("value", &filter.text);
     let kinds = kinds
@@ -182,8 +135,6 @@ fn form(
     let named = VERDICTS.iter().find(|(_, verdict)| Some(*verdict) == filter.verdict).map(|(name, _)| *name);
     let verdicts = VERDICTS.iter().map(|(name, verdict)| (*name, verdict.label().to_owned()));
     let verdict = select("verdict", "Verdict", named, verdicts);
-    let states = RunState::ALL.iter().map(|state| (state.label(), state.label().to_owned()));
-    let state = with_state.then(|| select("state", "State", filter.state.map(RunState::label), states));
     let kept =
         filter.a.as_ref().map(|a| el("input").attr("type", "hidden").attr("name", "a").attr("value", a));
     el("form")
@@ -191,11 +142,10 @@ fn form(
         .attr("role", "search")
         .attr("aria-label", "Choose")
         .attr("method", "get")
-        .attr("action", address)
+        .attr("action", "/records")
         .child(el("div").child(el("label").attr("for", "q").text("Text")).child(text))
         .child(kind)
         .child(verdict)
-        .children(state)
         .children(kept)
         .child(el("button").attr("type", "submit").text("Show"))
 }

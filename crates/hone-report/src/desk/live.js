@@ -1,11 +1,72 @@
 "use strict";
-// Checks every few seconds whether the run has made progress, and updates the page. It pauses while the page is hidden, while the keyboard
-// focus is in the updated part, and after a click on Pause.
+// Pages work without this script. It refreshes a page while a run is in progress, applies filters at once, copies commands and saves
+// pictures as PNG. It asks only this server.
 (() => {
-  const live = document.getElementById("live"), said = document.getElementById("said");
-  const pause = document.getElementById("pause"), again = document.getElementById("again");
-  if (!live || !said || !pause || live.dataset.live !== "yes") return;
   const every = 5000, longest = 60000;
+  const of = (id) => document.getElementById(id);
+  const get = async (address) => {
+    const answer = await fetch(address, { cache: "no-store", credentials: "same-origin" });
+    if (!answer.ok) throw new Error(String(answer.status));
+    return answer.text();
+  };
+  // Replaces a part of this page by the same part of another one, and returns the new part.
+  const swap = async (address, id) => {
+    const next = new DOMParser().parseFromString(await get(address), "text/html").getElementById(id), now = of(id);
+    if (!next || !now) throw new Error("another page");
+    if (next.innerHTML !== now.innerHTML) now.replaceChildren(...document.importNode(next, true).childNodes);
+    now.dataset.live = next.dataset.live;
+    shown(now);
+    return next;
+  };
+  const shown = (part) => { for (const one of part.querySelectorAll("button.copy, a.png")) one.hidden = false; };
+
+  // Filters and sliders.
+  for (const form of document.querySelectorAll("form[data-swap]")) {
+    let timer = 0;
+    const apply = async () => {
+      const words = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+      const address = form.getAttribute("action") + (words.size ? `?${words}` : "");
+      try {
+        await swap(address, form.dataset.swap);
+        history.replaceState(null, "", address);
+      } catch { form.submit(); }
+    };
+    form.addEventListener("input", (event) => {
+      const output = event.target.nextElementSibling;
+      if (output && output.tagName === "OUTPUT") output.value = event.target.value;
+      clearTimeout(timer);
+      timer = setTimeout(apply, 300);
+    });
+    form.addEventListener("submit", () => clearTimeout(timer));
+  }
+
+  document.addEventListener("click", async (event) => {
+    const copy = event.target.closest("button.copy"), png = event.target.closest("a.png");
+    if (copy) {
+      try { await navigator.clipboard.writeText(copy.parentElement.querySelector("code").textContent); copy.textContent = "Copied"; }
+      catch { getSelection().selectAllChildren(copy.parentElement.querySelector("code")); copy.textContent = "Press Ctrl-C"; }
+    }
+    if (png) {
+      event.preventDefault();
+      const image = new Image();
+      image.onload = () => {
+        const canvas = document.createElement("canvas");
+        [canvas.width, canvas.height] = [2 * image.width, 2 * image.height];
+        canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+        const link = document.createElement("a");
+        link.download = `${png.dataset.name}.png`;
+        link.href = canvas.toDataURL("image/png");
+        link.click();
+      };
+      image.src = `data:image/svg+xml,${encodeURIComponent(await get(png.href))}`;
+    }
+  });
+  shown(document);
+
+  // Checks every few seconds whether a run has made progress. It pauses while the page is hidden, while the keyboard focus is in the
+  // updated part, and after a click on Pause.
+  const live = of("live"), said = of("said"), pause = of("pause"), again = of("again");
+  if (!live || !said || !pause || live.dataset.live !== "yes") return;
   let still = false, wait = every, timer = 0;
   const tell = (text) => { if (said.textContent !== text) said.textContent = text; };
   const later = () => { clearTimeout(timer); timer = setTimeout(look, wait); };
@@ -14,13 +75,9 @@
     if (still) return;
     if (document.hidden || live.contains(document.activeElement)) return later();
     try {
-      const answer = await fetch(location.pathname + location.search, { cache: "no-store", credentials: "same-origin" });
-      if (!answer.ok) throw new Error(String(answer.status));
-      const next = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
-      if (!next) throw new Error("another page");
-      if (next.innerHTML !== live.innerHTML) live.replaceChildren(...document.importNode(next, true).childNodes);
+      const next = await swap(location.pathname + location.search, "live");
       wait = every;
-      if (next.dataset.live !== "yes") { pause.hidden = true; tell("The run has ended. "); return; }
+      if (next.dataset.live !== "yes") { pause.hidden = true; tell(live.dataset.end || "The run has ended. "); return; }
       states();
     } catch {
       wait = Math.min(2 * wait, longest);

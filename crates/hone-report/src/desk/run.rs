@@ -1,48 +1,180 @@
 //! The progress of a run.
 
-use hone_record::{Metric, RunProgress, RunStage, RunState, ShelfRecord};
+use hone_record::{Metric, RunPairs, RunProgress, RunStage, RunState, ShelfRecord, ShelfRun};
 
-use super::frame::{Around, Tab, document, link, link_to, script, when};
+use super::frame::{Around, Tab, ago, copyable, document, downloads, link, link_to, refresher, when};
 use super::list::{encoded, state, table};
+use crate::plot::{pairs, spark};
 use crate::quantity::{self, NONE};
-use crate::section::{absent, paragraph, section};
+use crate::section::{absent, figure, paragraph, section};
+use crate::sentence;
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
 /// Figures of a window that show how a run is going.
 const TOLD: [Metric; 4] = [Metric::LatencyP50, Metric::LatencyP99, Metric::CpuPerRecord, Metric::Throughput];
 
+/// What only the page of a run shows: the end of its log, and how to stop it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunExtras {
+    /// The newest log.
+    pub log: Option<LogTail>,
+    /// How to stop the run; `None` if no process is visible.
+    pub stop: Option<StopOffer>,
+}
+
+/// The end of a log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogTail {
+    /// Name of the file.
+    pub name: String,
+    /// Its last lines.
+    pub lines: Vec<String>,
+}
+
+/// A way to stop a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopOffer {
+    /// A button that leads to a question.
+    Button,
+    /// A command to run on its machine, and why there is no button.
+    Command {
+        /// The command.
+        command: String,
+        /// The reason, as a sentence.
+        why: String,
+    },
+}
+
 /// The page. Until the run has ended, it checks for news every few seconds.
-pub fn run(found: &RunProgress, a: Option<&str>, around: &Around) -> String {
+pub fn run(found: &RunProgress, a: Option<&str>, extras: &RunExtras, around: &Around) -> String {
     let is_live = found.run.state != RunState::Finished;
     let live = el("div")
         .attr("id", "live")
         .attr("data-live", if is_live { "yes" } else { "no" })
-        .child(standing(found))
+        .child(standing(found, around))
+        .children(extras.stop.as_ref().filter(|_| is_live).map(|stop| stopping(found, stop)))
+        .children(found.pairs.as_ref().filter(|_| is_live).map(|pairs| comparison(pairs, around)))
         .child(stages(found))
-        .child(windows(found));
-    let content =
-        [is_live.then(refresher), Some(live), variants(found, a), others(found, a), is_live.then(script)];
-    let title = if found.run.title.is_empty() { &found.run.path } else { &found.run.title };
-    document(title, Tab::Runs, around, content.into_iter().flatten())
+        .child(windows(found))
+        .children(extras.log.as_ref().filter(|_| is_live).map(log));
+    let content = [is_live.then(refresher), Some(live), variants(found, a), others(found, a)];
+    document(title(&found.run), Tab::Runs, around, content.into_iter().flatten())
 }
 
-/// Without a script this is a link; with a script it is a switch. Readers must be able to pause a page that changes by itself.
-fn refresher() -> Element {
-    el("p")
-        .class("refresh")
-        .child(
-            el("span")
-                .attr("id", "said")
-                .attr("role", "status")
-                .text("This page does not refresh by itself. "),
-        )
-        .child(el("a").attr("id", "again").attr("href", "").text("Refresh"))
-        .text(" ")
-        .child(el("button").attr("id", "pause").attr("type", "button").attr("hidden", "").text("Pause"))
+fn title(run: &ShelfRun) -> &str {
+    let subject = run.outcome.as_ref().map(|outcome| outcome.subject.as_str());
+    let known = [subject.unwrap_or_default(), &run.title].into_iter().find(|text| !text.is_empty());
+    known.unwrap_or(&run.path)
 }
 
-fn standing(found: &RunProgress) -> Element {
+fn stopping(found: &RunProgress, stop: &StopOffer) -> Element {
+    match stop {
+        StopOffer::Button => {
+            let address = format!("/run/{}/stop", found.run.id);
+            el("p").child(el("a").class("button").attr("href", address).text("Stop this run …"))
+        }
+        StopOffer::Command { command, why } => el("details")
+            .child(el("summary").text("Stop this run"))
+            .child(paragraph(why))
+            .child(copyable(command)),
+    }
+}
+
+/// Asks before a run is stopped. `token` proves that the request comes from this page, and names the process.
+pub fn confirm_stop(run: &ShelfRun, token: &str, around: &Around) -> String {
+    let process = run.pid.map_or_else(|| "its process".to_owned(), |pid| format!("process {pid}"));
+    let sentence = format!(
+        "Hone sends SIGINT to {process}, as Ctrl-C does. The run ends its current window, restores all settings \
+         and keeps its measured pairs. To continue it later, repeat its command with --resume."
+    );
+    let address = format!("/run/{}", run.id);
+    let form = el("form")
+        .class("choose")
+        .attr("method", "post")
+        .attr("action", format!("{address}/stop"))
+        .child(el("input").attr("type", "hidden").attr("name", "token").attr("value", token))
+        .child(el("button").attr("type", "submit").class("danger").text("Stop the run"))
+        .child(el("a").class("button").attr("href", &address).text("Keep it running"));
+    let name = el("p").class("meta").text(&run.path);
+    document(&format!("Stop {}?", title(run)), Tab::Runs, around, [paragraph(&sentence), form, name])
+}
+
+/// The pairs so far: the change, the time left, and the chance of a verdict, above the picture.
+fn comparison(pairs: &RunPairs, around: &Around) -> Element {
+    let found = &pairs.comparison;
+    let metric = found.design.rule.primary;
+    let measured = found.pairs.len();
+    let mut tiles = el("dl").class("tiles");
+    let tile = |name: &str, value: Markup, small: &str| {
+        el("div")
+            .child(el("dt").text(name))
+            .child(el("dd").child(value).child(el("span").class("small path").text(small)))
+    };
+    let estimate =
+        found.primary().map(|judgement| &judgement.estimate).filter(|found| sentence::is_sound(found));
+    tiles = match estimate {
+        Some(estimate) => {
+            let ratio = [estimate.ratio, estimate.low, estimate.high];
+            let reach = spark::reach([ratio].into_iter());
+            let bar = spark::interval_bar(ratio, None, reach, found.label(metric));
+            let value = Markup::from(el("b").text(&quantity::change(estimate.ratio)))
+                .with(bar.into_iter().collect::<Markup>());
+            let interval = format!(
+                "{} to {} so far; the verdict comes after the last pair",
+                quantity::change(estimate.low),
+                quantity::change(estimate.high)
+            );
+            tiles.child(tile(found.label(metric), value, &interval))
+        }
+        None => tiles.child(tile(
+            found.label(metric),
+            Markup::text(NONE),
+            "Five A/B pairs give the first interval",
+        )),
+    };
+    let left = pairs.left_s.map_or_else(|| NONE.to_owned(), quantity::duration);
+    let progress = format!("{measured} of {} pairs measured", pairs.planned);
+    tiles = tiles.child(tile("time left", Markup::text(&left), &progress));
+    let effect = quantity::change_size(pairs.effect_ratio);
+    let (chance, below) = match (pairs.power, pairs.detectable_ratio) {
+        (Some(power), detectable) => {
+            let least = detectable.map_or_else(String::new, |ratio| {
+                format!("; four times in five it detects {} or more", quantity::change_size(ratio))
+            });
+            (
+                quantity::chosen_percent((power * 100.0).round() / 100.0),
+                format!("if the difference is {effect}{least}"),
+            )
+        }
+        (None, _) => (NONE.to_owned(), "Five A/A pairs give the first prediction".to_owned()),
+    };
+    tiles = tiles.child(tile("chance of a verdict", Markup::text(&chance), &below));
+    let name = format!("{} by pair", found.label(metric));
+    let section = section("pairs", "The pairs so far").child(tiles);
+    let Some(plot) = pairs::plot("running-pairs", &name, found) else {
+        return section.child(absent("No pair has a ratio yet."));
+    };
+    let caption = "A dot is an A/B pair, a diamond is an A/A pair, a cross is an excluded pair. The band is the interval so far; it \
+                   narrows with each pair.";
+    section
+        .child(figure(&name, None, plot, caption, None))
+        .children(downloads(around, &[("running-pairs", "The pairs")]))
+}
+
+fn log(log: &LogTail) -> Element {
+    let text = log.lines.join("\n");
+    section("log", "The end of the log").child(el("p").class("meta").text(&log.name)).child(
+        el("pre")
+            .class("file")
+            .attr("tabindex", "0")
+            .attr("role", "region")
+            .attr("aria-label", "End of the log")
+            .child(el("code").text(&text)),
+    )
+}
+
+fn standing(found: &RunProgress, around: &Around) -> Element {
     let run = &found.run;
     let sentence = match (run.state, run.pid) {
         (RunState::Running, Some(pid)) => format!(" Process {pid} runs it."),
@@ -58,10 +190,12 @@ fn standing(found: &RunProgress) -> Element {
         let text = format!("Its {}", run.kind);
         el("p").child(link(&format!("/record/{id}"), &text)).text(", with all figures")
     });
-    el("div")
-        .child(el("p").class("sentence").child(state(run.state)).text(&sentence))
-        .children(result)
-        .child(el("p").class("meta").text(&format!("{} · last written {}", run.path, when(run.at_unix_ms))))
+    el("div").child(el("p").class("sentence").child(state(run.state)).text(&sentence)).children(result).child(
+        el("p")
+            .class("meta")
+            .text(&format!("{} · last written ", run.path))
+            .child(ago(run.at_unix_ms, around.now_unix_ms)),
+    )
 }
 
 fn stages(found: &RunProgress) -> Element {
@@ -177,4 +311,69 @@ fn others(found: &RunProgress, a: Option<&str>) -> Option<Element> {
         section("others", "Its other records")
             .child(table("Records that are no windows", &found.records, a).finish()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn progress() -> RunProgress {
+        let (optimization, _) = sample::optimization();
+        let mut comparison = optimization.comparisons[0].clone();
+        // There is no verdict before the last pair.
+        comparison.judgements.iter_mut().for_each(|judged| judged.verdict = hone_record::Verdict::NotShown);
+        RunProgress {
+            run: ShelfRun {
+                id: "0123456789abcdef".to_owned(),
+                path: "runs/compare-001".to_owned(),
+                state: RunState::Running,
+                pid: Some(4711),
+                ..ShelfRun::default()
+            },
+            pairs: Some(RunPairs {
+                part: String::new(),
+                planned: 40,
+                comparison,
+                left_s: Some(80.0),
+                effect_ratio: 1.05,
+                power: Some(0.834),
+                detectable_ratio: Some(1.047),
+            }),
+            ..RunProgress::default()
+        }
+    }
+
+    fn page(found: &RunProgress, extras: &RunExtras) -> String {
+        run(found, None, extras, &Around::default()).replace('\u{a0}', " ")
+    }
+
+    #[test]
+    fn a_running_comparison_shows_its_pairs_the_time_left_and_the_chance_of_a_verdict() {
+        let stop = StopOffer::Command { command: "kill -INT 4711".to_owned(), why: "No button.".to_owned() };
+        let log = LogTail { name: "logs/001.log".to_owned(), lines: vec!["<b>last</b>".to_owned()] };
+        let mut found = progress();
+        let html = page(&found, &RunExtras { log: Some(log.clone()), stop: Some(stop) });
+        for text in
+            ["1 min 20 s", "83 %", "5.0 %", "4.7 %", "running-pairs-wide-title", "so far", "kill -INT 4711"]
+        {
+            assert!(html.contains(text), "{text}: {html}");
+        }
+        assert!(html.contains("&lt;b&gt;last&lt;/b&gt;") && !html.contains("<b>last"));
+        assert!(!html.contains("mark better"), "there is no verdict yet");
+        // A finished run has a report in place of all this.
+        found.run.state = RunState::Finished;
+        let html = page(&found, &RunExtras { log: Some(log), stop: Some(StopOffer::Button) });
+        assert!(!html.contains("running-pairs") && !html.contains("Stop this run"), "{html}");
+    }
+
+    #[test]
+    fn a_run_is_stopped_only_after_a_question() {
+        let found = progress();
+        let html = page(&found, &RunExtras { stop: Some(StopOffer::Button), ..RunExtras::default() });
+        assert!(html.contains("href=\"/run/0123456789abcdef/stop\"") && !html.contains("method=\"post\""));
+        let html = confirm_stop(&found.run, "\"secret", &Around::default());
+        assert!(html.contains("method=\"post\" action=\"/run/0123456789abcdef/stop\""), "{html}");
+        assert!(html.contains("value=\"&quot;secret\"") && html.contains("process 4711"), "{html}");
+    }
 }

@@ -57,6 +57,7 @@ pub(crate) fn inside(id: &str, map: &Heatmap) -> Vec<Element> {
             format!("{}: {}. Evidence: {}", words::side(map, index), found.title, found.evidence.label());
         el("p").class("under").text(&text)
     });
+    let finding = words::finding(map).map(|text| el("p").child(el("strong").text(&text)));
     let picture = el("div")
         .class("scroll")
         .attr("role", "region")
@@ -66,7 +67,7 @@ pub(crate) fn inside(id: &str, map: &Heatmap) -> Vec<Element> {
     let notes = map.notes.iter().map(|note| el("p").text(&format!("Note: {note}.")));
     let more = figure::moved_table(map)
         .map(|table| el("details").child(el("summary").text("Functions before and after")).child(table));
-    facts.chain([picture, figure::inside(map)]).chain(more).chain(notes).collect()
+    finding.into_iter().chain(facts).chain([picture, figure::inside(map)]).chain(more).chain(notes).collect()
 }
 
 /// The content security policy: only this exact script may run, and nothing may be loaded.

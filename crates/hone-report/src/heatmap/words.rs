@@ -1,9 +1,11 @@
 //! The words and tables of a heatmap's page.
 
+use std::cmp::Ordering;
+
 use hone_format::exact_bytes;
 use hone_record::{HeatPlace, HeatSource, Heatmap};
 
-use crate::quantity::{count, percent};
+use crate::quantity::{count, counted, percent};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
@@ -31,6 +33,38 @@ pub(super) fn side(map: &Heatmap, index: usize) -> String {
     }
 }
 
+/// The share of the execution that counts as most of it.
+const MOST: f64 = 0.99;
+
+/// Number of pages that hold most of the execution, on each side. `None` without pages, or if the sides have different evidence.
+pub(super) fn finding(map: &Heatmap) -> Option<String> {
+    let pages: Vec<u64> = map.sides.iter().map(|side| side.pages_with(MOST)).collect::<Option<_>>()?;
+    let share = hone_format::exact_percent(MOST);
+    let what = |side: &HeatSource| if side.knows_bytes() { "execution" } else { "samples" };
+    let text = |pages: u64| format!("{} of 4 KiB", counted(pages, "page", "pages"));
+    match (&map.sides[..], &pages[..]) {
+        ([side], [pages]) => {
+            Some(format!("{share} of the {} of {} lies in {}.", what(side), side.object_name(), text(*pages)))
+        }
+        ([before, after], [was, is]) if before.evidence == after.evidence => {
+            let of = match before.object_name() == after.object_name() {
+                true => format!("{share} of the {} of {}", what(after), after.object_name()),
+                false => format!("{share} of the {}", what(after)),
+            };
+            Some(match is.cmp(was) {
+                Ordering::Equal => format!("Before and after the change, {of} lies in {}.", text(*is)),
+                Ordering::Less => {
+                    format!("After the change, {of} fits into {} instead of {}.", text(*is), count(*was))
+                }
+                Ordering::Greater => {
+                    format!("After the change, {of} needs {} instead of {}.", text(*is), count(*was))
+                }
+            })
+        }
+        _ => None,
+    }
+}
+
 pub(super) fn header(map: &Heatmap) -> Element {
     let facts = map.sides.iter().enumerate().map(|(index, found)| {
         let text = format!("{}: {}. Evidence: {}", side(map, index), found.title, found.evidence.label());
@@ -39,6 +73,7 @@ pub(super) fn header(map: &Heatmap) -> Element {
     el("header")
         .child(el("p").class("kicker").text("Hone: layout of the executed code"))
         .child(el("h1").text(&title(map)))
+        .children(finding(map).map(|text| el("p").class("sentence").text(&text)))
         .children(facts)
 }
 
@@ -73,6 +108,9 @@ fn facts(map: &Heatmap) -> Table {
         side.build_id.as_deref().map_or_else(|| "–".to_owned(), |id| id.chars().take(12).collect())
     });
     row("pages of 4 KiB that ran", &|side| count(side.pages.len() as u64));
+    row("pages that hold 99 % of the execution in the object", &|side| {
+        side.pages_with(MOST).map_or_else(|| "–".to_owned(), count)
+    });
     row("lines of 64 B that ran", &|side| count(side.pages.iter().map(|page| u64::from(page.lines)).sum()));
     row("bytes used per line", &|side| {
         side.bytes_used_of_a_line().map_or_else(|| "–".to_owned(), |bytes| format!("{bytes:.1}"))

@@ -3,11 +3,11 @@
 use hone_record::{Comparison, Estimate, Judgement, Verdict};
 
 use super::frame::{Anchor, Drawing, Pane, Size, both_sizes, label, line, path, rectangle, text_width};
-use super::mark;
 use super::scale::{self, Scale};
+use super::{legend_of_shapes, mark};
 use crate::quantity;
 use crate::sentence;
-use crate::tree::Markup;
+use crate::tree::{Element, Markup};
 
 /// Ratios that share an axis.
 #[derive(Debug)]
@@ -79,6 +79,30 @@ pub(crate) fn plot(id: &str, title: &str, mut forest: Forest<'_>) -> Option<Mark
 
 fn describe(row: &Row<'_>) -> String {
     format!("{} {}, {}", row.label, figures(row.estimate), row.verdict.label())
+}
+
+/// The shapes of the plot with their names.
+pub(crate) fn legend(forest: &Forest<'_>) -> Element {
+    let rows: Vec<&Row<'_>> = forest.rows.iter().filter(|row| sentence::is_sound(row.estimate)).collect();
+    let margin = forest.equivalence;
+    let reach = reach(forest).unwrap_or(f64::INFINITY);
+    let is_cut = |estimate: &Estimate| estimate.high > reach || estimate.low < 1.0 / reach;
+    let any_cut = rows.iter().any(|row| is_cut(row.estimate) || sound_control(row).is_some_and(is_cut));
+    let bar = |x: f64, class| line((x, 1.0), (x, 9.0), class);
+    let interval = |class| Markup::from(line((2.0, 5.0), (34.0, 5.0), class));
+    let measured = interval("interval").with(bar(2.0, "interval")).with(bar(34.0, "interval"));
+    let control = interval("interval control").with(mark::diamond(18.0, 5.0, "control-mark"));
+    let arrow =
+        interval("interval").with(path([(28.0, 1.0), (34.0, 5.0), (28.0, 9.0)].map(Some), "interval"));
+    let band: Markup = rectangle((2.0, 0.0), (34.0, 10.0), "band").into();
+    let entries = [
+        Some((measured, "confidence interval".to_owned())),
+        rows.iter().any(|row| sound_control(row).is_some()).then(|| (control, "A/A control".to_owned())),
+        (margin.is_finite() && margin > 0.0)
+            .then(|| (band, format!("margin of ±{}: equivalent", quantity::chosen_percent(margin)))),
+        any_cut.then(|| (arrow, "the interval continues".to_owned())),
+    ];
+    legend_of_shapes(entries.into_iter().flatten())
 }
 
 fn figures(estimate: &Estimate) -> String {

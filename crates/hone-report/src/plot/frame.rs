@@ -91,6 +91,17 @@ impl Stroke {
         }
     }
 
+    /// Class of a line with this many points: hundreds of them need a thin line.
+    pub(crate) fn class_for(self, points: usize) -> &'static str {
+        match (self, points > 400) {
+            (_, false) => self.class(),
+            (Self::A, true) => "line a dense",
+            (Self::B, true) => "line b dense",
+            (Self::C, true) => "line c dense",
+            (Self::D, true) => "line d dense",
+        }
+    }
+
     /// Class of a line in the background.
     pub(crate) fn faint_class(self) -> &'static str {
         match self {
@@ -104,15 +115,22 @@ impl Stroke {
 
 /// The legend of lines: a sample of each line and its name, as HTML so that it wraps.
 pub(crate) fn legend(entries: &[(Stroke, String)]) -> Element {
-    let entry = |(stroke, label): &(Stroke, String)| {
-        let sample = el("svg")
-            .class("key")
-            .attr("viewBox", "0 0 36 10")
-            .attr("aria-hidden", "true")
-            .child(el("path").class(stroke.class()).attr("d", "M1 5H35"));
-        el("li").child(sample).text(label)
+    let entry = |(stroke, label): &(Stroke, String)| (stroke_sample(*stroke), label.clone());
+    legend_of_shapes(entries.iter().map(entry))
+}
+
+/// A sample of a line for a legend.
+pub(crate) fn stroke_sample(stroke: Stroke) -> Markup {
+    el("path").class(stroke.class()).attr("d", "M1 5H35").into()
+}
+
+/// The legend of other shapes: a sample of each, drawn inside of 36 × 10 units, and its name.
+pub(crate) fn legend_of_shapes(entries: impl IntoIterator<Item = (Markup, String)>) -> Element {
+    let entry = |(shape, label): (Markup, String)| {
+        let sample = el("svg").class("key").attr("viewBox", "0 0 36 10").attr("aria-hidden", "true");
+        el("li").child(sample.child(shape)).text(&label)
     };
-    el("ul").class("legend").children(entries.iter().map(entry))
+    el("ul").class("legend").children(entries.into_iter().map(entry))
 }
 
 /// A path through points, with a gap where one is missing.
@@ -127,6 +145,44 @@ pub(crate) fn path(points: impl IntoIterator<Item = Option<(f64, f64)>>, class: 
         pen_down = point.is_some();
     }
     el("path").class(class).attr("d", commands)
+}
+
+/// An area between two corners of each of many rectangles, as one path: a thousand rectangles would be a heavy page.
+pub(crate) fn rectangles(
+    corners: impl IntoIterator<Item = ((f64, f64), (f64, f64))>,
+    class: &'static str,
+) -> Element {
+    let at = coordinate;
+    let one = |((left, top), (right, bottom)): ((f64, f64), (f64, f64))| {
+        format!("M{} {}H{}V{}H{}Z", at(left), at(top), at(right), at(bottom), at(left))
+    };
+    el("path").class(class).attr("d", corners.into_iter().map(one).collect::<String>())
+}
+
+/// The area between an upper and a lower line, each as `(x, y)` from left to right.
+pub(crate) fn area(upper: &[(f64, f64)], lower: &[(f64, f64)], class: &'static str) -> Element {
+    let around = upper.iter().chain(lower.iter().rev()).copied().map(Some);
+    path(around, class)
+}
+
+/// Points of a line of which many lie on one pixel: of each two units along the axis, only the lowest and the highest remain. Gaps stay.
+pub(crate) fn thinned(points: impl IntoIterator<Item = Option<(f64, f64)>>) -> Vec<Option<(f64, f64)>> {
+    let points: Vec<Option<(f64, f64)>> = points.into_iter().collect();
+    let column = |point: &Option<(f64, f64)>| point.map(|(x, _)| (x / 2.0).floor());
+    let by_height = |left: &&Option<(f64, f64)>, right: &&Option<(f64, f64)>| {
+        let y = |point: &Option<(f64, f64)>| point.map_or(0.0, |(_, y)| y);
+        y(left).total_cmp(&y(right))
+    };
+    let ends = |run: &[Option<(f64, f64)>]| match run {
+        [_, _, _, ..] if run[0].is_some() => {
+            let both = [run.iter().min_by(by_height), run.iter().max_by(by_height)];
+            let mut both: Vec<(f64, f64)> = both.into_iter().flatten().copied().flatten().collect();
+            both.sort_by(|left, right| left.0.total_cmp(&right.0));
+            both.into_iter().map(Some).collect()
+        }
+        few => few.to_vec(),
+    };
+    points.chunk_by(|left, right| column(left) == column(right)).flat_map(ends).collect()
 }
 
 /// A straight line.
@@ -233,6 +289,21 @@ mod tests {
     fn paths_break_at_gaps() {
         let drawn = path([Some((0.0, 1.0)), Some((2.0, 3.04)), None, Some((5.0, 6.0))], "line a");
         assert_eq!(Markup::from(drawn).into_string(), "<path class=\"line a\" d=\"M0 1L2 3M5 6\"></path>");
+    }
+
+    #[test]
+    fn many_points_on_a_pixel_keep_their_peaks_and_gaps() {
+        let few = [Some((0.0, 1.0)), None, None, None, Some((9.0, 2.0))];
+        assert_eq!(thinned(few), few);
+        let second =
+            |at: i32| Some((f64::from(at) / 100.0, if at == 150 { 80.0 } else { f64::from(at % 2) }));
+        let long: Vec<_> = (0..1_000).map(second).chain([None]).chain((1_000..1_100).map(second)).collect();
+        let thin = thinned(long);
+        assert!(thin.len() < 20, "{thin:?}");
+        assert!(
+            thin.contains(&Some((1.5, 80.0))) && thin.iter().filter(|point| point.is_none()).count() == 1
+        );
+        assert!(thin.iter().flatten().is_sorted_by(|left, right| left.0 <= right.0));
     }
 
     #[test]

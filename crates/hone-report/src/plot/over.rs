@@ -19,6 +19,14 @@ pub(crate) struct Chart<'a> {
     pub(crate) points: &'a [(String, f64)],
     /// Where the level changes.
     pub(crate) changes: &'a [ChangePoint],
+    /// Notes on the axis: the index of the first point after the note, and its text.
+    pub(crate) notes: &'a [(usize, String)],
+}
+
+/// The name of a note: `a` to `z`, then `a2` and so on.
+pub(crate) fn letter(number: usize) -> String {
+    let letter = char::from(b'a' + (number % 26) as u8);
+    if number < 26 { letter.to_string() } else { format!("{letter}{}", number / 26 + 1) }
 }
 
 /// Characters of a label below the axis.
@@ -50,6 +58,16 @@ fn draw(size: Size, chart: &Chart<'_>, y_domain: (f64, f64)) -> Drawing {
     body.push(label(0.0, 13.0, Anchor::Start, chart.y_name));
     body.push(label(pane.right, height - 6.0, Anchor::End, chart.x_name));
     body.push(levels(chart, &x, &y));
+    for (number, (first, text)) in chart.notes.iter().enumerate() {
+        let at = x.at(*first as f64 - 0.5);
+        let mark = label(at, pane.bottom - 5.0, Anchor::Middle, &letter(number)).class("note-mark");
+        let shape = el("g").child(el("title").text(text)).child(line(
+            (at, pane.bottom - 20.0),
+            (at, pane.bottom),
+            "note-line",
+        ));
+        body.push(shape.child(mark));
+    }
     for (number, change) in chart.changes.iter().enumerate() {
         let at = x.at(change.first as f64 - 0.5);
         body.push(line((at, pane.top - 6.0), (at, pane.bottom), "event"));
@@ -118,8 +136,14 @@ mod tests {
     use super::*;
 
     fn drawn(points: &[(String, f64)], changes: &[ChangePoint]) -> Option<String> {
-        let chart =
-            Chart { x_name: "commits", y_name: "p50", y_mark: crate::quantity::time_us, points, changes };
+        let chart = Chart {
+            x_name: "commits",
+            y_name: "p50",
+            y_mark: crate::quantity::time_us,
+            points,
+            changes,
+            notes: &[(3, "client: linger=5ms".to_owned())],
+        };
         plot("x", "t", "d", &chart).map(Markup::into_string)
     }
 
@@ -133,6 +157,8 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 40);
         assert_eq!(svg.matches("class=\"line a\"").count(), 4);
         assert_eq!(svg.matches("class=\"event\"").count(), 2);
+        assert_eq!(svg.matches("client: linger=5ms").count(), 2, "a note");
+        assert_eq!((letter(0), letter(25), letter(27)), ("a".to_owned(), "z".to_owned(), "b2".to_owned()));
         assert!(!svg.contains("NaN"));
     }
 

@@ -1,10 +1,10 @@
-//! The percentile spectrum: latency over 1/(1 − quantile), both logarithmic, so that each nine has the same width.
+//! The percentile spectrum of HdrHistogram: latency over 1/(1 − quantile) on a logarithmic axis, so that each nine has the same width.
 
 use hone_record::Hdr;
 
 use super::frame::{Anchor, Drawing, Pane, Size, Stroke, both_sizes, label, path};
 use super::scale::{self, Scale};
-use crate::quantity::{TimeUnit, plain};
+use crate::quantity::{NBSP, TimeUnit, plain};
 use crate::tree::Markup;
 
 /// Samples that must lie beyond a quantile before its line is drawn at full strength. A table needs the same number to show a
@@ -25,11 +25,44 @@ pub(crate) struct Line {
 /// The plot. `None` when no line has a sample.
 pub(crate) fn plot(id: &str, title: &str, lines: &[Line]) -> Option<Markup> {
     let curves: Vec<Curve> = lines.iter().filter_map(Curve::of).collect();
-    let domain = scale::log_domain(curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.1)))?;
+    let values = || curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.1));
+    let heights = Heights::new(scale::extent(values().filter(|us| *us > 0.0))?, scale::log_domain(values())?);
     let nines = curves.iter().map(|curve| curve.end).fold(1.0, f64::max);
     let described = lines.iter().map(describe).collect::<Vec<_>>().join("; ");
-    let description = format!("Latency over percentile, both axes logarithmic. {described}.");
-    Some(both_sizes(id, title, &description, |size| draw(size, &curves, domain, nines)))
+    let description = format!(
+        "Latency over percentile, each nine with the same width, {}. {described}.",
+        if heights.is_log { "latency on a logarithmic axis" } else { "latency from 0" }
+    );
+    Some(both_sizes(id, title, &description, |size| draw(size, &curves, heights, nines)))
+}
+
+/// The axis of the latency.
+#[derive(Debug, Clone, Copy)]
+struct Heights {
+    domain: (f64, f64),
+    is_log: bool,
+}
+
+/// From this span on, one and a half decades, the fast requests would lie on the floor of a linear axis.
+const LOG_FROM: f64 = 31.622_776;
+
+impl Heights {
+    fn new((low, high): (f64, f64), log_domain: (f64, f64)) -> Self {
+        let is_log = high / low > LOG_FROM;
+        Self { domain: if is_log { log_domain } else { (0.0, high * 1.08) }, is_log }
+    }
+
+    fn scale(self, range: (f64, f64)) -> Scale {
+        if self.is_log { Scale::log(self.domain, range) } else { Scale::linear(self.domain, range) }
+    }
+
+    fn ticks(self, y: &Scale) -> Vec<(f64, String)> {
+        if self.is_log {
+            return latency_ticks(self.domain, y);
+        }
+        let unit = TimeUnit::fitting(self.domain.1);
+        scale::linear_ticks(self.domain.1, 6).into_iter().map(|us| (y.at(us), unit.tick(us))).collect()
+    }
 }
 
 fn describe(line: &Line) -> String {
@@ -82,17 +115,17 @@ fn positions(supported: f64, end: f64) -> Vec<f64> {
     all
 }
 
-fn draw(size: Size, curves: &[Curve], domain: (f64, f64), nines: f64) -> Drawing {
+fn draw(size: Size, curves: &[Curve], heights: Heights, nines: f64) -> Drawing {
     let height = size.pick(400.0, 330.0);
     let pane =
         Pane { left: size.pick(70.0, 58.0), right: size.width() - 14.0, top: 26.0, bottom: height - 44.0 };
     let x = Scale::linear((0.0, nines), (pane.left, pane.right));
-    let y = Scale::log(domain, (pane.bottom, pane.top));
+    let y = heights.scale((pane.bottom, pane.top));
     let mut body = Markup::default()
-        .with(pane.y_axis(&latency_ticks(domain, &y)))
+        .with(pane.y_axis(&heights.ticks(&y)))
         .with(pane.x_axis(&percentile_ticks(nines, &x)))
         .with(pane.floor())
-        .with(label(0.0, 13.0, Anchor::Start, "latency (log)"))
+        .with(label(0.0, 13.0, Anchor::Start, if heights.is_log { "latency (log)" } else { "latency" }))
         .with(label(pane.right, height - 6.0, Anchor::End, "percentile, each nine with the same width"));
     // The first line is drawn last: its dashes over a solid line show both where they coincide.
     for curve in curves.iter().rev() {
@@ -111,9 +144,9 @@ pub(super) fn latency_ticks(domain: (f64, f64), y: &Scale) -> Vec<(f64, String)>
     scale::log_ticks(domain, 4).into_iter().map(mark).collect()
 }
 
-/// p50, p90, p99 ... as far as the samples go, then p0, which is dropped first when space is tight.
+/// 90 %, 99 % ... as far as the samples go, then 50 % and 0 %, which are dropped first when space is tight.
 fn percentile_ticks(nines: f64, x: &Scale) -> Vec<(f64, String)> {
-    let named = |percent: f64| format!("p{}", plain(percent));
+    let named = |percent: f64| format!("{}{NBSP}%", plain(percent));
     let of_nines = (1..=nines.floor() as i32).map(|n| (x.at(f64::from(n)), named(100.0 - 10f64.powi(2 - n))));
     let mut ticks: Vec<(f64, String)> = of_nines.collect();
     ticks.push((x.at(2f64.log10()), named(50.0)));
@@ -158,6 +191,20 @@ mod tests {
     fn percentiles_are_named() {
         let x = Scale::linear((0.0, 5.2), (0.0, 520.0));
         let names: Vec<String> = percentile_ticks(5.2, &x).into_iter().map(|tick| tick.1).collect();
-        assert_eq!(names, ["p90", "p99", "p99.9", "p99.99", "p99.999", "p50", "p0"]);
+        let expected = ["90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "50 %", "0 %"];
+        assert_eq!(names, expected.map(|name| name.replace(' ', "\u{a0}")));
+    }
+
+    #[test]
+    fn a_wide_span_is_logarithmic_and_a_narrow_one_begins_at_zero() {
+        let svg = |line: Line| plot("s", "t", &[line]).unwrap().into_string();
+        let wide = svg(line(100..=10_000));
+        assert!(wide.contains("latency (log)") && wide.contains("on a logarithmic axis"));
+        let narrow = svg(line(1_000..=2_000));
+        assert!(narrow.contains(">latency</text>") && narrow.contains("latency from 0"), "{narrow}");
+        // Half of the largest latency, in half of the height.
+        let first = narrow.split("class=\"line a\" d=\"M").nth(1).unwrap().split(['L', '"']).next().unwrap();
+        let y: f64 = first.split_once(' ').unwrap().1.parse().unwrap();
+        assert!((y - (356.0 - 330.0 / 2.0 / 1.08)).abs() < 1.0, "{y}");
     }
 }

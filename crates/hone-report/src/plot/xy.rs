@@ -34,6 +34,11 @@ pub(crate) struct Chart<'a> {
     pub(crate) limits: &'a [(f64, String)],
 }
 
+/// The highlighted range for a legend.
+pub(crate) fn band_sample() -> Markup {
+    rectangle((2.0, 0.0), (34.0, 10.0), "band b").into()
+}
+
 /// The plot. `None` when no line has a window.
 pub(crate) fn plot(id: &str, title: &str, description: &str, chart: &Chart<'_>) -> Option<Markup> {
     let windows = || chart.lines.iter().flat_map(|line| line.windows.iter());

@@ -1,10 +1,13 @@
 //! Where the pipeline lost its slots before any change, and what was predicted for each layout before its measurement.
 
+use std::collections::BTreeMap;
+
 use hone_record::{
     Category, CodeLayout, Comparison, Diagnosed, Diagnosis, Foretelling, Optimization, Shift, VariantFacts,
 };
 
-use super::{paragraph, section};
+use super::{figure, no_figure, paragraph, section};
+use crate::plot::top_down::{self, Bar};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
 use crate::tree::{Element, Markup, el};
@@ -25,30 +28,65 @@ pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
     if diagnosis.is_none() && foretold.is_none() {
         return None;
     }
-    let all = section("diagnosis", "Why the CPU stalls").children(diagnosis.map(told));
+    let all = section("diagnosis", "Why the CPU stalls").children(diagnosis.map(|found| told(0, found)));
     Some(all.children(foretold))
 }
 
 /// A single diagnosis, as a page shows it.
 pub(crate) fn alone(diagnosis: &Diagnosis) -> Element {
-    section("diagnosis", "Why the CPU stalls").child(told(diagnosis))
+    section("diagnosis", "Why the CPU stalls").child(told(0, diagnosis))
 }
 
 /// The diagnoses of several targets. `None` when there are none.
 pub(crate) fn of_all(diagnoses: &[Diagnosis]) -> Option<Element> {
-    let told = || diagnoses.iter().map(told);
+    let told = || diagnoses.iter().enumerate().map(|(index, found)| told(index, found));
     (!diagnoses.is_empty()).then(|| section("diagnosis", "Why the CPU stalls").children(told()))
 }
 
-fn told(diagnosis: &Diagnosis) -> Markup {
+fn told(index: usize, diagnosis: &Diagnosis) -> Markup {
     Markup::default()
         .with(paragraph(&format!("Evidence: {}. Source: {}.", diagnosis.evidence.label(), diagnosis.source)))
+        .with(bars(&format!("diagnosis-{}-slots", index + 1), diagnosis))
         .with(diagnosis.shifts.iter().map(shifted).collect::<Markup>())
         .with(slots(diagnosis).into_iter().collect::<Markup>())
         .with(diagnosis.parts.iter().filter_map(verdict).collect::<Markup>())
         .with(diagnosis.parts.iter().filter_map(refused).collect::<Markup>())
         .with(parts(diagnosis).into_iter().collect::<Markup>())
         .with(diagnosis.notes.iter().map(|note| paragraph(&format!("Note: {note}."))).collect::<Markup>())
+}
+
+/// Most measurements as bars. The tables have all of them.
+const MOST_BARS: usize = 6;
+
+/// Level 1 as bars: before and after for each change, otherwise a bar for each part.
+fn bars(id: &str, diagnosis: &Diagnosis) -> Markup {
+    let title = "Where the slots went";
+    let caption = "Shares of the pipeline's slots, by category of the top-down method.";
+    let bar = |label: &str, percent: BTreeMap<Category, f64>| Bar { label: label.to_owned(), percent };
+    let shifted = |(index, shift): (usize, &Shift)| {
+        let side =
+            |side: usize| shift.percent.iter().map(|(category, both)| (*category, both[side])).collect();
+        let bars = [bar("before", side(0)), bar("after", side(1))];
+        let scope = shift.after.as_deref().map(|scope| format!(", {scope}")).unwrap_or_default();
+        let (id, title) = (format!("{id}-{}", index + 1), format!("{title}, before and after{scope}"));
+        let plot = top_down::plot(&id, &title, &bars, true)?;
+        let caption = format!("{caption} The numbers below are the change in points.");
+        Some(figure(&title, Some(top_down::legend(&bars)), plot, &caption, None))
+    };
+    if !diagnosis.shifts.is_empty() {
+        return diagnosis.shifts.iter().take(MOST_BARS).enumerate().filter_map(shifted).collect();
+    }
+    let parts = diagnosis.parts.iter().filter_map(|part| {
+        Some(bar(part.scope.as_deref().unwrap_or("all"), part.slots.as_ref()?.percent.clone()))
+    });
+    let bars: Vec<Bar> = parts.take(MOST_BARS).collect();
+    match top_down::plot(id, title, &bars, false) {
+        Some(plot) => figure(title, Some(top_down::legend(&bars)), plot, caption, None).into(),
+        None => {
+            let why = "There are no pipeline slots, because only hardware counters count them.";
+            no_figure(title, why).into()
+        }
+    }
 }
 
 /// Level 1 of each part that has slots.
@@ -146,14 +184,14 @@ fn parts(diagnosis: &Diagnosis) -> Option<Element> {
     );
     for (scope, layout) in told {
         let misses = STRUCTURES.map(|structure| layout.missed(structure));
-        let mut cells: Vec<Cell> = misses.into_iter().chain([layout.taken_per_1000]).map(figure).collect();
+        let mut cells: Vec<Cell> = misses.into_iter().chain([layout.taken_per_1000]).map(number).collect();
         cells.extend([LINES, PAGES].map(|unit| units(layout, unit)));
         table.row(Markup::text(scope), cells);
     }
     Some(table.class("scroll").finish())
 }
 
-fn figure(value: Option<f64>) -> Cell {
+fn number(value: Option<f64>) -> Cell {
     Cell::text(&value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.2}")))
 }
 

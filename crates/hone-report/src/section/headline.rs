@@ -279,9 +279,10 @@ fn steps_in_a_forest(rows: Vec<Row<'_>>, load: &str) -> Option<Element> {
     let metric = rows.first()?.estimate.metric.label();
     let title = format!("{metric}, change by change");
     let rows = Forest { a: "before", b: "after", equivalence: 0.0, holds_all: true, rows };
+    let legend = forest::legend(&rows);
     let plot = forest::plot("head-forest", &title, rows)?;
     let caption = format!("Each change compared with the state before it, under {load}.");
-    Some(figure(&title, None, plot, &caption, None))
+    Some(figure(&title, Some(legend), plot, &caption, None))
 }
 
 /// The head of steps that were tried one after the other.

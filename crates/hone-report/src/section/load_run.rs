@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use hone_format::{bytes, count, exact, measured, time_us};
 use hone_record::{
-    AnswerTimes, BUSY_OF_TARGET, Bounds, CPU_OF_TARGET, ClientFacts, EndToEnd, Hdr, LatencySplit,
-    MemoryCounted, Metric, Outcome, Part, Requirement, STALL_FROM_MS, Stalls, TargetBusy, TargetMemory,
-    WarmUp, WarmUpEnd, Window,
+    AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, ClientFacts, EndToEnd, Hdr,
+    LatencySplit, MemoryCounted, Metric, Outcome, Part, Requirement, STALL_FROM_MS, Stalls, TargetBusy,
+    TargetMemory, WarmUp, WarmUpEnd, Window,
 };
 
-use super::{absent, figure, no_figure, results, section};
+use super::{absent, figure, no_figure, results, seconds, section, xray};
 use crate::load::load_text;
+use crate::plot::series::Track;
 use crate::plot::spectrum::{Line, SAMPLES_BEYOND};
-use crate::plot::{Stroke, legend, series, spectrum};
+use crate::plot::{Stroke, spectrum};
 use crate::quantity::{self, NBSP, NONE};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup};
@@ -21,11 +22,13 @@ use crate::tree::{Element, Markup};
 pub(crate) fn section_of(window: &Window) -> Element {
     section("run", "What was measured")
         .child(facts(window))
-        .children(happened(window))
+        .children(seconds::event_table(&[track(window)]))
         .children(latency_table(window))
         .children(required(window))
         .child(latencies(window).detail())
+        .children(batch_sizes(window).into_iter().map(Element::detail))
         .child(seconds(window).detail())
+        .child(seconds::cores("run-cores", &[(Stroke::B, &window.variant, window)]).detail())
 }
 
 /// Rows that explain a result and do not carry it.
@@ -111,20 +114,6 @@ fn measured_text(rule: &Requirement) -> String {
         "share" => quantity::percent(value),
         unit => format!("{}{NBSP}{unit}", quantity::significant(value)),
     }
-}
-
-/// The events, numbered as in the plot. `None` when there are none.
-fn happened(window: &Window) -> Option<Element> {
-    if window.events.is_empty() {
-        return None;
-    }
-    let columns = vec![Column::words("event"), Column::numbers(Markup::text("at")), Column::words("what")];
-    let mut table = Table::new("What happened", columns).remark("Numbered as in the plot.");
-    for (index, event) in window.events.iter().enumerate() {
-        let at = format!("{:.1}{NBSP}s", event.at_s);
-        table.row(Markup::text(&(index + 1).to_string()), vec![Cell::number(&at), Cell::text(&event.what)]);
-    }
-    Some(table.finish())
 }
 
 /// Quantiles of the latency table.
@@ -362,6 +351,16 @@ fn batches(window: &Window) -> Option<String> {
     (!topics.is_empty()).then(|| topics.join("; "))
 }
 
+/// The distribution of the batch sizes of each topic, if batches are an output.
+fn batch_sizes(window: &Window) -> Vec<Element> {
+    let fetched =
+        window.batches.iter().filter(|topic| topic.source == BatchSource::Fetched && topic.batches > 0);
+    let drawn = fetched.enumerate().map(|(index, topic)| {
+        xray::distribution(&format!("run-batches-{}", index + 1), &topic.topic, &topic.sizes)
+    });
+    drawn.collect()
+}
+
 /// The client and those of its settings that shape batches. The record contains all settings.
 fn client(client: &ClientFacts) -> String {
     const SHAPE: [&str; 4] =
@@ -446,18 +445,13 @@ fn latencies(window: &Window) -> Element {
 
 fn seconds(window: &Window) -> Element {
     let title = "Second by second";
-    let track = [series::Track { stroke: Stroke::B, label: window.variant.clone(), points: &window.series }];
-    let Some(plot) = series::plot("run-series", title, &track, &window.events) else {
-        return no_figure(title, "The window holds no time series.");
-    };
-    let entries = [(Stroke::B, window.variant.clone())];
-    let caption = match window.events.is_empty() {
-        true => "A second in which nothing was acknowledged leaves a gap.",
-        false => {
-            "A second in which nothing was acknowledged leaves a gap. The numbered lines are the events listed below."
-        }
-    };
-    figure(title, Some(legend(&entries)), plot, caption, Some(results::series_numbers(title, &track)))
+    let caption = "A second in which nothing was acknowledged leaves a gap.";
+    let drawn = seconds::seconds("run-series", title, &[track(window)], caption, false);
+    drawn.unwrap_or_else(|| no_figure(title, "The window holds no time series."))
+}
+
+fn track(window: &Window) -> Track<'_> {
+    Track::new(Stroke::B, &window.variant, window)
 }
 
 /// A sentence for a window that ended before it measured anything.

@@ -17,11 +17,13 @@ pub(crate) mod pictures;
 pub(crate) mod proof;
 pub(crate) mod rates;
 pub(crate) mod results;
+pub(crate) mod seconds;
 pub(crate) mod steps;
 pub(crate) mod story;
 pub(crate) mod tuning;
 pub(crate) mod variants;
 pub(crate) mod workloads;
+pub(crate) mod xray;
 
 use hone_record::{Comparison, Optimization};
 

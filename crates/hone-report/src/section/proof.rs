@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{BatchState, Comparison, Decision, Engine, Estimate, Proof, ProofStep, Replica, Workload};
+use hone_record::{
+    BatchState, Comparison, Decision, Engine, Estimate, Metric, Proof, ProofStep, Replica, Workload,
+};
 
-use super::{absent, paragraph, section};
+use super::{absent, figure, no_figure, paragraph, section};
+use crate::plot::states::{self, Panel, Reading, State};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
-use crate::{prediction, replica};
+use crate::{prediction, replica, sentence};
 
 /// Rows that are quantiles of the latency.
 const QUANTILES: [(&str, f64); 6] = hone_record::STORY_QUANTILES;
@@ -58,7 +61,90 @@ pub(crate) fn states(proof: &Proof) -> Element {
         [] => String::new(),
         names => format!(" Unknown for all states: {}.", names.join(", ")),
     };
-    section.child(table.finish()).child(paragraph(&format!("{}{unknown}", of_a_column(proof))).detail())
+    let drawn = (!climbs).then(|| curves(proof, first, &states));
+    section
+        .child(table.finish())
+        .children(drawn)
+        .child(paragraph(&format!("{}{unknown}", of_a_column(proof))).detail())
+}
+
+/// The most important rows of the table as curves.
+fn curves(proof: &Proof, first: &ProofStep, states: &[&BatchState]) -> Element {
+    let title = "Latency, batches and CPU, step by step";
+    let original = State { name: "original".to_owned(), is_kept: true };
+    let after =
+        |step: &ProofStep| State { name: step.change.clone(), is_kept: step.decision == Decision::Accepted };
+    let named: Vec<State> = std::iter::once(original).chain(proof.steps.iter().map(after)).collect();
+    let quantile =
+        |quantile: f64, metric: Metric| readings(proof, states, &|state| state.latency_us(quantile), metric);
+    let panels = [
+        latency("p50", quantile(0.5, Metric::LatencyP50)),
+        latency("p99", quantile(0.99, Metric::LatencyP99)),
+        number("batches per second", states.iter().map(|state| reading(state.batches_per_s())).collect()),
+        number("CPU, cores", cores(proof, states)),
+    ];
+    let Some(plot) = states::plot("states-curves", title, &named, &panels) else {
+        return no_figure(title, "Fewer than two states have a figure, so there is no curve to draw.");
+    };
+    let caption = match first.comparison.as_ref().map(|comparison| comparison.design.rule.primary) {
+        Some(_) => {
+            "An interval is the measured ratio of a step, times the value of the state before it. Batches have none."
+        }
+        None => "A point is a state.",
+    };
+    figure(title, Some(states::legend(&named, &panels)), plot, caption, None)
+}
+
+fn latency(name: &'static str, readings: Vec<Reading>) -> Panel {
+    let mark = |us: f64| quantity::TimeUnit::fitting(us).tick(us);
+    Panel { name, mark, write: quantity::time_us, readings }
+}
+
+fn number(name: &'static str, readings: Vec<Reading>) -> Panel {
+    Panel { name, mark: quantity::short, write: quantity::significant, readings }
+}
+
+fn reading(value: Option<f64>) -> Reading {
+    Reading { value, interval: None }
+}
+
+/// A figure of all states, with the confidence interval of a metric's ratio in each step.
+fn readings(
+    proof: &Proof,
+    states: &[&BatchState],
+    value: &dyn Fn(&BatchState) -> Option<f64>,
+    metric: Metric,
+) -> Vec<Reading> {
+    let after = states.iter().skip(1).zip(&proof.steps).map(|(state, step)| {
+        let interval = interval_of(step, metric).zip(value(&step.before));
+        Reading {
+            value: value(state),
+            interval: interval.map(|((low, high), before)| (low * before, high * before)),
+        }
+    });
+    let original = states.first().map(|state| reading(value(state)));
+    original.into_iter().chain(after).collect()
+}
+
+/// Cores in use. The interval is the one of the CPU per record, at the rate of the state.
+fn cores(proof: &Proof, states: &[&BatchState]) -> Vec<Reading> {
+    let per_record = readings(proof, states, &|state| state.cpu_us_per_record(), Metric::CpuPerRecord);
+    let at_its_rate = |(state, found): (&&BatchState, Reading)| {
+        let per_core = (state.seconds > 0.0).then(|| state.acked_records as f64 / state.seconds / 1e6);
+        let interval = found.interval.zip(per_core);
+        Reading {
+            value: state.cores(),
+            interval: interval.map(|((low, high), rate)| (low * rate, high * rate)),
+        }
+    };
+    states.iter().zip(per_record).map(at_its_rate).collect()
+}
+
+/// The confidence interval of a metric's ratio.
+fn interval_of(step: &ProofStep, metric: Metric) -> Option<(f64, f64)> {
+    let judged = step.comparison.as_ref()?.judgements.iter();
+    let estimate = judged.map(|judgement| &judgement.estimate).find(|estimate| estimate.metric == metric)?;
+    sentence::is_sound(estimate).then_some((estimate.low, estimate.high))
 }
 
 /// Replaces a quantile with fewer than ten samples beyond it.

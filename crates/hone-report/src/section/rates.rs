@@ -4,7 +4,7 @@ use hone_record::{Capacity, CapacityEnd, Curve, CurveOver, CurvePoint, Metric, O
 
 use super::{figure, no_figure, paragraph, section};
 use crate::plot::xy::{self, Chart, Line};
-use crate::plot::{Stroke, legend};
+use crate::plot::{Stroke, legend_of_shapes, stroke_sample};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup};
@@ -159,12 +159,9 @@ fn latency_figure(id: &str, points: &[CurvePoint], over: CurveOver, band: Option
     let Some(plot) = xy::plot(&format!("{id}-latency"), title, description, &chart) else {
         return no_figure(title, "No window was steady, so there is no latency to draw.");
     };
-    let shaded = if band.is_some() { " Shaded: the interval in which the SLO breaks." } else { "" };
-    let caption = format!(
-        "A dot is a window. The line goes through their medians. Saturated windows have no percentiles and \
-         no dot.{shaded}"
-    );
-    figure(title, Some(key(&lines)), plot, &caption, None)
+    let caption = "A dot is a window, and the line goes through their medians. Saturated windows have no \
+                   percentiles and no dot.";
+    figure(title, Some(key(&lines, band.is_some())), plot, caption, None)
 }
 
 fn cpu_figure(id: &str, points: &[CurvePoint], over: CurveOver) -> Element {
@@ -190,9 +187,9 @@ fn cpu_figure(id: &str, points: &[CurvePoint], over: CurveOver) -> Element {
     match xy::plot(&format!("{id}-cpu"), title, description, &chart) {
         Some(plot) => figure(
             title,
-            Some(key(&lines)),
+            Some(key(&lines, false)),
             plot,
-            "A dot is a window. The line goes through their medians.",
+            "A dot is a window, and the line goes through their medians.",
             None,
         ),
         None => {
@@ -201,9 +198,11 @@ fn cpu_figure(id: &str, points: &[CurvePoint], over: CurveOver) -> Element {
     }
 }
 
-fn key(lines: &[Line]) -> Element {
+fn key(lines: &[Line], has_band: bool) -> Element {
     let drawn = lines.iter().filter(|line| !line.windows.is_empty());
-    legend(&drawn.map(|line| (line.stroke, line.label.clone())).collect::<Vec<_>>())
+    let lines = drawn.map(|line| (stroke_sample(line.stroke), line.label.clone()));
+    let band = has_band.then(|| (xy::band_sample(), "interval in which the SLO breaks".to_owned()));
+    legend_of_shapes(lines.chain(band))
 }
 
 fn points_table(points: &[CurvePoint], over: CurveOver) -> Element {

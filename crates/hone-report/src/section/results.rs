@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use hone_record::{Comparison, Estimate, Hdr, Judgement, Metric, PairKind, PairOutcome, Window};
 
-use super::{conditions, figure, no_figure, section};
+use super::{conditions, figure, no_figure, ratio_cell, seconds, section};
 use crate::evidence::{Arm, CountedPair, Evidence, log_ratio, merged};
 use crate::plot::forest::Forest;
+use crate::plot::running::{Running, running};
+use crate::plot::series::Track;
 use crate::plot::spectrum::{Line, SAMPLES_BEYOND};
-use crate::plot::{Stroke, forest, legend, mark, pairs, series, spectrum};
+use crate::plot::{Stroke, forest, legend, mark, pairs, spectrum};
 use crate::quantity::{self, NBSP, NONE, TimeUnit};
 use crate::sentence;
 use crate::table::{Cell, Column, Table};
@@ -269,18 +271,16 @@ fn kind_name(kind: PairKind) -> &'static str {
 pub(super) fn forest(id: &str, comparison: &Comparison) -> Element {
     let title = "Ratios with their intervals";
     let rows = Forest::of_metrics(comparison, &ordered(comparison));
+    let legend = forest::legend(&rows);
     let Some(plot) = forest::plot(&format!("{id}-forest"), title, rows) else {
         return no_figure(title, "No metric could be estimated, so there is no ratio to draw.");
     };
-    let margin = quantity::chosen_percent(comparison.design.rule.equivalence);
     let caption = format!(
-        "Left of 1, {b} needs less than {a}. For a metric with ↑, more is better. Shaded: the margin of \
-         ±{margin}, inside which both count as equal. Grey with an empty diamond: the A/A control of the \
-         same session. An arrow is an interval that continues.",
+        "Left of 1, {b} needs less than {a}. For a metric with ↑, more is better.",
         a = comparison.a,
         b = comparison.b
     );
-    figure(title, None, plot, &caption, None)
+    figure(title, Some(legend), plot, &caption, None)
 }
 
 fn spectrum(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
@@ -305,10 +305,8 @@ fn spectrum(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
         some => format!(" {} not available.", quantity::counted(some, "window was", "windows were")),
     };
     let caption = format!(
-        "From the intended send to the acknowledgement, over all windows of the included pairs.{missing} The \
-         line is faint where fewer than {SAMPLES_BEYOND} samples lie beyond. Merged windows show the shape; \
-         the verdicts come from the pairs. So a percentile here differs from the table above, which shows \
-         the mean over windows."
+        "All windows of the included pairs together, from the intended send to the acknowledgement; the table \
+         has the mean over windows. The line is faint where fewer than {SAMPLES_BEYOND} samples lie beyond.{missing}"
     );
     let numbers = spectrum_numbers("Latency by percentile, all windows together", &lines);
     figure(title, Some(key(&lines)), plot, &caption, Some(numbers))
@@ -369,16 +367,13 @@ pub(super) fn spectrum_numbers(title: &str, lines: &[Line]) -> Element {
 fn pairs(id: &str, comparison: &Comparison) -> Element {
     let primary = comparison.design.rule.primary;
     let title = format!("Pair by pair: {}", sentence::noun(comparison, primary));
-    let Some(plot) = pairs::plot(&format!("{id}-pairs"), &title, comparison) else {
+    let Some(plot) = pairs::judged(&format!("{id}-pairs"), &title, comparison) else {
         return no_figure(&title, &without_pairs(comparison));
     };
-    let caption = format!(
-        "Discs: A/B pairs ({b} / {a}). Empty diamonds: A/A pairs. Crosses: excluded pairs. Shaded: the \
-         confidence interval around the line of the estimate. Dots that rise or fall together show a drift.",
-        a = comparison.a,
-        b = comparison.b
-    );
-    figure(&title, None, plot, &caption, Some(pair_numbers(&title, comparison, primary)))
+    let caption = "The band is the t-interval over the pairs so far, and the last one is the final interval. Dots \
+                   that rise or fall together show a drift.";
+    let numbers = pair_numbers(&title, comparison, primary);
+    figure(&title, Some(pairs::legend(comparison)), plot, caption, Some(numbers))
 }
 
 fn without_pairs(comparison: &Comparison) -> String {
@@ -396,10 +391,12 @@ fn pair_numbers(title: &str, comparison: &Comparison, metric: Metric) -> Element
         Column::numbers(Markup::text("first arm")),
         Column::numbers(Markup::text("second arm")),
         Column::numbers(Markup::text("ratio")),
+        Column::numbers(Markup::text("so far")),
         Column::words("included"),
     ];
+    let steps = running(comparison);
     let mut table = Table::new(title, columns);
-    for pair in &comparison.pairs {
+    for (position, pair) in comparison.pairs.iter().enumerate() {
         let value = |arm: Arm| arm.values(pair).get(&metric).copied().unwrap_or(f64::NAN);
         let [a, b] = values(metric, value(Arm::A), value(Arm::B));
         let ratio = log_ratio(pair, metric).map_or(NONE.to_owned(), |log| quantity::ratio(log.exp()));
@@ -411,6 +408,7 @@ fn pair_numbers(title: &str, comparison: &Comparison, metric: Metric) -> Element
                 Cell::number(&a),
                 Cell::number(&b),
                 Cell::number(&ratio),
+                so_far(steps.iter().find(|step| step.position == position)),
                 Cell::text(&counts),
             ],
         );
@@ -418,53 +416,35 @@ fn pair_numbers(title: &str, comparison: &Comparison, metric: Metric) -> Element
     table.finish()
 }
 
+/// The estimate after a pair, with its interval.
+fn so_far(step: Option<&Running>) -> Cell {
+    let Some(step) = step else { return Cell::number(NONE) };
+    match step.interval {
+        Some((low, high)) => ratio_cell(Some([step.ratio, low, high])),
+        None => Cell::number(&quantity::ratio(step.ratio)),
+    }
+}
+
+/// The seconds of the median pair, and below them the cores of its windows.
 fn series(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
     let title = "Second by second";
-    let Some(CountedPair { outcome, a: Some(a), b: Some(b) }) =
-        evidence.median_pair(comparison.design.rule.primary)
-    else {
+    let primary = comparison.design.rule.primary;
+    let Some(CountedPair { outcome, a: Some(a), b: Some(b) }) = evidence.median_pair(primary) else {
         return no_figure(title, without_windows(evidence));
     };
-    let tracks = [
-        series::Track { stroke: Stroke::A, label: comparison.a.clone(), points: &a.series },
-        series::Track { stroke: Stroke::B, label: comparison.b.clone(), points: &b.series },
-    ];
-    let Some(plot) = series::plot(&format!("{id}-series"), title, &tracks, &[]) else {
-        return no_figure(title, "The windows of the median pair hold no time series.");
-    };
+    let tracks = [Track::new(Stroke::A, &comparison.a, a), Track::new(Stroke::B, &comparison.b, b)];
     let caption = format!(
         "Pair {}, the median pair by its ratio of {}. It represents the others.",
         outcome.number(),
-        sentence::noun(comparison, comparison.design.rule.primary)
+        sentence::noun(comparison, primary)
     );
-    let entries = [(Stroke::A, comparison.a.clone()), (Stroke::B, comparison.b.clone())];
-    figure(title, Some(legend(&entries)), plot, &caption, Some(series_numbers(title, &tracks)))
-}
-
-/// A time series as a table.
-pub(super) fn series_numbers(title: &str, tracks: &[series::Track]) -> Element {
-    let of_track = |track: &series::Track| {
-        ["p50", "p99", "waiting"]
-            .map(|what| Column::numbers(Markup::text(&format!("{} {what}", track.label))))
-    };
-    let heads = tracks.iter().flat_map(of_track);
-    let mut table = Table::new(title, std::iter::once(Column::words("second")).chain(heads).collect());
-    let seconds = tracks.iter().map(|track| track.points.len()).max().unwrap_or(0);
-    for index in 0..seconds {
-        let cells = tracks.iter().flat_map(|track| second_cells(track, index)).collect();
-        let at_s = tracks.iter().find_map(|track| track.points.get(index)).map_or(0.0, |point| point.at_s);
-        table.row(Markup::text(&quantity::plain(at_s)), cells);
-    }
-    table.finish()
-}
-
-fn second_cells(track: &series::Track, index: usize) -> [Cell; 3] {
-    let Some(point) = track.points.get(index) else {
-        return [NONE; 3].map(Cell::number);
-    };
-    let latency = |us: f64| if point.acked_requests > 0 { quantity::time_us(us) } else { NONE.to_owned() };
-    [latency(point.latency_us_p50), latency(point.latency_us_p99), quantity::count(point.backlog_requests)]
-        .map(|text| Cell::number(&text))
+    let windows = [(Stroke::A, comparison.a.as_str(), a), (Stroke::B, comparison.b.as_str(), b)];
+    let drawn = seconds::seconds(&format!("{id}-series"), title, &tracks, &caption, true);
+    el("div")
+        .child(
+            drawn.unwrap_or_else(|| no_figure(title, "The windows of the median pair hold no time series.")),
+        )
+        .child(seconds::cores(&format!("{id}-cores"), &windows))
 }
 
 /// The rules as written before the run. Comparisons with the same rule and design share one.

@@ -632,6 +632,34 @@ pub(crate) fn curve() -> hone_record::Curve {
     }
 }
 
+/// Batches by size.
+pub(crate) fn batch_sizes(batches: &[(u64, u64)]) -> hone_record::BatchSizes {
+    let mut sizes = hone_record::BatchSizes::default();
+    batches.iter().for_each(|(bytes, count)| sizes.add(*bytes, *count));
+    sizes
+}
+
+/// Cores that are busy in waves, the first ones more than the others.
+pub(crate) fn core_use(cores: u32) -> hone_record::CoreUse {
+    let percent = |core: u32, second: u64| {
+        let wave = 55.0 + 40.0 * (second as f64 / 1.7 + f64::from(core)).sin();
+        (wave / (1.0 + 0.4 * f64::from(core))).round() as u8
+    };
+    hone_record::CoreUse {
+        ends_s: (1..=SECONDS).map(|second| second as f64).collect(),
+        busy_percent: (0..cores)
+            .map(|core| (core, (0..SECONDS).map(|second| percent(core, second)).collect()))
+            .collect(),
+    }
+}
+
+/// Stalls of a window.
+pub(crate) fn stalls(waits_ms: &[(u64, u64)]) -> hone_record::Stalls {
+    let mut stalls = hone_record::Stalls::default();
+    waits_ms.iter().for_each(|(due, end)| stalls.ended(due * 1_000_000, end * 1_000_000));
+    stalls
+}
+
 /// A window in which everything happened.
 pub(crate) fn eventful() -> Window {
     let mut window = window("target", 1, 1.0);
@@ -653,6 +681,7 @@ pub(crate) fn eventful() -> Window {
         kind: hone_record::EventKind::LeaderMoved,
         what: what.to_owned(),
     };
+    window.facts.stalls = Some(stalls(&[(3_200, 3_900), (6_500, 6_620)]));
     window.events = vec![event(3.2, "partition 0 has another leader <2>"), event(5.0, "connected again")];
     window.end_to_end = Some(hone_record::EndToEnd {
         latency: window.latencies.intended_to_ack.clone(),
@@ -674,6 +703,7 @@ pub(crate) fn eventful() -> Window {
         records: 250,
         bytes: 81_920,
         seen_share: 0.5,
+        sizes: batch_sizes(&[(700, 2), (3_000, 5), (9_000, 2), (40_000, 1)]),
     }];
     let part = |us_p50| Some(hone_record::Part { us_p50, us_p99: None });
     window.split = Some(hone_record::LatencySplit {
@@ -687,6 +717,7 @@ pub(crate) fn eventful() -> Window {
         behind: Vec::new(),
         machine: machine(),
         pressure: BTreeMap::from([("cpu".to_owned(), 0.25)]),
+        core_use: Some(core_use(2)),
         brokers: BTreeMap::from([(1, "10.0.0.1:9092".to_owned())]),
         cluster_id: Some("cluster-1".to_owned()),
         broker_software: Some("features metadata.version 30".to_owned()),
@@ -1046,5 +1077,127 @@ pub(crate) fn diagnosis() -> Diagnosis {
         shifts: Vec::new(),
         watched: None,
         notes: vec!["libc.so.6 has no symbols".to_owned()],
+    }
+}
+
+/// Pipeline slots of the sample service before and after a build with a profile, as a vendor published them.
+pub(crate) fn diagnosis_of_two() -> Diagnosis {
+    use hone_record::Category::{BackendBound, BadSpeculation, FetchLatency, FrontendBound, Retiring};
+    let both = [
+        (FrontendBound, [51.0, 37.9]),
+        (BadSpeculation, [10.3, 9.5]),
+        (BackendBound, [7.8, 16.0]),
+        (Retiring, [30.9, 36.6]),
+        (FetchLatency, [40.2, 21.0]),
+    ];
+    let part = |side: usize| Diagnosed {
+        slots: Some(hone_record::Slots {
+            scope: None,
+            pmu: None,
+            percent: both.iter().map(|(category, shares)| (*category, shares[side])).collect(),
+            running_percent: Some(98.0),
+            intervals: 20,
+            notes: Vec::new(),
+        }),
+        ..Diagnosed::empty(None)
+    };
+    Diagnosis {
+        evidence: Evidence::Measured,
+        source: "before.csv and after.csv".to_owned(),
+        parts: vec![part(0), part(1)],
+        shifts: vec![hone_record::Shift { before: None, after: None, percent: both.into() }],
+        notes: Vec::new(),
+        ..diagnosis()
+    }
+}
+
+/// Two topics of a cluster: one with small batches, one that was only read in part.
+pub(crate) fn xray() -> hone_record::BatchXray {
+    use hone_record::{
+        BatchFinding, BatchTrigger, BatchVerdict, CodecUse, ProducerXray, Sampled, Spread, XrayRead,
+    };
+    let producer = ProducerXray {
+        id: Some(4_001),
+        batches: 9_000,
+        records: 27_000,
+        bytes: 9_216_000,
+        partitions: 6,
+        triggers: vec![(BatchTrigger::Time, 0.93), (BatchTrigger::Alone, 0.07)],
+        cap: Some(hone_record::BatchCap::Bytes(16_384)),
+        linger_ms: Some(5),
+        records_per_s_per_partition: Some(50.0),
+        evidence: Vec::new(),
+    };
+    let orders = hone_record::TopicXray {
+        topic: "orders <eu>".to_owned(),
+        partitions: 6,
+        read: XrayRead { times_ms: Some((0, 90_000)), bytes: 10_000_000, share: 1.0, slots: None },
+        batches: 9_100,
+        records: 27_300,
+        bytes: 9_300_000,
+        batches_per_s: Some(101.0),
+        records_per_s: Some(303.0),
+        mean_bytes: Some(Sampled { value: 1_022.0, interval: None }),
+        mean_records: Some(Sampled { value: 3.0, interval: None }),
+        size_bytes: Some(Spread { least: 180, p10: 420, p50: 900, p90: 2_100, p99: 6_000, most: 15_900 }),
+        sizes: batch_sizes(&[
+            (200, 400),
+            (450, 1_900),
+            (700, 2_800),
+            (1_100, 2_300),
+            (1_600, 900),
+            (2_500, 500),
+            (5_000, 250),
+            (15_000, 50),
+        ]),
+        small_batches: 9_100,
+        small_bytes: 9_300_000,
+        needless_batches: 8_530.0,
+        pages: 4.1,
+        header_share: 0.06,
+        codecs: vec![CodecUse { codec: "zstd".to_owned(), share: 1.0, ratio: Some(2.4) }],
+        producers: vec![producer],
+        findings: vec![BatchFinding {
+            verdict: BatchVerdict::LingerBound,
+            share: 0.93,
+            producer: Some(4_001),
+            evidence: "batches end after 5 ms with 3 records".to_owned(),
+            action: "set linger to 60 ms: 84.0 % fewer batches, of 6.30 KiB each".to_owned(),
+            rule: "a linger that expires before the batch is full".to_owned(),
+        }],
+        ..hone_record::TopicXray::default()
+    };
+    let clicks = hone_record::TopicXray {
+        topic: "clicks".to_owned(),
+        partitions: 48,
+        read: XrayRead { times_ms: None, bytes: 268_435_456, share: 0.12, slots: Some(64) },
+        batches: 12_000,
+        records: 900_000,
+        bytes: 260_000_000,
+        batches_per_s: Some(900.0),
+        records_per_s: Some(67_500.0),
+        mean_bytes: Some(Sampled { value: 21_600.0, interval: Some((20_100.0, 23_100.0)) }),
+        size_bytes: Some(Spread {
+            least: 700,
+            p10: 9_000,
+            p50: 16_300,
+            p90: 48_000,
+            p99: 64_000,
+            most: 66_000,
+        }),
+        findings: vec![BatchFinding {
+            verdict: BatchVerdict::Healthy,
+            share: 1.0,
+            producer: None,
+            evidence: "the mean batch has 21.1 KiB".to_owned(),
+            action: String::new(),
+            rule: String::new(),
+        }],
+        ..hone_record::TopicXray::default()
+    };
+    hone_record::BatchXray {
+        source: "broker-1:9092".to_owned(),
+        topics: vec![orders, clicks],
+        notes: vec!["one topic was not readable".to_owned()],
     }
 }

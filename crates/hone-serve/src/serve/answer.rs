@@ -3,28 +3,32 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hone_record::{
-    Comparison, Envelope, FORMAT_VERSION, LedgerEntry, Metric, RunState, ShelfFilter, ShelfPage, ShelfRecord,
-    ShelfRun, Verdict,
+    Body, Comparison, Diagnosis, Envelope, FORMAT_VERSION, LedgerEntry, Metric, RunState, ShelfFilter,
+    ShelfPage, ShelfRecord, ShelfRun, Verdict,
 };
-use hone_report::desk::{self, Around, Chosen, LedgerFault, LedgerSheet, Pager};
+use hone_report::desk::{self, Around, Both, Chosen, LedgerFault, LedgerSheet, Pager, RunExtras};
 use hone_report::verdict::decision_label;
 use serde::Serialize;
 use serde_json::json;
 use url::form_urlencoded;
 
 use super::beside::{self, Held};
-use super::history;
-use super::progress;
 use super::shelf::{Content, Item, Run, Shelf, is_id, read};
 use super::shown::Shown;
+use super::stop::Stopper;
+use super::{history, live, progress, run_list, topics};
 use crate::page;
 use crate::story;
 use hone_experiment::reader::Reader as _;
 
-/// Runs or records per page.
+/// Records per page.
 const ON_A_PAGE: usize = 50;
+/// Runs per page.
+const RUNS_ON_A_PAGE: usize = 100;
 /// Ledger entries per page.
 const ENTRIES: usize = 200;
 /// The size limit of a ledger. `hone ledger` handles larger ones.
@@ -34,6 +38,15 @@ const MOST_PAIRS: usize = 32;
 
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
+const CSV: &str = "text/csv; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+
+/// What answers rest on.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) shelf: Arc<Shelf>,
+    pub(super) stopper: Stopper,
+}
 
 /// An answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,25 +54,38 @@ pub(crate) struct Answer {
     pub status: u16,
     pub kind: &'static str,
     pub body: Vec<u8>,
+    /// Name of the file in which a browser saves it, of letters, digits and hyphens.
+    pub save_as: Option<String>,
+    /// The page to show in its place.
+    pub location: Option<String>,
 }
 
 impl Answer {
+    /// A successful answer.
+    pub(crate) fn new(kind: &'static str, body: Vec<u8>) -> Self {
+        Self { status: 200, kind, body, save_as: None, location: None }
+    }
+
     fn page(html: String) -> Self {
-        Self { status: 200, kind: HTML, body: html.into_bytes() }
+        Self::new(HTML, html.into_bytes())
+    }
+
+    fn csv(name: &str, text: String) -> Self {
+        Self { save_as: Some(format!("{name}.csv")), ..Self::new(CSV, text.into_bytes()) }
     }
 
     fn json(kind: &str, body: &impl Serialize) -> Self {
         let record = json!({"hone_record": FORMAT_VERSION, "kind": kind, "body": body});
-        Self { status: 200, kind: JSON, body: format!("{record:#}\n").into_bytes() }
+        Self::new(JSON, format!("{record:#}\n").into_bytes())
     }
 
     /// Reports a problem in the requested format.
     pub(crate) fn problem(status: u16, title: &str, why: &str, is_json: bool) -> Self {
         if is_json {
             let body = format!("{:#}\n", json!({"error": title, "why": why}));
-            return Self { status, kind: JSON, body: body.into_bytes() };
+            return Self { status, ..Self::new(JSON, body.into_bytes()) };
         }
-        Self { status, kind: HTML, body: desk::problem(title, why).into_bytes() }
+        Self { status, ..Self::new(HTML, desk::problem(title, why).into_bytes()) }
     }
 }
 
@@ -98,13 +124,21 @@ impl<'a> PageRequest<'a> {
                 .word("state")
                 .and_then(|word| RunState::ALL.into_iter().find(|state| state.label() == word)),
             a: self.word("a").map(str::to_owned),
+            target: self.word("target").map(str::to_owned),
+            layer: self.word("layer").map(str::to_owned),
+            hours: self.word("hours").and_then(|hours| hours.parse().ok()),
         }
+    }
+
+    /// Whether the numbers of the page are requested.
+    fn wants_csv(&self) -> bool {
+        self.word("csv").is_some()
     }
 
     /// The same address with these words replaced. A word without a value is removed.
     fn address(&self, changes: &[(&str, Option<String>)]) -> String {
         let mut query = self.query.clone();
-        query.remove("json");
+        ["json", "csv", "svg"].iter().for_each(|form| drop(query.remove(*form)));
         for (name, value) in changes {
             match value {
                 Some(value) => drop(query.insert((*name).to_owned(), value.clone())),
@@ -121,7 +155,14 @@ impl<'a> PageRequest<'a> {
             name: beside::side(content, a).map(|side| side.name().to_owned()),
             forget: self.address(&[("a", None)]),
         });
-        Around { notes: content.notes(), json: self.address(&[("json", Some("1".to_owned()))]), chosen }
+        Around {
+            notes: content.notes(),
+            json: self.address(&[("json", Some("1".to_owned()))]),
+            here: self.address(&[]),
+            has_csv: false,
+            now_unix_ms: now_unix_ms(),
+            chosen,
+        }
     }
 
     /// The first side of a comparison, if the address names a valid one. Any other value would make every comparison fail.
@@ -130,8 +171,32 @@ impl<'a> PageRequest<'a> {
     }
 }
 
+fn now_unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Stops a run, if its form has the right token, and leads back to its page.
+pub(super) fn stop_answer(server: &Server, id: &str, form: &[u8]) -> Answer {
+    let content = server.shelf.content();
+    let Some(run) = content.runs.get(id) else {
+        let (status, title, why) = NOT_HERE;
+        return Answer::problem(status, title, why, false);
+    };
+    let token = form_urlencoded::parse(form).find(|(name, _)| name == "token");
+    let token = token.map(|(_, token)| token.into_owned()).unwrap_or_default();
+    match server.stopper.stop(run, &token) {
+        Ok(()) => {
+            let location = Some(format!("/run/{id}"));
+            Answer { status: 303, location, ..Answer::new(HTML, Vec::new()) }
+        }
+        Err(why) => Answer::problem(409, "The run was not stopped", &why, false),
+    }
+}
+
 /// Answers an address.
-pub(crate) fn answer(shelf: &Shelf, path: &str, query: &str) -> Answer {
+pub(crate) fn answer(server: &Server, path: &str, query: &str) -> Answer {
+    let shelf = &server.shelf;
     let asked = PageRequest::parse(path, query);
     let content = shelf.content();
     let reader = shelf.reader();
@@ -140,20 +205,35 @@ pub(crate) fn answer(shelf: &Shelf, path: &str, query: &str) -> Answer {
         [""] => Ok(runs(&asked, &content)),
         ["records"] => Ok(records(&asked, &content)),
         ["compare"] => compared(&asked, &content),
+        ["topics"] => Ok(all_topics(&asked, &content)),
+        ["whatif"] => what_if(&asked, &content),
         ["history"] => Ok(lines(&asked, &content, &reader)),
-        ["run", id] if is_id(id) => run(&asked, &content, id),
+        ["run", id] if is_id(id) => run(&asked, &content, &server.stopper, id),
+        ["run", id, "stop"] if is_id(id) => confirm_stop(&asked, &content, &server.stopper, id),
         ["record", id] if is_id(id) => record(&asked, &content, &reader, id),
         ["history", id] if is_id(id) => history(&asked, &content, &reader, id),
         ["ledger", id] if is_id(id) => ledger(&asked, &content, &reader, id),
         ["ledger", id, "story"] if is_id(id) => whole_story(&asked, &content, &reader, id),
         _ => Err(NOT_HERE),
     };
-    found.unwrap_or_else(|(status, title, why)| {
+    let page = found.unwrap_or_else(|(status, title, why)| {
         // A file that is read for the first time may appear in a moment.
         let is_missing = status == 404 && !content.is_whole();
         let more = if is_missing { " Some files are not read yet: refresh the page." } else { "" };
         Answer::problem(status, title, &format!("{why}{more}"), asked.is_json)
-    })
+    });
+    match asked.word("svg") {
+        Some(id) if page.status == 200 && page.kind == HTML => picture(&page, id),
+        _ => page,
+    }
+}
+
+/// One picture of a page as a file.
+fn picture(page: &Answer, id: &str) -> Answer {
+    match desk::picture(&String::from_utf8_lossy(&page.body), id) {
+        Some(svg) => Answer { save_as: Some(format!("{id}.svg")), ..Answer::new(SVG, svg.into_bytes()) },
+        None => Answer::problem(404, "Not found", "The page has no picture of this name.", false),
+    }
 }
 
 type Found = Result<Answer, (u16, &'static str, &'static str)>;
@@ -171,20 +251,63 @@ const TOO_MUCH: (u16, &str, &str) =
 fn runs(asked: &PageRequest<'_>, content: &Content) -> Answer {
     let filter = ShelfFilter { a: asked.known_a(content), ..asked.filter() };
     let all = content.runs_now();
-    let wants = |run: &ShelfRun| {
-        has_words(&filter.text, &[&run.path, &run.kind, &run.title, run.state.label()])
+    let oldest_ms = filter.hours.map(|hours| now_unix_ms().saturating_sub(hours.saturating_mul(3_600_000)));
+    let wants = |run: &&ShelfRun| {
+        let outcome = run.outcome.as_ref();
+        let of = |text: fn(&hone_record::ShelfOutcome) -> &str| outcome.map_or("", text);
+        let places: [&str; 7] = [
+            &run.path,
+            &run.kind,
+            &run.title,
+            run.state.label(),
+            of(|outcome| &outcome.subject),
+            of(|outcome| &outcome.target),
+            of(|outcome| &outcome.machine),
+        ];
+        (filter.text.is_empty() || has_words(&filter.text, &places))
             && filter.state.is_none_or(|state| run.state == state)
             && filter.verdict.is_none_or(|verdict| run.verdict == Some(verdict))
             && filter.kind.as_ref().is_none_or(|kind| run.kind == *kind)
+            && filter.target.as_ref().is_none_or(|target| of(|outcome| &outcome.target) == target)
+            && filter.layer.as_ref().is_none_or(|layer| of(|outcome| &outcome.layer) == layer)
+            && oldest_ms.is_none_or(|oldest| run.at_unix_ms >= oldest)
     };
-    let kinds = counted(all.iter().map(|run| run.kind.as_str()).filter(|kind| !kind.is_empty()));
-    let (page, pager) = page_of(asked, filter.clone(), all, wants, kinds);
+    let outcomes = || all.iter().filter_map(|run| run.outcome.as_ref());
+    let choices = [
+        counted(all.iter().map(|run| run.kind.as_str()).filter(|kind| !kind.is_empty())),
+        run_list::choices(outcomes().map(|outcome| outcome.target.as_str())),
+        run_list::choices(outcomes().map(|outcome| outcome.layer.as_str())),
+    ];
+    if asked.wants_csv() {
+        let wanted: Vec<ShelfRun> = all.iter().filter(wants).cloned().collect();
+        return Answer::csv("runs", desk::runs_csv(&wanted));
+    }
+    let (page, pager) = page_of(asked, filter.clone(), all.iter().collect(), wants, RUNS_ON_A_PAGE, choices);
+    let mut page = owned(page);
+    run_list::add_histories(&all, &mut page.items);
+    live::add_to_rows(&mut page.items, |id| content.runs.get(id).map(Arc::as_ref));
     let ledgers: Vec<_> = content.ledgers.values().map(|(ledger, _)| ledger.clone()).collect();
     if asked.is_json {
         let body = json!({"runs": page, "ledgers": ledgers, "notes": content.notes()});
         return Answer::json("shelf-runs", &body);
     }
-    Answer::page(desk::runs(&page, &ledgers, &pager, &asked.around(content)))
+    let around = Around { has_csv: true, ..asked.around(content) };
+    Answer::page(desk::runs(&page, &ledgers, &pager, &around))
+}
+
+/// A page that owns its rows.
+fn owned<T: Clone>(page: ShelfPage<&T>) -> ShelfPage<T> {
+    ShelfPage {
+        items: page.items.into_iter().cloned().collect(),
+        filter: page.filter,
+        matching: page.matching,
+        in_all: page.in_all,
+        page: page.page,
+        pages: page.pages,
+        kinds: page.kinds,
+        targets: page.targets,
+        layers: page.layers,
+    }
 }
 
 fn records(asked: &PageRequest<'_>, content: &Content) -> Answer {
@@ -198,16 +321,9 @@ fn records(asked: &PageRequest<'_>, content: &Content) -> Answer {
             && filter.kind.as_ref().is_none_or(|kind| record.kind == *kind)
     };
     let kinds = counted(all.iter().map(|record| record.kind.as_str()));
-    let (page, pager) = page_of(asked, filter.clone(), all, wants, kinds);
-    let page = ShelfPage {
-        items: page.items.into_iter().cloned().collect(),
-        filter: page.filter,
-        matching: page.matching,
-        in_all: page.in_all,
-        page: page.page,
-        pages: page.pages,
-        kinds: page.kinds,
-    };
+    let choices = [kinds, BTreeMap::new(), BTreeMap::new()];
+    let (page, pager) = page_of(asked, filter.clone(), all, wants, ON_A_PAGE, choices);
+    let page = owned(page);
     if asked.is_json {
         return Answer::json("shelf-records", &json!({"records": page, "notes": content.notes()}));
     }
@@ -231,14 +347,15 @@ fn page_of<T>(
     filter: ShelfFilter,
     all: Vec<T>,
     wants: impl Fn(&T) -> bool,
-    kinds: BTreeMap<String, usize>,
+    on_a_page: usize,
+    [kinds, targets, layers]: [BTreeMap<String, usize>; 3],
 ) -> (ShelfPage<T>, Pager) {
     let in_all = all.len();
     let matching: Vec<T> = all.into_iter().filter(wants).collect();
     let count = matching.len();
-    let (page, pages, pager) = pages_of(asked, count, ON_A_PAGE, None);
-    let items = matching.into_iter().skip((page - 1) * ON_A_PAGE).take(ON_A_PAGE).collect();
-    (ShelfPage { filter, items, matching: count, in_all, page, pages, kinds }, pager)
+    let (page, pages, pager) = pages_of(asked, count, on_a_page, None);
+    let items = matching.into_iter().skip((page - 1) * on_a_page).take(on_a_page).collect();
+    (ShelfPage { filter, items, matching: count, in_all, page, pages, kinds, targets, layers }, pager)
 }
 
 /// The requested page, the number of pages, and links to its neighbours. `place` is the index of an item that must be on the
@@ -260,14 +377,28 @@ fn pages_of(
     (page, pages, pager)
 }
 
-fn run(asked: &PageRequest<'_>, content: &Content, id: &str) -> Found {
+fn run(asked: &PageRequest<'_>, content: &Content, stopper: &Stopper, id: &str) -> Found {
     let run: &Run = content.runs.get(id).ok_or(NOT_HERE)?;
     let found = progress::of_run(content, run);
     if asked.is_json {
         return Ok(Answer::json("run-progress", &found));
     }
+    let extras = RunExtras {
+        log: if found.run.state == RunState::Finished { None } else { live::log_of(run) },
+        stop: stopper.offer(run),
+    };
     let a = asked.known_a(content);
-    Ok(Answer::page(desk::run(&found, a.as_deref(), &asked.around(content))))
+    Ok(Answer::page(desk::run(&found, a.as_deref(), &extras, &asked.around(content))))
+}
+
+/// Asks before a run is stopped.
+fn confirm_stop(asked: &PageRequest<'_>, content: &Content, stopper: &Stopper, id: &str) -> Found {
+    const NOT_RUNNING: (u16, &str, &str) =
+        (409, "The run can't be stopped here", "It is not in progress, or its own page says how to stop it.");
+    let run: &Run = content.runs.get(id).ok_or(NOT_HERE)?;
+    let token = stopper.token(run).ok_or(NOT_RUNNING)?;
+    let around = Around { json: String::new(), ..asked.around(content) };
+    Ok(Answer::page(desk::confirm_stop(&content.run_now(run), &token, &around)))
 }
 
 fn record(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
@@ -276,7 +407,7 @@ fn record(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) 
     if asked.is_json {
         // The raw file.
         return Ok(match text {
-            Ok(text) => Answer { status: 200, kind: JSON, body: text.into_bytes() },
+            Ok(text) => Answer::new(JSON, text.into_bytes()),
             Err(why) => Answer::problem(500, "Can't be read", &why, true),
         });
     }
@@ -321,20 +452,88 @@ fn compared(asked: &PageRequest<'_>, content: &Content) -> Found {
         Ok(sides) => sides,
         Err(why) => return refused(why),
     };
-    let around = asked.around(content);
+    let around = Around { has_csv: true, ..asked.around(content) };
     Ok(match beside::held(&side_a, &side_b, primary) {
         Err(why) => return refused(why),
-        Ok(Held::Saved(found)) if asked.is_json => Answer::json("saved-comparison", &found),
-        Ok(Held::Saved(found)) => {
+        Ok(Held::Saved(found, _)) if asked.is_json => Answer::json("saved-comparison", &found),
+        Ok(Held::Saved(found, _)) if asked.wants_csv() => Answer::csv("compare", desk::saved_csv(&found)),
+        Ok(Held::Saved(found, latencies)) => {
             let sides = [(a, &*side_a.address()), (b, &*side_b.address())];
-            Answer::page(desk::saved(&found, primary, &beside::metrics(), sides, &around))
+            Answer::page(desk::saved(&found, primary, &beside::metrics(), sides, &latencies, &around))
         }
         Ok(Held::Fields(found, _)) if asked.is_json => Answer::json("side-by-side", &found),
-        Ok(Held::Fields(found, [a, b])) => {
-            let [a, b] = [a, b].map(|text| Envelope::<Comparison>::parse(&text).ok());
-            Answer::page(desk::side_by_side(&found, a.as_ref().zip(b.as_ref()), &around))
+        Ok(Held::Fields(found, texts)) => {
+            let both = both(&texts);
+            if asked.wants_csv() {
+                return Ok(Answer::csv("compare", desk::side_by_side_csv(&found, &both)));
+            }
+            Answer::page(desk::side_by_side(&found, &both, &around))
         }
     })
+}
+
+/// Two records of one kind that have more to compare than their fields.
+fn both(texts: &[String; 2]) -> Both {
+    fn parsed<T: Body>(texts: &[String; 2]) -> Option<Box<[T; 2]>> {
+        let [a, b] = texts.each_ref().map(|text| Envelope::<T>::parse(text).ok());
+        Some(Box::new([a?, b?]))
+    }
+    match (parsed::<Comparison>(texts), parsed::<Diagnosis>(texts)) {
+        (Some(both), _) => Both::Comparisons(both),
+        (None, Some(both)) => Both::Diagnoses(both),
+        (None, None) => Both::Others,
+    }
+}
+
+fn all_topics(asked: &PageRequest<'_>, content: &Content) -> Answer {
+    let records = topics::xrays(content);
+    if asked.is_json {
+        let records = records
+            .iter()
+            .map(|record| json!({"record": record.id, "path": record.path, "xray": record.xray}));
+        return Answer::json(
+            "shelf-topics",
+            &json!({"records": records.collect::<Vec<_>>(), "notes": content.notes()}),
+        );
+    }
+    if asked.wants_csv() {
+        return Answer::csv("topics", desk::topics_csv(&records));
+    }
+    let around = Around { has_csv: true, ..asked.around(content) };
+    Answer::page(desk::topics(&records, &around))
+}
+
+/// A topic with other settings.
+fn what_if(asked: &PageRequest<'_>, content: &Content) -> Found {
+    let item = asked.word("record").and_then(|id| content.records.get(id)).ok_or(NOT_HERE)?;
+    let record = topics::xray(item).ok_or(NOT_HERE)?;
+    let named = asked.word("topic").unwrap_or_default();
+    let topic = record.xray.topics.iter().find(|topic| topic.topic == named).ok_or(NOT_HERE)?;
+    let today = topics::today(topic);
+    let linger_ms =
+        asked.word("linger_ms").and_then(|text| text.parse::<f64>().ok()).filter(|ms| ms.is_finite());
+    let linger_ms = linger_ms.unwrap_or(today.0).clamp(0.0, f64::from(desk::MOST_LINGER_MS));
+    let batch_bytes = asked.word("batch_bytes").and_then(|text| text.parse::<u64>().ok());
+    let chosen = (linger_ms, batch_bytes.unwrap_or(today.1).clamp(1, 1 << 30));
+    let forecast = topics::forecast(topic, chosen, topics::us_per_batch(content));
+    if asked.is_json {
+        let body = match &forecast {
+            Ok(found) => json!({
+                "topic": topic.topic,
+                "linger_ms": chosen.0,
+                "batch_bytes": chosen.1,
+                "batches_per_s": found.batches_per_s,
+                "bytes_per_s": found.bytes_per_s,
+                "batch_bytes_mean": found.batch_bytes,
+                "added_p50_ms": found.added_p50_ms,
+                "cores": found.cores,
+                "notes": found.notes,
+            }),
+            Err(why) => json!({"topic": topic.topic, "refused": why}),
+        };
+        return Ok(Answer::json("topic-forecast", &body));
+    }
+    Ok(Answer::page(desk::what_if(&record, topic, chosen, &forecast, &asked.around(content))))
 }
 
 fn lines(asked: &PageRequest<'_>, content: &Content, reader: &Shown) -> Answer {
@@ -347,11 +546,16 @@ fn lines(asked: &PageRequest<'_>, content: &Content, reader: &Shown) -> Answer {
 
 fn history(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) -> Found {
     let lines = history::lines(content, reader);
-    let found = history::history(lines.get(id).ok_or(NOT_HERE)?, asked.metric("metric"));
+    let mut found = history::history(lines.get(id).ok_or(NOT_HERE)?, asked.metric("metric"));
+    found.notes = history::notes(content, reader, &found);
     if asked.is_json {
         return Ok(Answer::json("history", &found));
     }
-    Ok(Answer::page(desk::history(&found, &asked.around(content))))
+    if asked.wants_csv() {
+        return Ok(Answer::csv("history", desk::history_csv(&found)));
+    }
+    let around = Around { has_csv: true, ..asked.around(content) };
+    Ok(Answer::page(desk::history(&found, &around)))
 }
 
 fn ledger(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) -> Found {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hone_compare::{SavedRule, compare_saved};
-use hone_record::{Envelope, FieldDifference, Metric, SavedComparison, SideBySide, Window};
+use hone_compare::{SavedRule, compare_saved, why_saved_does_not_count};
+use hone_record::{Envelope, FieldDifference, Hdr, Metric, SavedComparison, SideBySide, Window};
 use serde_json::Value;
 
 use super::shelf::{Content, Item, is_id, read};
@@ -117,8 +117,8 @@ pub(super) fn side(content: &Content, named: &str) -> Result<Side, String> {
 
 /// The basis of a comparison of two sides.
 pub(super) enum Held {
-    /// Windows.
-    Saved(Box<SavedComparison>),
+    /// Windows, with the latency of all requests of each side.
+    Saved(Box<SavedComparison>, Box<[Hdr; 2]>),
     /// Any other record, with the texts of both sides.
     Fields(Box<SideBySide>, [String; 2]),
 }
@@ -146,7 +146,8 @@ pub(super) fn held(a: &Side, b: &Side, primary: Metric) -> Result<Held, String> 
                 found.cannot_show.push(format!("older windows: Hone reads only the newest of {name}"));
             }
         }
-        return Ok(Held::Saved(Box::new(found)));
+        let latencies = [&of_a, &of_b].map(|windows| latencies(windows));
+        return Ok(Held::Saved(Box::new(found), Box::new(latencies)));
     }
     let (Side::Record(a), Side::Record(b)) = (a, b) else {
         return Err(
@@ -161,6 +162,14 @@ pub(super) fn held(a: &Side, b: &Side, primary: Metric) -> Result<Held, String> 
     let (differences, not_listed) = differences(&of_a, &of_b);
     let found = SideBySide { a: a.record.clone(), b: b.record.clone(), differences, not_listed };
     Ok(Held::Fields(Box::new(found), texts))
+}
+
+/// The latencies of the included windows as one histogram.
+fn latencies(windows: &[Window]) -> Hdr {
+    let mut all = Hdr::new();
+    let included = windows.iter().filter(|window| why_saved_does_not_count(window).is_none());
+    included.for_each(|window| all.merge(&window.latencies.intended_to_ack));
+    all
 }
 
 /// Every value of a record's body that is neither a list nor an object, by its path, in the order of the record.

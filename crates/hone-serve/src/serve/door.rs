@@ -12,6 +12,7 @@ use hyper::{Method, StatusCode, Uri};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+use super::shelf::is_id;
 use hone_experiment::ending::Usage;
 
 /// A shorter token could be guessed.
@@ -58,7 +59,8 @@ impl Door {
     /// Checks a request. The answer to a refused request reveals nothing about the content.
     pub fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
         let refused = |status, why| Err(Refused { status, why });
-        if !matches!(*method, Method::GET | Method::HEAD) {
+        let is_action = *method == Method::POST && run_to_stop(uri.path()).is_some();
+        if !is_action && !matches!(*method, Method::GET | Method::HEAD) {
             return refused(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD: this server is read-only");
         }
         if !self.is_asked_as_itself(uri, headers) {
@@ -73,10 +75,24 @@ impl Door {
                 "another site may link to this server, but may not read or load anything from it",
             );
         }
+        if is_action && !is_of_this_site(headers) {
+            return refused(StatusCode::FORBIDDEN, "only a page of this server may stop a run");
+        }
         if !self.has_token(headers) {
             return refused(StatusCode::UNAUTHORIZED, "send the token of --token-file as the password");
         }
+        if is_action && self.token.is_none() {
+            return refused(
+                StatusCode::FORBIDDEN,
+                "to stop runs from their pages, start hone serve with --token-file",
+            );
+        }
         Ok(())
+    }
+
+    /// Whether requests need a token. Only then a page may stop a run.
+    pub(super) fn needs_token(&self) -> bool {
+        self.token.is_some()
     }
 
     /// A foreign page can let its own name resolve to this server. But the browser then sends that name, so this check refuses
@@ -119,6 +135,29 @@ fn is_of_another_site(headers: &HeaderMap) -> bool {
         |name: &str, value: &str| headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes());
     let is_link = says("sec-fetch-mode", "navigate") && says("sec-fetch-dest", "document");
     says("sec-fetch-site", "cross-site") && !is_link
+}
+
+/// The id of the run that a request to this path stops.
+pub(super) fn run_to_stop(path: &str) -> Option<&str> {
+    path.strip_prefix("/run/")?.strip_suffix("/stop").filter(|id| is_id(id))
+}
+
+/// Whether a request comes from a page of this server, or from a program, which has no page.
+fn is_of_this_site(headers: &HeaderMap) -> bool {
+    let value = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
+    let site = value("sec-fetch-site");
+    if site.is_some_and(|site| site != b"same-origin") {
+        return false;
+    }
+    let host = value("host").unwrap_or_default();
+    match value("origin") {
+        None => true,
+        // Browsers send this because the pages have the referrer policy `no-referrer`.
+        Some(b"null") => site.is_some(),
+        Some(origin) => {
+            [&b"http://"[..], b"https://"].iter().any(|scheme| origin == [*scheme, host].concat())
+        }
+    }
 }
 
 /// `Bearer TOKEN`, or the browser's form: any user name, with the token as the password.
@@ -288,5 +327,38 @@ mod tests {
             format!("{:#}", read_token(&dir.path().join("none")).unwrap_err())
                 .contains("can't read the token")
         );
+    }
+
+    #[test]
+    fn a_run_is_stopped_only_from_a_page_of_a_server_with_a_token() {
+        const STOP: &str = "/run/0123456789abcdef/stop";
+        let asked = |door: &Door, path: &'static str, head: &[(&'static str, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in head {
+                headers.append(*name, value.parse().unwrap());
+            }
+            let checked = door.check(&Method::POST, &Uri::from_static(path), &headers);
+            checked.map_or_else(|refused| refused.status.as_u16(), |()| 200)
+        };
+        let address = "127.0.0.1:8377".parse().unwrap();
+        let door = Door::new(address, &[], Some(TOKEN)).unwrap();
+        let bearer = format!("Bearer {TOKEN}");
+        let own = [("host", "localhost:8377"), ("authorization", bearer.as_str())];
+        assert_eq!(asked(&door, STOP, &own), 200);
+        let with = |more: &[(&'static str, &'static str)]| asked(&door, STOP, &[&own[..], more].concat());
+        assert_eq!(with(&[("origin", "http://localhost:8377"), ("sec-fetch-site", "same-origin")]), 200);
+        assert_eq!(with(&[("origin", "https://localhost:8377")]), 200, "TLS in front");
+        assert_eq!(with(&[("origin", "null"), ("sec-fetch-site", "same-origin")]), 200, "without a referrer");
+        for elsewhere in ["http://evil.example", "null", "http://localhost:8378"] {
+            assert_eq!(with(&[("origin", elsewhere)]), 403, "{elsewhere}");
+        }
+        for site in ["cross-site", "same-site", "none"] {
+            assert_eq!(with(&[("sec-fetch-site", site)]), 403, "{site}");
+        }
+        assert_eq!(asked(&door, STOP, &own[..1]), 401);
+        assert_eq!(asked(&loopback(), STOP, &own[..1]), 403, "without a token, every account could");
+        for path in ["/", "/run/0123456789abcdef", "/run/x/stop", "/run/0123456789abcdef/stop/x", "/stop"] {
+            assert_eq!(asked(&door, path, &own), 405, "{path}");
+        }
     }
 }

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use hone_binary::sha256_hex;
 use hone_compare::{CHANGE_POINT_RULE, MOST_VALUES, change_points, geometric_mean};
-use hone_record::{History, HistoryLine, HistoryOver, HistoryPoint, LedgerEntry, Metric, ShelfRecord};
+use hone_record::{
+    History, HistoryLine, HistoryNote, HistoryOver, HistoryPoint, LedgerEntry, Metric, ShelfRecord,
+};
+use hone_report::verdict::decision_label;
 
 use super::shelf::Content;
 use hone_experiment::reader::Reader;
@@ -19,6 +22,8 @@ const MOST_LEDGER_BYTES: u64 = 64 << 20;
 /// A longer pause between two windows of a folder starts a new session. A session has room for a start, a warm-up and failed
 /// windows.
 const MOST_PAUSE_MS: u64 = 30 * 60_000;
+/// Maximum ledger entries next to a line: the newest.
+const MOST_NOTES: usize = 20;
 /// Seed of the permutations, so that the same history gives the same page.
 const SEED: u64 = 1;
 
@@ -63,7 +68,38 @@ pub(super) fn history(line: &Line, asked: Option<Metric>) -> History {
         points,
         left_out,
         rule: CHANGE_POINT_RULE.to_owned(),
+        notes: Vec::new(),
     }
+}
+
+/// The ledger entries between the first and the last point. A line of ledger entries has none, because its points are entries.
+pub(super) fn notes(content: &Content, reader: &dyn Reader, found: &History) -> Vec<HistoryNote> {
+    let (Some(first), Some(last)) = (found.points.first(), found.points.last()) else { return Vec::new() };
+    if found.line.over == HistoryOver::Entries {
+        return Vec::new();
+    }
+    let range = first.at_unix_ms..=last.at_unix_ms;
+    let mut notes = Vec::new();
+    for (shown, path) in content.ledgers.values().filter(|(shown, _)| shown.bytes <= MOST_LEDGER_BYTES) {
+        let Ok(checked) = reader.ledger(path) else { continue };
+        for line in checked.lines {
+            let at_unix_ms = line.entry.at_unix_ms;
+            if !range.contains(&at_unix_ms) {
+                continue;
+            }
+            notes.push(HistoryNote {
+                first: found.points.partition_point(|point| point.at_unix_ms < at_unix_ms),
+                at_unix_ms,
+                decision: decision_label(&line.entry.decision).to_owned(),
+                change: line.entry.change,
+                ledger: shown.id.clone(),
+                line: line.number,
+            });
+        }
+    }
+    notes.sort_by_key(|note| note.at_unix_ms);
+    let older = notes.len().saturating_sub(MOST_NOTES);
+    notes.split_off(older)
 }
 
 fn id_of(parts: &[&str]) -> String {

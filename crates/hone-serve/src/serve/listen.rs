@@ -6,19 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-use super::answer::{Answer, answer};
-use super::door::{Door, Refused};
+use super::answer::{Answer, Server, answer, stop_answer};
+use super::door::{Door, Refused, run_to_stop};
 use super::shelf::Shelf;
+use super::stop::Stopper;
 
 /// Interval of the checks for an interrupt while there is no request.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -28,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
 /// Size limit of a head.
 const MOST_HEAD_BYTES: usize = 16 << 10;
+/// Size limit of a form.
+const MOST_FORM_BYTES: usize = 4 << 10;
 /// Maximum open connections. Others wait.
 const MOST_CONNECTIONS: usize = 64;
 /// Maximum pages under construction, because each may hold the windows of a whole run.
@@ -38,7 +41,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The shared parts of every answer.
 #[derive(Debug)]
 struct House {
-    shelf: Arc<Shelf>,
+    server: Arc<Server>,
     door: Door,
     policy: HeaderValue,
     pages: Arc<Semaphore>,
@@ -47,12 +50,13 @@ struct House {
 /// Serves until `stop` returns true.
 ///
 /// # Errors
-/// The system provides no event loop.
+/// The system provides no event loop, or no random numbers.
 pub fn serve(listener: TcpListener, shelf: Arc<Shelf>, door: Door, stop: impl Fn() -> bool) -> Result<()> {
     let policy =
         HeaderValue::from_str(&hone_report::desk::policy()).context("the policy is not a valid header")?;
     let pages = Arc::new(Semaphore::new(MOST_PAGES));
-    let house = Arc::new(House { shelf, door, policy, pages });
+    let stopper = Stopper::new(door.needs_token()).context("can't read random numbers")?;
+    let house = Arc::new(House { server: Arc::new(Server { shelf, stopper }), door, policy, pages });
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -102,14 +106,22 @@ async fn connection(stream: TcpStream, house: Arc<House>) -> Result<(), hyper::E
 }
 
 async fn respond(request: Request<Incoming>, house: Arc<House>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let (head, _) = request.into_parts();
+    let (head, body) = request.into_parts();
     if let Err(refused) = house.door.check(&head.method, &head.uri, &head.headers) {
         return Ok(house.refusal(&refused));
     }
     let path = head.uri.path().to_owned();
     let query = head.uri.query().unwrap_or_default().to_owned();
-    let shelf = Arc::clone(&house.shelf);
-    let made = in_turn(&house.pages, move || answer(&shelf, &path, &query)).await;
+    let server = Arc::clone(&house.server);
+    let made = if head.method == Method::POST {
+        // The check has let only this action in.
+        let form = Limited::new(body, MOST_FORM_BYTES).collect().await;
+        let form = form.map(|form| form.to_bytes().to_vec()).unwrap_or_default();
+        let id = run_to_stop(&path).unwrap_or_default().to_owned();
+        in_turn(&house.pages, move || stop_answer(&server, &id, &form)).await
+    } else {
+        in_turn(&house.pages, move || answer(&server, &path, &query)).await
+    };
     let answer = made.unwrap_or_else(|| {
         Answer::problem(
             500,
@@ -157,13 +169,25 @@ impl House {
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
+        let more = [
+            (header::LOCATION, answer.location),
+            (
+                header::CONTENT_DISPOSITION,
+                answer.save_as.map(|name| format!("attachment; filename=\"{name}\"")),
+            ),
+        ];
+        for (name, value) in more {
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+                headers.insert(name, value);
+            }
+        }
         response
     }
 
     fn refusal(&self, refused: &Refused) -> Response<Full<Bytes>> {
         let body = format!("{}\n", refused.why).into_bytes();
         let status = refused.status.as_u16();
-        let mut response = self.response(Answer { status, kind: "text/plain; charset=utf-8", body });
+        let mut response = self.response(Answer { status, ..Answer::new("text/plain; charset=utf-8", body) });
         let more = match refused.status {
             StatusCode::METHOD_NOT_ALLOWED => Some((header::ALLOW, "GET, HEAD")),
             // Browsers then ask for the password.

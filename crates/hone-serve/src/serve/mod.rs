@@ -1,4 +1,4 @@
-//! Local pages over folders of runs and records; they only read.
+//! Local pages over folders of runs and records. They only read; `stop` is the only action.
 //!
 //! `shelf` lists the files, `door` checks access, `answer` makes the pages, `shown` limits what they may read, and `listen` is the server.
 
@@ -7,7 +7,12 @@ mod beside;
 pub mod door;
 mod history;
 pub mod listen;
+mod live;
+mod process;
 mod progress;
+mod run_list;
 pub mod shelf;
 mod shown;
 mod sketch;
+mod stop;
+mod topics;

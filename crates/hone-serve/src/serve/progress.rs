@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use hone_host::locks::Locks;
-use hone_record::{BROKEN, Body as _, RunProgress, RunStage, ShelfRecord, Window};
+use hone_record::{BROKEN, Body as _, RunProgress, RunStage, RunState, ShelfRecord, Window};
 use serde_json::Value;
 
+use super::live;
 use super::shelf::{Content, PASSED_BY, Run, read};
 
 /// Maximum windows on the page.
@@ -35,12 +35,16 @@ pub(super) fn of_run(content: &Content, run: &Run) -> RunProgress {
     let others = records.iter().filter(|record| record.kind != Window::KIND || record.kind == BROKEN);
     let mut stages = Vec::new();
     look(&run.path, "", 0, &mut stages);
+    let now = content.run_now(run);
+    // A finished run has a report with all its pairs.
+    let pairs = if now.state == RunState::Finished { None } else { live::pairs_of(run, true) };
     RunProgress {
-        run: run.now(&records, &Locks::read(Path::new("/"))),
+        run: now,
         stages: attempt(&run.path).into_iter().chain(stages).take(MOST_STAGES).collect(),
         variants,
         last_windows: windows.into_iter().take(LAST_WINDOWS).cloned().collect(),
         records: others.take(MOST_OTHERS).map(|record| (*record).clone()).collect(),
+        pairs,
     }
 }
 
@@ -127,13 +131,13 @@ fn said(path: &Path) -> Option<String> {
 }
 
 /// The public part of a run's private note.
-fn note(path: &Path) -> Option<Value> {
+pub(super) fn note(path: &Path) -> Option<Value> {
     let is_small = fs::symlink_metadata(path).is_ok_and(|found| found.len() <= MOST_NOTE_BYTES);
     if is_small { serde_json::from_str(&read(path).ok()?).ok() } else { None }
 }
 
 /// JSON files in a folder, without links.
-fn files(path: &Path) -> u64 {
+pub(super) fn files(path: &Path) -> u64 {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
         return 0;
     }

@@ -15,6 +15,7 @@ use hone_host::locks::Locks;
 use hone_record::{BROKEN, RunState, ShelfLedger, ShelfRecord, ShelfRun};
 use hone_tool::interrupt;
 
+use super::run_list::summaries;
 use super::shown::{MOST_BYTES, Shown, open};
 use super::sketch::sketch;
 use hone_experiment::ending::Usage;
@@ -30,8 +31,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The pause between two scans is this many times the duration of the last one, so that an open page disturbs a measurement
 /// little.
 const REST: u32 = 20;
-/// Time that a page waits for recent changes before it shows the known state.
-const PATIENCE: Duration = Duration::from_millis(700);
+/// Time that a page waits for recent changes before it shows the known state. A scan of many runs takes longer.
+const PATIENCE: Duration = Duration::from_millis(150);
+/// The same while nothing is known.
+const FIRST_PATIENCE: Duration = Duration::from_millis(700);
 /// Interval of updates while files remain to be read.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 /// Digits of an id.
@@ -87,6 +90,8 @@ pub struct Content {
     pub records: BTreeMap<String, Arc<Item>>,
     pub(crate) runs: BTreeMap<String, Arc<Run>>,
     pub(crate) ledgers: BTreeMap<String, (ShelfLedger, PathBuf)>,
+    /// All runs without their state, newest first. They are computed once for each scan, because a page has no time for thousands.
+    summaries: Arc<Vec<ShelfRun>>,
     /// Whether the folders were scanned at least once.
     is_known: bool,
     /// Number of files that are not read yet.
@@ -112,7 +117,7 @@ pub struct Run {
     /// Path below the served folders.
     pub name: String,
     pub(crate) path: PathBuf,
-    newest_ms: u64,
+    pub(super) newest_ms: u64,
 }
 
 /// Properties that show whether a file was changed.
@@ -195,8 +200,9 @@ impl Shelf {
 
     /// The current content. Requests a scan unless there was one just now, and waits a moment for its result.
     pub fn content(&self) -> Arc<Content> {
-        let until = Instant::now() + PATIENCE;
+        let begun = Instant::now();
         let mut state = self.locked();
+        let until = begun + if state.content.is_known { PATIENCE } else { FIRST_PATIENCE };
         if state.next.is_none_or(|next| Instant::now() >= next) {
             let before = state.looks;
             state.is_asked = true;
@@ -258,7 +264,9 @@ impl Shelf {
         // New files are requested first.
         unread.sort_by_key(|met| std::cmp::Reverse(met.stamp.modified_ns));
         let runs = runs.into_iter().map(|(id, run)| (id, Arc::new(run))).collect();
-        let mut content = Content { records, runs, ledgers, is_known: true, waiting: unread.len(), limits };
+        let waiting = unread.len();
+        let mut content =
+            Content { records, runs, ledgers, is_known: true, waiting, limits, ..Content::default() };
         self.show(&content);
         let mut shown = Instant::now();
         for met in unread {
@@ -283,7 +291,8 @@ impl Shelf {
     }
 
     fn show(&self, content: &Content) {
-        self.locked().content = Arc::new(content.clone());
+        let summaries = Arc::new(summaries(content));
+        self.locked().content = Arc::new(Content { summaries, ..content.clone() });
     }
 
     fn walk(&self) -> Walk {
@@ -429,6 +438,7 @@ fn item(met: &Met) -> Option<Item> {
             record.said = sketch.said;
             record.at_unix_ms = sketch.at_unix_ms.unwrap_or(record.at_unix_ms);
             record.window = sketch.window;
+            record.outcome = sketch.outcome;
             builds = sketch.builds;
         }
         Err(why) => {
@@ -451,21 +461,20 @@ pub fn read(path: &Path) -> Result<String, String> {
 }
 
 impl Content {
-    /// All runs, newest first.
+    /// All runs: the running ones, then the newest.
     pub(crate) fn runs_now(&self) -> Vec<ShelfRun> {
         let locks = Locks::read(Path::new("/"));
-        let mut of_run: HashMap<&str, Vec<&ShelfRecord>> = HashMap::new();
-        for item in self.records.values() {
-            if let Some(run) = &item.record.run {
-                of_run.entry(run).or_default().push(&item.record);
-            }
-        }
-        let records = |run: &Run| of_run.get(run.id.as_str()).map_or(&[][..], Vec::as_slice);
-        let mut runs: Vec<ShelfRun> = self.runs.values().map(|run| run.now(records(run), &locks)).collect();
-        runs.sort_by(|one, other| {
-            other.at_unix_ms.cmp(&one.at_unix_ms).then_with(|| one.path.cmp(&other.path))
-        });
+        let now = |known: &ShelfRun| Some(self.runs.get(&known.id)?.now(known, &locks));
+        let mut runs: Vec<ShelfRun> = self.summaries.iter().filter_map(now).collect();
+        // The sort keeps the order of equal ones.
+        runs.sort_by_key(|run| run.state != RunState::Running);
         runs
+    }
+
+    /// A run in its current state.
+    pub(crate) fn run_now(&self, run: &Run) -> ShelfRun {
+        let known = self.summaries.iter().find(|known| known.id == run.id).cloned().unwrap_or_default();
+        run.now(&known, &Locks::read(Path::new("/")))
     }
 
     /// The records of a run.
@@ -490,31 +499,20 @@ impl Content {
 }
 
 impl Run {
-    /// The current state of the run.
-    pub fn now(&self, records: &[&ShelfRecord], locks: &Locks) -> ShelfRun {
-        // The note of the run, not of one of its parts.
-        let result = RESULTS.iter().find_map(|name| {
-            let path = format!("{}/{name}", self.name);
-            records.iter().find(|record| record.path == path && !record.is_broken())
-        });
-        let pid = LOCKS.iter().find_map(|name| locks.holder(&self.path.join(name)));
-        let state = match (pid, result) {
+    /// The process that holds the lock of the run.
+    pub(super) fn holder(&self, locks: &Locks) -> Option<u32> {
+        LOCKS.iter().find_map(|name| locks.holder(&self.path.join(name)))
+    }
+
+    /// The current state of the run, with what its files say.
+    fn now(&self, known: &ShelfRun, locks: &Locks) -> ShelfRun {
+        let pid = self.holder(locks);
+        let state = match (pid, &known.result) {
             (Some(_), _) => RunState::Running,
             (None, Some(_)) => RunState::Finished,
             (None, None) => RunState::Unfinished,
         };
-        ShelfRun {
-            id: self.id.clone(),
-            path: self.name.clone(),
-            state,
-            pid,
-            kind: result.map(|record| record.kind.clone()).unwrap_or_default(),
-            title: result.map(|record| record.title.clone()).unwrap_or_default(),
-            verdict: result.and_then(|record| record.verdict),
-            at_unix_ms: self.newest_ms,
-            records: records.len(),
-            result: result.map(|record| record.id.clone()),
-        }
+        ShelfRun { id: self.id.clone(), path: self.name.clone(), state, pid, ..known.clone() }
     }
 }
 

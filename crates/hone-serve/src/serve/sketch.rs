@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use hone_binary::sha256_hex;
 use hone_compare::why_saved_does_not_count;
 use hone_record::{
-    BatchCost, BatchWatch, Body, Capacity, CommitGate, Comparison, Curve, Decision, Diagnosis, Envelope,
-    FORMAT_VERSION, Foretelling, GateOutcome, Heatmap, HostTrial, LedgerEntry, Machine, Metric, Optimization,
-    Outcome, Proof, RecordError, SavedComparison, SelfTest, ShelfWindow, Story, Tuning, Verdict, WhatIf,
-    Window, Workload,
+    BatchCost, BatchWatch, BatchXray, Body, Capacity, CommitGate, Comparison, Curve, Decision, Diagnosis,
+    Envelope, FORMAT_VERSION, Foretelling, GateOutcome, Heatmap, HostTrial, LedgerEntry, Machine, Metric,
+    Optimization, Outcome, Proof, RecordError, SavedComparison, SelfTest, ShelfOutcome, ShelfWindow, Story,
+    Tuning, Verdict, WhatIf, Window, Workload,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -22,6 +22,7 @@ pub(crate) struct Sketch {
     pub said: String,
     pub at_unix_ms: Option<u64>,
     pub window: Option<ShelfWindow>,
+    pub outcome: Option<ShelfOutcome>,
     /// SHA-256 of each variant's program, for an optimisation.
     pub builds: BTreeMap<String, String>,
 }
@@ -84,6 +85,7 @@ fn of_kind(kind: &str, text: &str) -> Result<Sketch, RecordError> {
             let found: SavedComparison = Envelope::parse(text)?;
             titled(format!("{} against {}", found.b.source, found.a.source))
         }
+        BatchXray::KIND => titled(Envelope::<BatchXray>::parse(text)?.source),
         Diagnosis::KIND => whole::<Diagnosis>(text)?,
         Foretelling::KIND => whole::<Foretelling>(text)?,
         BatchWatch::KIND => whole::<BatchWatch>(text)?,
@@ -130,6 +132,7 @@ fn window(found: &Window) -> Sketch {
             duration_s: found.duration_s,
             left_out,
             values,
+            address: found.address.clone(),
         }),
         ..Sketch::default()
     }
@@ -162,41 +165,143 @@ fn alike(found: &Window) -> String {
     sha256_hex(all.as_bytes())
 }
 
+/// A load from a command line has no name of its own.
+const NAMELESS_LOAD: &str = "command-line";
+
 fn comparison(found: &Comparison) -> Sketch {
+    let [at_a, at_b] = &found.targets;
+    let are_known = !at_a.is_empty() && !at_b.is_empty();
+    let subject = match &found.change {
+        Some(change) => change.label(),
+        None if are_known => format!("{at_a} → {at_b}"),
+        None => format!("{} against {}", found.b, found.a),
+    };
+    let layer = found.change.as_ref().map_or("", |change| match change.kind.as_str() {
+        "client" | "load" => "client",
+        "host" => "host",
+        _ => "broker",
+    });
+    let variants = [found.a.clone(), found.b.clone()];
+    // Values of a setting differ from run to run, and its name does not.
+    let asked = found
+        .change
+        .as_ref()
+        .map_or_else(|| at_b.clone(), |change| format!("{}.{}", change.kind, change.name));
+    let load = if found.workload.name == NAMELESS_LOAD { "" } else { &found.workload.name };
+    let outcome = ShelfOutcome {
+        series: format!("comparison {at_a} {asked} {load}"),
+        variants: (found.change.is_none() && !are_known).then_some(variants),
+        target: at_a.clone(),
+        layer: layer.to_owned(),
+        ..figures(found)
+    };
+    let title = if load.is_empty() { subject.clone() } else { format!("{subject} under {load}") };
     Sketch {
-        title: format!("{} against {} under {}", found.b, found.a, found.workload.name),
+        title,
         verdict: Some(found.verdict()),
+        outcome: Some(ShelfOutcome { subject, ..outcome }),
         ..Sketch::default()
     }
+}
+
+/// The primary metric of a comparison, its duration and its machine.
+fn figures(found: &Comparison) -> ShelfOutcome {
+    let estimate = found.primary().map(|judgement| &judgement.estimate);
+    ShelfOutcome {
+        metric: Some(found.design.rule.primary),
+        ratio: estimate.map(|estimate| [estimate.ratio, estimate.low, estimate.high]),
+        values: estimate.map(|estimate| [estimate.value_a, estimate.value_b]),
+        duration_s: known_s(found.pairs.iter().map(|pair| pair.took_s)),
+        machine: machine_words(&found.machine),
+        ..ShelfOutcome::default()
+    }
+}
+
+/// The sum of these seconds. Older records have none.
+fn known_s(seconds: impl Iterator<Item = f64>) -> Option<f64> {
+    Some(seconds.sum()).filter(|sum: &f64| sum.is_finite() && *sum > 0.0)
+}
+
+fn machine_words(machine: &Machine) -> String {
+    if machine.cpu_model.is_empty() {
+        return String::new();
+    }
+    format!("{}, {}", machine.cpu_model, hone_format::counted(u64::from(machine.cores), "core", "cores"))
 }
 
 /// The verdict is the one of the best variant, or else of the first comparison.
 fn optimization(found: &Optimization) -> Sketch {
     let of_best = found.comparisons.iter().find(|comparison| Some(&comparison.b) == found.best.as_ref());
+    let shown = of_best.or(found.comparisons.first());
+    let outcome = ShelfOutcome {
+        subject: shown
+            .map_or_else(|| found.name.clone(), |shown| format!("{}: {} → {}", found.name, shown.a, shown.b)),
+        target: found.name.clone(),
+        layer: "binary".to_owned(),
+        series: format!("optimization {}", found.name),
+        duration_s: known_s(found.steps.iter().map(|step| step.took_s)),
+        machine: machine_words(&found.machine),
+        ..shown.map(figures).unwrap_or_default()
+    };
     Sketch {
         title: found.name.clone(),
-        verdict: of_best.or(found.comparisons.first()).map(Comparison::verdict),
+        verdict: shown.map(Comparison::verdict),
         at_unix_ms: Some(found.started_unix_ms),
         builds: found.artifacts.iter().map(|built| (built.variant.clone(), built.sha256.clone())).collect(),
+        outcome: Some(outcome),
         ..Sketch::default()
     }
 }
 
 fn tuning(found: &Tuning) -> Sketch {
     let worth = found.worth().and_then(|step| step.comparison.as_ref());
+    let kept = |step: &&hone_record::TuningStep| found.kept.contains(&step.step.change);
+    let mut layers: Vec<&str> = found.steps.iter().filter(kept).map(|step| step.altitude.label()).collect();
+    layers.dedup();
+    let subject =
+        if found.kept.is_empty() { format!("{}: nothing kept", found.name) } else { found.kept.join("; ") };
+    let outcome = ShelfOutcome {
+        subject,
+        target: found.target.clone(),
+        layer: if let [only] = layers[..] { only.to_owned() } else { String::new() },
+        series: format!("tuning {} {}", found.name, found.target),
+        metric: Some(found.objective),
+        duration_s: known_s(std::iter::once(found.took_s)),
+        machine: machine_words(&found.machine),
+        ..worth.map(figures).unwrap_or_default()
+    };
     Sketch {
         title: found.name.clone(),
         verdict: worth.map(Comparison::verdict),
         said: format!("{} of {} changes kept", found.kept.len(), found.steps.len()),
+        outcome: Some(outcome),
         ..Sketch::default()
     }
 }
 
 fn proof(found: &Proof) -> Sketch {
-    let accepted = found.steps.iter().filter(|step| step.decision == Decision::Accepted).count();
+    let accepted: Vec<_> = found.steps.iter().filter(|step| step.decision == Decision::Accepted).collect();
+    let tried: Vec<&str> = match accepted[..] {
+        [] => found.steps.iter().map(|step| step.change.as_str()).collect(),
+        _ => accepted.iter().map(|step| step.change.as_str()).collect(),
+    };
+    // Each step has a comparison of its own, so several have no common ratio.
+    let only = match accepted[..] {
+        [only] => only.comparison.as_ref(),
+        _ => None,
+    };
+    let outcome = ShelfOutcome {
+        subject: if tried.is_empty() { found.target.clone() } else { tried.join("; ") },
+        target: found.target.clone(),
+        layer: "client".to_owned(),
+        series: format!("proof {}", found.target),
+        machine: machine_words(&found.machine),
+        ..only.map(figures).unwrap_or_default()
+    };
     Sketch {
         title: found.target.clone(),
-        said: format!("{accepted} of {} steps accepted", found.steps.len()),
+        said: format!("{} of {} steps accepted", accepted.len(), found.steps.len()),
+        outcome: Some(outcome),
         ..Sketch::default()
     }
 }
@@ -205,6 +310,7 @@ fn proof(found: &Proof) -> Sketch {
 fn commit_gate(found: &CommitGate) -> Sketch {
     let primary = || found.findings.iter().filter(|finding| finding.primary);
     let worst = primary().find(|finding| finding.verdict == Some(Verdict::Worse));
+    let shown = worst.or(primary().next());
     let said = match found.outcome {
         GateOutcome::Passed => "passed",
         GateOutcome::SameProgram => "passed: the same program",
@@ -212,10 +318,24 @@ fn commit_gate(found: &CommitGate) -> Sketch {
         GateOutcome::TooLittlePower => "inconclusive: too few pairs",
         GateOutcome::NotSeen => "inconclusive: no estimate",
     };
+    let pairs = found.comparisons.iter().flat_map(|comparison| &comparison.pairs);
+    let outcome = ShelfOutcome {
+        subject: format!("{}: {} → {}", found.name, found.base.short(), found.head.short()),
+        target: found.name.clone(),
+        layer: "binary".to_owned(),
+        series: format!("commit-gate {} {}", found.name, shown.map_or("", |shown| &shown.workload)),
+        metric: shown.map(|shown| shown.metric),
+        ratio: shown.and_then(|shown| shown.ratio),
+        values: shown.and_then(|shown| shown.values),
+        duration_s: known_s(pairs.map(|pair| pair.took_s)),
+        machine: found.comparisons.first().map(|one| machine_words(&one.machine)).unwrap_or_default(),
+        ..ShelfOutcome::default()
+    };
     Sketch {
         title: format!("{}: {} against {}", found.name, found.head.short(), found.base.short()),
-        verdict: worst.or(primary().next()).and_then(|finding| finding.verdict),
+        verdict: shown.and_then(|finding| finding.verdict),
         said: said.to_owned(),
+        outcome: Some(outcome),
         ..Sketch::default()
     }
 }
@@ -226,12 +346,23 @@ fn host_trial(found: &HostTrial) -> Sketch {
         [only] => Some(only),
         _ => None,
     };
+    let shown = found.together.as_ref().or(only);
     let kept = found.tried.iter().filter(|knob| knob.decision == Decision::Accepted).count();
     let left = if found.left_in_force.is_some() { "; still active" } else { "" };
+    let tried: Vec<&str> = found.tried.iter().map(|knob| knob.title.as_str()).collect();
+    let outcome = ShelfOutcome {
+        subject: if tried.is_empty() { found.target.clone() } else { tried.join("; ") },
+        target: found.target.clone(),
+        layer: "host".to_owned(),
+        series: format!("host-trial {}", found.target),
+        machine: machine_words(&found.machine),
+        ..shown.map(|knob| figures(&knob.comparison)).unwrap_or_default()
+    };
     Sketch {
         title: found.target.clone(),
-        verdict: found.together.as_ref().or(only).map(|knob| knob.verdict),
+        verdict: shown.map(|knob| knob.verdict),
         said: format!("{kept} of {} settings helped{left}", found.tried.len()),
+        outcome: Some(outcome),
         ..Sketch::default()
     }
 }
@@ -306,5 +437,33 @@ mod tests {
         };
         let said = "p99 <= 10.0 ms up to 2,828 requests/s, not at 3,364".to_owned();
         assert_eq!(told(capacity), ("target under w".to_owned(), None, said));
+    }
+
+    #[test]
+    fn an_outcome_says_what_was_compared_and_what_came_out() {
+        let outcome = |found: &Comparison| comparison(found).outcome.unwrap();
+        let mut found = hone_experiment::fixture::comparison(None);
+        let named = outcome(&found);
+        assert_eq!((named.subject.as_str(), named.variants.is_some()), ("B against A", true));
+        assert!(named.ratio.is_some() && named.metric == Some(Metric::CpuPerRecord), "{named:?}");
+        found.targets = ["10.0.0.1:9092", "10.0.0.2:9092"].map(str::to_owned);
+        let shown = outcome(&found);
+        assert_eq!(
+            (shown.subject.as_str(), shown.target.as_str()),
+            ("10.0.0.1:9092 → 10.0.0.2:9092", "10.0.0.1:9092")
+        );
+        assert_eq!((shown.variants, shown.layer.as_str()), (None, ""));
+        let change = |to: &str| hone_record::Change {
+            kind: "client".to_owned(),
+            name: "linger.ms".to_owned(),
+            from: Some("0".to_owned()),
+            to: to.to_owned(),
+            was: None,
+        };
+        let [five, ten] =
+            ["5", "10"].map(|to| outcome(&Comparison { change: Some(change(to)), ..found.clone() }));
+        assert_eq!((five.subject.as_str(), five.layer.as_str()), ("client.linger.ms: 0 -> 5", "client"));
+        assert_eq!(five.series, ten.series, "one setting, whatever its value");
+        assert_ne!(five.series, shown.series);
     }
 }

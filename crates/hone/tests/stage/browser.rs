@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -18,6 +18,18 @@ use crate::stage::tools::find;
 
 /// What takes longer is broken. Machines that test are slow.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The folder for pictures, if HONE_PICTURES names one: for people who look at them.
+fn pictures() -> Option<PathBuf> {
+    std::env::var_os("HONE_PICTURES").map(PathBuf::from)
+}
+
+/// Saves a file in the folder for pictures, if there is one.
+pub fn keep(name: &str, bytes: &[u8]) {
+    let Some(folder) = pictures() else { return };
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(name), bytes).unwrap();
+}
 
 /// A browser with one page; ended on drop.
 pub struct Browser {
@@ -131,6 +143,9 @@ impl Browser {
             Some("Network.requestWillBeSent") => self.asked.push(text(&message["params"]["request"]["url"])),
             Some("Page.loadEventFired") => self.loads += 1,
             Some("Runtime.exceptionThrown") => self.complaints.push(message["params"].to_string()),
+            Some("Runtime.consoleAPICalled") if message["params"]["type"] == "error" => {
+                self.complaints.push(message["params"]["args"].to_string());
+            }
             Some("Log.entryAdded") => {
                 let entry = &message["params"]["entry"];
                 if entry["level"] == "error" || entry["source"] == "security" {
@@ -235,13 +250,26 @@ impl Browser {
         base64::engine::general_purpose::STANDARD.decode(printed["data"].as_str().unwrap()).unwrap()
     }
 
-    /// Keeps a picture of the whole page in the folder that HONE_PICTURES names, if any: for people who look at it.
+    /// Saves a picture of the whole page as `NAME.png` in the folder that HONE_PICTURES names. Without the variable it does nothing.
     pub fn picture(&mut self, name: &str) {
-        let Some(folder) = std::env::var_os("HONE_PICTURES") else { return };
-        let taken = self.call("Page.captureScreenshot", json!({"captureBeyondViewport": true}));
+        if pictures().is_some() {
+            let size = self.call("Page.getLayoutMetrics", json!({}))["cssContentSize"].clone();
+            let clip = json!({"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1});
+            self.keep_picture(name, json!({"captureBeyondViewport": true, "clip": clip}));
+        }
+    }
+
+    /// Saves a picture of what the window shows, like `picture`.
+    pub fn screen(&mut self, name: &str) {
+        if pictures().is_some() {
+            self.keep_picture(name, json!({}));
+        }
+    }
+
+    fn keep_picture(&mut self, name: &str, parameters: Value) {
+        let taken = self.call("Page.captureScreenshot", parameters);
         let png = base64::engine::general_purpose::STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(Path::new(&folder).join(format!("{name}.png")), png).unwrap();
+        keep(&format!("{name}.png"), &png);
     }
 
     /// Roles and names as a screen reader has them.

@@ -12,6 +12,7 @@ pub mod clients;
 pub mod kafka;
 pub mod middleman;
 pub mod papers;
+pub mod runs;
 pub mod tools;
 
 /// What a run of `hone` brought.

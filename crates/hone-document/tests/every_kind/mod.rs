@@ -1,0 +1,130 @@
+//! Documents of every kind, of sample records. The test that includes this module has the module `sample` at its root.
+
+use std::collections::BTreeMap;
+
+use hone_experiment::climb::Wanted;
+use hone_experiment::fixture::{self, gate};
+use hone_record::{
+    Altitude, CommitGate, Decision, GateOutcome, GateState, Hope, Metric, Optimization, Proof, ProofStep,
+    PutBack, Together, Tuning, TuningStep,
+};
+use hone_report::{Document, documents};
+
+use crate::sample;
+
+/// Each document with the name of its kind.
+pub(crate) fn documents_of_every_kind() -> Vec<(&'static str, Document)> {
+    let (optimization, windows) = sample::optimization();
+    let story = sample::story();
+    let (tuning, tuned) = sample::tuning();
+    let proof = tuning.as_proof();
+    vec![
+        ("optimization", documents::optimization(&optimization, &windows, Some(&story))),
+        ("comparison", documents::comparison(&optimization.comparisons[0], &windows, None)),
+        (
+            "comparison without windows",
+            documents::comparison(&optimization.comparisons[0], &BTreeMap::new(), None),
+        ),
+        ("proof", documents::proof(&proof, &tuned, Some(&story))),
+        ("proof with predictions", documents::proof(&replicated(), &BTreeMap::new(), None)),
+        ("tuning", documents::tuning(&tuning, &tuned, Some(&story))),
+        ("tuning with a rolled back change", documents::tuning(&self::tuning(), &BTreeMap::new(), None)),
+        ("tuning of a capacity", documents::tuning(&climbing(), &BTreeMap::new(), None)),
+        ("host trial", documents::host_trial(&fixture::trial(true), &windows, None)),
+        ("host trial of one class", documents::host_trial(&fixture::trial(false), &BTreeMap::new(), None)),
+        ("gate", documents::gate(&gate_of_one(&optimization), &windows, Some(&story))),
+        ("comment of a gate", documents::gate_comment(&gate(GateOutcome::Worse, GateState::Worse))),
+        ("gate of two loads", documents::gate(&gate_of_two(&optimization), &BTreeMap::new(), None)),
+        ("story", documents::story(&story)),
+        ("capacity", documents::capacity(&sample::capacity())),
+        ("curve", documents::curve(&sample::curve())),
+        ("window", documents::window(&sample::window("baseline", 1, 1.0))),
+        ("window with events", documents::window(&sample::eventful())),
+        ("saturated window", documents::window(&sample::saturated_window())),
+        ("heatmap", documents::heatmap(&sample::heatmap())),
+        ("diagnosis", documents::diagnosis(&sample::diagnosis())),
+        ("diagnosis of two", documents::diagnosis(&sample::diagnosis_of_two())),
+        ("xray", documents::xray(&sample::xray())),
+    ]
+}
+
+/// A proof of a replica that differs from its topic.
+pub(crate) fn replicated() -> Proof {
+    Proof { replica: Some(sample::replica()), ..fixture::proof() }
+}
+
+/// Two changes that were accepted, one that was not.
+pub(crate) fn tuning() -> Tuning {
+    let proof = fixture::proof();
+    let step = |change: &str, decision| TuningStep {
+        altitude: Altitude::Client,
+        hope: Hope::new(0.25, "batches are small"),
+        passed_over: vec!["codec=lz4".to_owned()],
+        step: ProofStep { change: change.to_owned(), decision, ..proof.steps[0].clone() },
+    };
+    let steps = vec![
+        step("linger=20ms", Decision::Accepted),
+        step("env.X=1", Decision::Rejected),
+        step("codec=zstd", Decision::Accepted),
+    ];
+    let together = Together {
+        all: Some(steps[2].step.clone()),
+        product: Some(0.5),
+        without: vec![ProofStep { decision: Decision::Rejected, ..steps[2].step.clone() }],
+        put_back: vec![PutBack {
+            change: "linger=20ms".to_owned(),
+            why: "it breaks p99<1ms".to_owned(),
+            step: steps[0].step.clone(),
+        }],
+    };
+    Tuning {
+        name: "orders".to_owned(),
+        target: proof.target,
+        load: proof.load,
+        workload: proof.workload.clone(),
+        workload_kept: proof.workload,
+        objective: Metric::CpuPerRecord,
+        durability: proof.durability,
+        rule: proof.rule,
+        allowed: vec![Altitude::Client],
+        budget_s: None,
+        took_s: 10.0,
+        first: steps[0].step.before.clone(),
+        steps,
+        kept: vec!["codec=zstd".to_owned()],
+        together: Some(together),
+        stopped: "nothing is left that is expected to help".to_owned(),
+        to_keep: vec!["codec=zstd: set it".to_owned()],
+        limits: proof.limits,
+        machine: proof.machine,
+        software: proof.software,
+    }
+}
+
+/// The same steps, tuned for the capacity.
+pub(crate) fn climbing() -> Tuning {
+    let of_capacity = |step: &mut ProofStep| {
+        let Some(comparison) = &mut step.comparison else { return };
+        comparison.design.rule.primary = Metric::Capacity;
+        let judged = comparison.judgements.iter_mut().filter(|judged| judged.primary);
+        judged.for_each(|judged| judged.estimate.metric = Metric::Capacity);
+    };
+    let mut found = tuning();
+    let wanted = Wanted { slo: Some("p99=10ms".to_owned()), ..Wanted::default() };
+    found.workload = wanted.of(found.workload, Metric::Capacity).unwrap();
+    found.objective = Metric::Capacity;
+    found.steps.iter_mut().for_each(|step| of_capacity(&mut step.step));
+    found.together.iter_mut().filter_map(|together| together.all.as_mut()).for_each(of_capacity);
+    found
+}
+
+/// The gate of the first load of an optimization.
+fn gate_of_one(optimization: &Optimization) -> CommitGate {
+    let comparisons = optimization.comparisons.iter().take(1).cloned().collect();
+    CommitGate { comparisons, ..gate(GateOutcome::Worse, GateState::Worse) }
+}
+
+/// The gate of all its loads.
+fn gate_of_two(optimization: &Optimization) -> CommitGate {
+    CommitGate { comparisons: optimization.comparisons.clone(), ..gate_of_one(optimization) }
+}

@@ -16,7 +16,7 @@ pub const GROUPS: [(&str, &[&str]); 4] = [
 pub const SHARED: [&str; 5] = ["Workload", "Clients", "Connection", "Verdict", "Target metrics"];
 
 /// Headings whose options `-h` leaves out, besides the shared ones.
-const RARE: [&str; 2] = ["Several generators", "Today's settings"];
+const RARE: [&str; 3] = ["Several generators", "Today's settings", "Live page"];
 
 /// Options that `-h` leaves out where they stand.
 const RARE_OPTIONS: [&str; 39] = [
@@ -38,11 +38,11 @@ const RARE_OPTIONS: [&str; 39] = [
     "image",
     "inspect",
     "keep-topics",
-    "live",
     "make-topic",
     "max-windows",
     "metrics-token-file",
     "no-pinning",
+    "observe",
     "plan-only",
     "precision",
     "predicted",

@@ -4,9 +4,11 @@
 mod client;
 pub mod connection;
 pub mod help;
+pub mod live;
 pub mod old_names;
 pub mod reference;
 pub mod refused;
+pub mod report;
 pub mod screen;
 pub mod values;
 pub mod workload;

@@ -24,6 +24,13 @@ pub fn fitting(text: String) -> String {
     if is_plain { ascii(&text) } else { text }
 }
 
+/// The same for stderr.
+pub fn fitting_stderr(text: String) -> String {
+    let is_plain =
+        console::Term::stderr().is_term() && !supports_unicode::on(supports_unicode::Stream::Stderr);
+    if is_plain { ascii(&text) } else { text }
+}
+
 /// The text with ASCII in place of signs, letters and drawings that Hone itself writes.
 fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -47,6 +54,7 @@ fn ascii(text: &str) -> String {
             '█' | '▇' | '▆' | '▅' => out.push('#'),
             '▄' | '▃' => out.push('='),
             '▂' | '▁' => out.push('_'),
+            '░' => out.push('.'),
             '\u{a0}' => out.push(' '),
             other => out.push(other),
         }
@@ -63,6 +71,7 @@ mod tests {
         let shown = ascii("CPU per record −11.5 % [−13.4, −9.7] %  ├─●─┤  ┊ ±2 µs × 3 → “x”…");
         assert_eq!(shown, "CPU per record -11.5 % [-13.4, -9.7] %  |-o-|  : +/-2 us x 3 -> \"x\"...");
         assert!(shown.is_ascii());
+        assert_eq!(ascii("█░ ▁▂▃▄▅▆▇"), "#. __==###");
         // A name of the user stays as it is.
         assert_eq!(ascii("日本"), "日本");
     }

@@ -1,5 +1,7 @@
 //! One parser for each kind of value, whichever option takes it. The notation itself is `hone_format`'s.
 
+use std::net::SocketAddr;
+
 pub use hone_format::read_rate as rate;
 use hone_format::{duration, exact_bytes, read_bytes, read_duration_s, read_seconds};
 use hone_record::Metric;
@@ -49,6 +51,12 @@ pub fn size<T: TryFrom<u64>>(least: u64, most: u64) -> impl Fn(&str) -> Result<T
         let bounds = || format!("at least {} and at most {}", exact_bytes(least), exact_bytes(most));
         fits.ok_or_else(|| format!("invalid size `{text}`: use {}", bounds()))
     }
+}
+
+/// An address to listen on.
+pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let wanted = "an IP address and a port, for example 127.0.0.1:8377, 0.0.0.0:8377 or [::1]:8377";
+    text.parse().map_err(|_| format!("invalid address `{text}`: use {wanted}"))
 }
 
 /// One of the metrics, by its name.

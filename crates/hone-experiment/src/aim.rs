@@ -8,7 +8,7 @@ use hone_load::{LoadError, Probe as _, RawFile, Settings};
 use hone_record::{SeriesPoint, Window, Workload};
 
 use crate::clients::Clients;
-use crate::live::LiveView;
+use crate::live::{LiveLoad, LiveView};
 use crate::meter::Metrics;
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
@@ -40,6 +40,8 @@ pub struct Beside {
     pub series: Option<Sender<SeriesPoint>>,
     /// The file for the times of every request.
     pub raw: Option<RawFile>,
+    /// Shows the load to others while it runs.
+    pub live: Option<LiveLoad>,
 }
 
 impl Aim {
@@ -51,7 +53,7 @@ impl Aim {
         start: impl FnOnce() -> Result<Instant>,
         progress: &Progress,
     ) -> Result<Window> {
-        let view = LiveView::open(progress, workload.duration_s);
+        let view = LiveView::open(progress, workload.duration_s, files.live);
         let mut listener = view.listener(files.series);
         let mut prepared =
             hone_load::prepare(self.settings.clone(), workload, &Clients::apart(), &mut listener)?;
@@ -60,7 +62,7 @@ impl Aim {
             Some(pid) => Targets::named(pid, prepared.brokers()),
             None => Targets::behind(prepared.brokers()),
         };
-        view.watch(&targets.pids);
+        view.watch(&targets);
         prepared.warm_up(&mut Looker::at(&targets.pids), &mut listener)?;
         let foreign = targets.pids.clone();
         let mut probe = TargetProbe::new(targets, &foreign);

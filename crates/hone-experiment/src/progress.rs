@@ -15,6 +15,7 @@ pub struct Progress {
     bar: ProgressBar,
     board: Arc<Board>,
     quiet: bool,
+    fitting: fn(String) -> String,
 }
 
 /// Figures that the generator writes and the display thread reads. The generator never draws: a terminal that is not read would
@@ -40,7 +41,13 @@ impl Progress {
             let (bar, board) = (bar.clone(), Arc::downgrade(&board));
             std::thread::spawn(move || paint(&bar, &board));
         }
-        Self { bar, board, quiet }
+        Self { bar, board, quiet, fitting: std::convert::identity }
+    }
+
+    /// With a function that fits texts to the letters of the terminal.
+    #[must_use]
+    pub fn with_letters(self, fitting: fn(String) -> String) -> Self {
+        Self { fitting, ..self }
     }
 
     /// Whether only alarms are shown.
@@ -62,16 +69,20 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             self.bar.set_style(style);
         }
-        self.bar.set_message(lines.to_owned());
+        self.bar.set_message((self.fitting)(lines.to_owned()));
         self.bar.tick();
     }
 
     /// A finished line that stays.
     pub fn line(&self, text: &str) {
-        if self.quiet {
-            return;
+        if !self.quiet {
+            self.always(text);
         }
-        self.bar.suspend(|| say(text));
+    }
+
+    /// A finished line that stays, and is shown even with `quiet`.
+    pub fn always(&self, text: &str) {
+        self.bar.suspend(|| say(&(self.fitting)(text.to_owned())));
     }
 
     /// The current activity; the next one replaces it.

@@ -8,6 +8,7 @@
 
 mod artifact;
 mod batch_plan;
+mod batch_sizes;
 mod batch_watch;
 mod batches;
 mod capacity;
@@ -51,14 +52,15 @@ pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfilePro
 pub use batch_plan::{
     BatchPlan, PlanAnswer, PlanAssumption, PlannedClusters, PlannedResource, PlannedTopic, PlannedWork,
 };
+pub use batch_sizes::BatchSizes;
 pub use batch_watch::{
     BatchCost, BatchWatch, CostForecast, CostInterval, Figure, NotExported, TopicCost, WatchedClient,
     WatchedGroup, WatchedInstance, WatchedLatency, WatchedPercentile, WatchedQueue, WatchedShard,
     WatchedTopic, WorkCost, WorkTogether,
 };
 pub use batches::{
-    BatchCap, BatchFinding, BatchSizes, BatchTrigger, BatchVerdict, BatchXray, CodecUse, KeyUse,
-    PartitionXray, ProducerXray, Sampled, Spread, TopicXray, XrayRead,
+    BatchCap, BatchFinding, BatchTrigger, BatchVerdict, BatchXray, CodecUse, KeyUse, PartitionXray,
+    ProducerXray, Sampled, Spread, TopicXray, XrayRead,
 };
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
 pub use commit_gate::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState};

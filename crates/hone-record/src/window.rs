@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::batches::BatchSizes;
+use crate::batch_sizes::BatchSizes;
 use crate::histogram::{Hdr, PackedHdr, SAMPLES_BEYOND};
 use crate::machine::Machine;
 use crate::metric::Metric;

@@ -207,7 +207,8 @@ pub fn tuning(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<&
 /// The comparison of each measured step.
 fn judged_steps(proof: &Proof, windows: &BTreeMap<String, Window>) -> Vec<Element> {
     let judged = proof.steps.iter().enumerate().filter_map(|(index, step)| {
-        let title = format!("{}: {}", step.change, step.outcome());
+        // A change can be tried again later.
+        let title = format!("{}. {}: {}", index + 1, step.change, step.outcome());
         let comparison = step.comparison.as_ref()?;
         Some(results::of(&format!("comparison-{}", index + 1), &title, comparison, windows).detail())
     });

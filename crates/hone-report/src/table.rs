@@ -1,4 +1,4 @@
-//! Tables: a caption, named columns, a header cell for each row, and a scrolling region for narrow pages.
+//! Tables: a caption, named columns, a header cell for each row, and a scrolling group for narrow pages.
 
 use crate::tree::{Element, Markup, el};
 
@@ -162,7 +162,7 @@ impl Table {
         let table = if is_facts { table } else { table.child(head(self.columns)) };
         el("div")
             .class(self.class)
-            .attr("role", "region")
+            .attr("role", "group")
             .attr("tabindex", "0")
             .attr("aria-label", self.name)
             .child(table.child(el("tbody").children(self.rows)))

@@ -344,8 +344,16 @@ fn a_live_topic_is_looked_at_twice_and_drift_is_said() {
         hone_in(folder.path(), &[&to[..], &more].concat()).expect_code(0);
     };
     send("linger.ms=0");
-    let look =
-        [broker.address.as_str(), "--live", "--topic", "orders", "--duration", "3", "--step", "linger=100ms"];
+    let look = [
+        broker.address.as_str(),
+        "--observe",
+        "--topic",
+        "orders",
+        "--duration",
+        "3",
+        "--step",
+        "linger=100ms",
+    ];
     prove(folder.path(), &look).expect_code(0);
     let run = folder.path().join("runs/batch-live-001");
     prove(folder.path(), &["--resume", run.to_str().unwrap()]).expect_code(2).expect_error("too early");

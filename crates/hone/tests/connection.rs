@@ -43,12 +43,12 @@ fn a_kept_connection_is_tested_used_and_removed() {
         hone(&["batch", "xray", "--connection", "lab", "orders", "--quiet", "--json"]).expect_code(0);
     assert_eq!(xrayed.json()["body"]["topics"][0]["topic"], "orders");
     // So it does for what is measured.
-    let live = ["--live", "--topic", "orders", "--duration", "5m", "--step", "linger=20ms", "--quiet"];
+    let live = ["--observe", "--topic", "orders", "--duration", "5m", "--step", "linger=20ms", "--quiet"];
     hone(&[&["batch", "prove", "--connection", "lab"][..], &live].concat()).expect_code(0);
     hone(&[&["batch", "prove", "--bootstrap", "127.0.0.1:1"][..], &live].concat())
         .expect_code(1)
         .expect_error("no connection to 127.0.0.1:1");
-    hone(&[&["batch", "prove"][..], &live].concat()).expect_code(2).expect_error("--live needs a topic");
+    hone(&[&["batch", "prove"][..], &live].concat()).expect_code(2).expect_error("--observe needs a topic");
     hone(&["batch", "prove", "--bootstrap", "here", "--step", "linger=20ms"])
         .expect_code(2)
         .expect_error("invalid broker address `here`");

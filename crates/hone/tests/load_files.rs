@@ -39,7 +39,7 @@ fn the_series_and_the_percentiles_are_those_of_the_record() {
     let load = ["load", &broker.address, "-q", "--rate", "400", "-d", "2", "--warmup", "10"];
     let files = ["-o", "window.json", "--series", "series.ndjson", "--hgrm", "latency.hgrm"];
     hone_in(folder.path(), &[&load[..], &files].concat()).expect_code(0);
-    assert_eq!(names_in(folder.path()), ["latency.hgrm", "series.ndjson", "window.json"]);
+    assert_eq!(names_in(folder.path()), ["latency.hgrm", "report.html", "series.ndjson", "window.json"]);
     let record: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(folder.path().join("window.json")).unwrap()).unwrap();
     assert_eq!(

@@ -891,7 +891,7 @@ fn whole(path: &str, page: &Html) {
     );
     assert!(all("th").iter().all(|head| head.value().attr("scope").is_some()), "{path}");
     assert!(
-        all("nav, form[role=search], [role=region]")
+        all("nav, form[role=search], [role=group]")
             .iter()
             .all(|place| place.value().attr("aria-label").is_some()),
         "{path}"

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use crate::document::STYLE;
+use crate::document::{SCRIPT as COPY_SCRIPT, STYLE};
 use crate::tree::{Element, Markup, el};
 use crate::{heatmap, quantity};
 
@@ -64,7 +64,7 @@ pub fn policy() -> String {
     let of_pictures = hash(&[&heatmap::picture_style()]);
     let styles =
         [hash(&[STYLE, OWN_STYLE]), hash(&[STYLE, heatmap::OWN_STYLE, OWN_STYLE]), of_pictures].join(" ");
-    let scripts = [hash(&[SCRIPT]), hash(&[heatmap::SCRIPT])].join(" ");
+    let scripts = [SCRIPT, heatmap::SCRIPT, COPY_SCRIPT].map(|script| hash(&[script])).join(" ");
     format!(
         "default-src 'none'; style-src {styles}; script-src {scripts}; connect-src 'self'; img-src data:; form-action 'self'; base-uri \
          'none'; frame-ancestors 'none'"
@@ -83,13 +83,24 @@ pub(super) fn document(
     around: &Around,
     content: impl IntoIterator<Item = Element>,
 ) -> String {
-    let main = el("main")
-        .attr("id", "main")
-        .attr("tabindex", "-1")
-        .child(el("h1").text(title))
-        .children(chosen(around))
-        .children(content);
-    let body = el("body").child(skip()).child(bar(tab)).child(main).child(footer(around)).child(script());
+    framed(title, bar(tab), Some(footer(around)), chosen(around).into_iter().chain(content))
+}
+
+/// The only page of a server: a frame without links to other pages.
+pub(super) fn lone_document(title: &str, content: impl IntoIterator<Item = Element>) -> String {
+    let name = el("span").class("name").text("Hone");
+    framed(title, el("header").class("desk").child(name), None, content)
+}
+
+fn framed(
+    title: &str,
+    above: Element,
+    below: Option<Element>,
+    content: impl IntoIterator<Item = Element>,
+) -> String {
+    let main =
+        el("main").attr("id", "main").attr("tabindex", "-1").child(el("h1").text(title)).children(content);
+    let body = el("body").child(skip()).child(above).child(main).children(below).child(script());
     let html = el("html").attr("lang", "en").child(head(title)).child(body);
     Markup::constant("<!DOCTYPE html>\n").with(html).with(Markup::constant("\n")).into_string()
 }

@@ -7,7 +7,7 @@ use super::list::{encoded, select};
 use crate::plot::over;
 use crate::quantity::{self, NONE};
 use crate::section::story::csv_line;
-use crate::section::{absent, figure as plotted, no_figure, paragraph, section};
+use crate::section::{absent, figure as plotted, no_figure, paragraph, raised, section};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
@@ -213,11 +213,11 @@ fn drawing(found: &History, metric: Metric, around: &Around) -> Element {
         found.change_points.len()
     );
     let Some(plot) = over::plot("history", &title, &description, &chart) else {
-        return no_figure(&title, "There is no point to draw.");
+        return raised(no_figure(&title, "There is no point to draw."));
     };
     let caption = "A dot is a point. A horizontal line is the level between two change points. A number \
          marks each change point.";
-    let figure = plotted(&title, None, plot, caption, None);
+    let figure = raised(plotted(&title, None, plot, caption, None));
     el("div").child(figure).children(downloads(around, &[("history", &title)]))
 }
 
@@ -276,6 +276,9 @@ fn points(found: &History, metric: Metric) -> Element {
     ];
     let can_choose = found.points.iter().filter(|point| point.record.is_some()).count() > 1;
     columns.extend(can_choose.then(|| Column::words("compare")));
+    // The oldest and the newest point are chosen at first.
+    let has_record = |point: &HistoryPoint| point.record.is_some();
+    let sides = (found.points.iter().position(has_record), found.points.iter().rposition(has_record));
     let mut table = Table::new("Points", columns)
         .remark("In the order of measurement. A line above a row marks a change point.");
     for (place, point) in found.points.iter().enumerate() {
@@ -291,7 +294,8 @@ fn points(found: &History, metric: Metric) -> Element {
             Cell::words(el("span").class("word").text(&when(point.at_unix_ms))),
             Cell::words(source),
         ];
-        cells.extend(can_choose.then(|| Cell::words(choice(point, place))));
+        let chosen = [Some(place) == sides.0, Some(place) == sides.1];
+        cells.extend(can_choose.then(|| Cell::words(choice(point, place, chosen))));
         let title = el("code").text(&point.label);
         table.row_of_class(if is_change { "changed" } else { "plain" }, title, cells);
     }
@@ -311,17 +315,18 @@ fn points(found: &History, metric: Metric) -> Element {
 }
 
 /// Two switches that make a point one side of a comparison.
-fn choice(point: &HistoryPoint, place: usize) -> Markup {
+fn choice(point: &HistoryPoint, place: usize, chosen: [bool; 2]) -> Markup {
     let Some(record) = &point.record else { return Markup::text(NONE) };
-    let side = |name: &'static str, title: &str| {
+    let side = |name: &'static str, title: &str, is_chosen: bool| {
         let id = format!("{name}-{place}");
         let field =
             el("input").attr("type", "radio").attr("name", name).attr("id", &id).attr("value", record);
+        let field = if is_chosen { field.attr("checked", "") } else { field };
         let words = el("span").class("heard").text(&format!(" is {}, point {}", point.label, place + 1));
         let label = el("label").attr("for", &id).text(title).child(words);
         el("span").class("word").child(field.attr("required", "")).child(label)
     };
-    Markup::from(side("a", "A")).with(Markup::text(" ")).with(side("b", "B"))
+    Markup::from(side("a", "A", chosen[0])).with(Markup::text(" ")).with(side("b", "B", chosen[1]))
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ fn found(page: &ShelfPage<ShelfRun>, pager: &Pager, around: &Around) -> Vec<Elem
         .child(el("tbody").children(rows));
     let region = el("div")
         .class("scroll")
-        .attr("role", "region")
+        .attr("role", "group")
         .attr("tabindex", "0")
         .attr("aria-label", "Runs")
         .child(table);

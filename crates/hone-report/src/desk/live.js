@@ -2,7 +2,7 @@
 // Pages work without this script. It refreshes a page while a run is in progress, applies filters at once, copies commands and saves
 // pictures as PNG. It asks only this server.
 (() => {
-  const every = 5000, longest = 60000;
+  const longest = 60000;
   const of = (id) => document.getElementById(id);
   const get = async (address) => {
     const answer = await fetch(address, { cache: "no-store", credentials: "same-origin" });
@@ -67,19 +67,24 @@
   // updated part, and after a click on Pause.
   const live = of("live"), said = of("said"), pause = of("pause"), again = of("again");
   if (!live || !said || !pause || live.dataset.live !== "yes") return;
-  let still = false, wait = every, timer = 0;
+  const every = Number(live.dataset.every) || 5000, often = every === 1000 ? "second" : `${every / 1000} seconds`;
+  let still = false, wait = every, timer = 0, misses = 0;
   const tell = (text) => { if (said.textContent !== text) said.textContent = text; };
   const later = () => { clearTimeout(timer); timer = setTimeout(look, wait); };
-  const states = () => tell(still ? "This page is paused. " : `This page refreshes every ${every / 1000} seconds. `);
+  const states = () => tell(still ? "This page is paused. " : `This page refreshes every ${often}. `);
   async function look() {
     if (still) return;
     if (document.hidden || live.contains(document.activeElement)) return later();
     try {
       const next = await swap(location.pathname + location.search, "live");
       wait = every;
+      misses = 0;
       if (next.dataset.live !== "yes") { pause.hidden = true; tell(live.dataset.end || "The run has ended. "); return; }
       states();
     } catch {
+      misses += 1;
+      // The server of a single load ends with it.
+      if (live.dataset.gone && misses > 1) { pause.hidden = true; tell(live.dataset.gone); return; }
       wait = Math.min(2 * wait, longest);
       tell("The server does not answer; trying again. ");
     }

@@ -1,6 +1,6 @@
 //! The pages of `hone serve`: lists of runs and records, the progress of a run, a comparison of two records, a metric over
-//! commits, topics, a ledger. They share one style with the report. One small script refreshes pages, filters lists, copies
-//! commands and saves pictures. All pages work without it.
+//! commits, topics, a ledger. And the page of `hone load --live`. They share one style with the report. One small script
+//! refreshes pages, filters lists, copies commands and saves pictures. All pages work without it.
 
 mod compare;
 mod frame;
@@ -8,6 +8,7 @@ mod history;
 mod home;
 mod ledger;
 mod list;
+mod load_live;
 mod picture;
 mod record;
 mod run;
@@ -19,6 +20,7 @@ pub use history::{history, history_csv, history_lines};
 pub use home::{runs, runs_csv};
 pub use ledger::{LedgerFault, LedgerSheet, ledger};
 pub use list::{Pager, records};
+pub use load_live::{LivePoint, LoadEnd, LoadPhase, LoadState, load_live};
 pub use picture::picture;
 pub use record::{in_desk, record};
 pub use run::{LogTail, RunExtras, StopOffer, confirm_stop, run};

@@ -62,7 +62,7 @@ pub fn record(of: &ShelfRecord, text: &str, why_no_report: &str, around: &Around
             el("pre")
                 .class("file")
                 .attr("tabindex", "0")
-                .attr("role", "region")
+                .attr("role", "group")
                 .attr("aria-label", "Text of the file")
                 .child(el("code").text(shown)),
         )

@@ -168,7 +168,7 @@ fn log(log: &LogTail) -> Element {
         el("pre")
             .class("file")
             .attr("tabindex", "0")
-            .attr("role", "region")
+            .attr("role", "group")
             .attr("aria-label", "End of the log")
             .child(el("code").text(&text)),
     )

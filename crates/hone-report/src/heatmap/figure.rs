@@ -93,7 +93,9 @@ fn curve(map: &Heatmap, unit: u64) -> Option<Element> {
     }
     for power in (0..=reach as u32).step_by(2) {
         let units = 1_u64 << power;
-        out = out.child(text(x(units), HEIGHT - BOTTOM + 16.0, "middle", &exact_bytes(units * unit)));
+        // The last label ends at the edge.
+        let anchor = if x(units) > WIDTH - 40.0 { "end" } else { "middle" };
+        out = out.child(text(x(units), HEIGHT - BOTTOM + 16.0, anchor, &exact_bytes(units * unit)));
     }
     out = out.child(text(WIDTH / 2.0, HEIGHT - 6.0, "middle", &name));
     let mut told: Vec<u64> = Vec::new();

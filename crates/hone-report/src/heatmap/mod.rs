@@ -60,7 +60,7 @@ pub(crate) fn inside(id: &str, map: &Heatmap) -> Vec<Element> {
     let finding = words::finding(map).map(|text| el("p").child(el("strong").text(&text)));
     let picture = el("div")
         .class("scroll")
-        .attr("role", "region")
+        .attr("role", "group")
         .attr("tabindex", "0")
         .attr("aria-label", format!("Map of {}", words::title(map)))
         .child(svg::inside(id, map));

@@ -91,7 +91,7 @@ pub(super) fn tables(map: &Heatmap) -> Vec<Element> {
 }
 
 fn facts(map: &Heatmap) -> Table {
-    let mut columns = vec![Column::words("")];
+    let mut columns = vec![Column::words("figure")];
     columns.extend((0..map.sides.len()).map(|index| Column::numbers(Markup::text(&side(map, index)))));
     let mut table = Table::new("Facts", columns);
     let mut row = |name: &str, of: &dyn Fn(&HeatSource) -> String| {

@@ -37,6 +37,8 @@ pub(crate) struct Row<'a> {
     pub(crate) control: Option<&'a Estimate>,
     /// Decides colour and mark.
     pub(crate) verdict: Verdict,
+    /// What follows from it, in a word.
+    pub(crate) word: &'static str,
 }
 
 impl<'a> Forest<'a> {
@@ -51,6 +53,7 @@ impl<'a> Forest<'a> {
                 estimate: &judged.estimate,
                 control: judged.control.as_ref(),
                 verdict: judged.verdict,
+                word: judged.verdict.label(),
             }
         };
         Self {
@@ -78,7 +81,7 @@ pub(crate) fn plot(id: &str, title: &str, mut forest: Forest<'_>) -> Option<Mark
 }
 
 fn describe(row: &Row<'_>) -> String {
-    format!("{} {}, {}", row.label, figures(row.estimate), row.verdict.label())
+    format!("{} {}, {}", row.label, figures(row.estimate), row.word)
 }
 
 /// The shapes of the plot with their names.
@@ -211,10 +214,10 @@ pub(super) fn tick_name(ratio: f64) -> String {
 }
 
 fn words(size: Size, row: &Row<'_>, y: f64) -> Markup {
-    let shown = clipped(&row.label, size.pick(180.0, size.width() * 0.45));
+    let figures = format!("{} {}", figures(row.estimate), row.word);
+    let shown = clipped(&row.label, size.pick(180.0, size.width() - text_width(&figures) - 16.0));
     let name =
         label(0.0, y, Anchor::Start, &shown).attr("class", if row.strong { "strong" } else { "plain" });
-    let figures = format!("{} {}", figures(row.estimate), row.verdict.label());
     let said = match size {
         Size::Wide => label(641.0, y, Anchor::Start, &figures),
         Size::Narrow => label(size.width() - 2.0, y, Anchor::End, &figures),

@@ -30,7 +30,7 @@ impl Reach {
 }
 
 /// The bar. A terminal draws it from the attribute `data-bar`: the places of the low end, the ratio and the high end in percent.
-pub(crate) fn of(estimate: &Estimate, verdict: Verdict, reach: Reach) -> Element {
+pub(crate) fn bar(estimate: &Estimate, verdict: Verdict, reach: Reach) -> Element {
     let [low, at, high] =
         [estimate.low, estimate.ratio, estimate.high].map(|ratio| reach.place(ratio) * 100.0);
     let class = match verdict {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     fn bar(ratios: [f64; 3], reach: Reach) -> String {
-        let drawn = of(&estimate(ratios), Verdict::Better, reach);
+        let drawn = super::bar(&estimate(ratios), Verdict::Better, reach);
         drawn.attributes().iter().find(|(name, _)| *name == "data-bar").unwrap().1.clone()
     }
 

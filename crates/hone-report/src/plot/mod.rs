@@ -16,8 +16,10 @@ pub(crate) mod slots;
 pub(crate) mod spark;
 pub(crate) mod spectrum;
 pub(crate) mod states;
+pub(crate) mod timeline;
 pub(crate) mod top_down;
 pub(crate) mod two_forests;
 pub(crate) mod xy;
 
 pub(crate) use frame::{Stroke, legend, legend_of_shapes, stroke_sample};
+pub(crate) use scale::extent;

@@ -244,7 +244,7 @@ fn bands(track: &Track, x: &Scale, pane: &Pane) -> Element {
 
 fn panel(pane: &Pane, x: &Scale, tracks: &[Track], reading: Reading, log: bool) -> Markup {
     let values = tracks.iter().flat_map(|track| track.points.iter().filter_map(reading));
-    let Some((y, ticks)) = (if log { log_axis(values, pane) } else { linear_axis(values, pane) }) else {
+    let Some((y, ticks)) = (if log { log_axis(values, pane) } else { linear_axis(values, pane, 1.0) }) else {
         let middle = (pane.top + pane.bottom) / 2.0;
         return Markup::default().with(pane.floor()).with(label(
             pane.left,
@@ -286,16 +286,17 @@ fn event_lines(pane: &Pane, x: &Scale, tracks: &[Track], numbered: bool) -> Mark
 /// A scale and its marks `(position, label)`.
 type Axis = (Scale, Vec<(f64, String)>);
 
-fn log_axis(values: impl Iterator<Item = f64>, pane: &Pane) -> Option<Axis> {
+pub(super) fn log_axis(values: impl Iterator<Item = f64>, pane: &Pane) -> Option<Axis> {
     let domain = scale::log_domain(values)?;
     let y = Scale::log(domain, (pane.bottom, pane.top));
     Some((y, latency_ticks(domain, &y)))
 }
 
-fn linear_axis(values: impl Iterator<Item = f64>, pane: &Pane) -> Option<Axis> {
-    let high = scale::extent(values)?.1.max(1.0) * 1.08;
+/// An axis from 0 to the largest value, and at least to `least`. An axis of counts (`least` is 1) has whole marks only.
+pub(super) fn linear_axis(values: impl Iterator<Item = f64>, pane: &Pane, least: f64) -> Option<Axis> {
+    let high = scale::extent(values)?.1.max(least) * 1.08;
     let y = Scale::linear((0.0, high), (pane.bottom, pane.top));
-    let whole = |tick: &f64| tick.fract() == 0.0;
+    let whole = |tick: &f64| least < 1.0 || tick.fract() == 0.0;
     let ticks = scale::linear_ticks(high, 4)
         .into_iter()
         .filter(whole)
@@ -303,10 +304,12 @@ fn linear_axis(values: impl Iterator<Item = f64>, pane: &Pane) -> Option<Axis> {
     Some((y, ticks.collect()))
 }
 
-fn time_axis(pane: &Pane, x: &Scale, domain: (f64, f64), size: Size) -> Markup {
-    let ticks = scale::linear_ticks(domain.1, size.pick(12, 6));
+pub(super) fn time_axis(pane: &Pane, x: &Scale, domain: (f64, f64), size: Size) -> Markup {
+    let steps = scale::linear_ticks(domain.1 - domain.0, size.pick(12, 6));
+    let step = steps.get(1).copied().unwrap_or(1.0);
+    let first = (domain.0 / step).ceil() * step;
     let mut out = Markup::default();
-    for second in ticks {
+    for second in steps.into_iter().map(|since| first + since).filter(|second| x.holds(*second)) {
         out.push(label(x.at(second), pane.bottom + 17.0, Anchor::Middle, &quantity::plain(second)));
     }
     out.with(label(pane.right, pane.bottom + 36.0, Anchor::End, "seconds from the window's start"))

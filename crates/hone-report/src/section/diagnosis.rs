@@ -163,6 +163,12 @@ fn verdict(part: &Diagnosed) -> Option<Element> {
     Some(el("div").child(el("h3").text(&words)).child(paragraph(&why)))
 }
 
+/// Whether a better layout helps, for the first part with an answer.
+pub(crate) fn likelihood(diagnosis: &Diagnosis) -> Option<String> {
+    let verdict = diagnosis.parts.iter().find_map(|part| part.verdict.as_ref())?;
+    Some(format!("Will a better layout of the code help? {}.", verdict.likelihood))
+}
+
 /// Layouts by thread.
 fn parts(diagnosis: &Diagnosis) -> Option<Element> {
     let told: Vec<(&str, &CodeLayout)> = diagnosis

@@ -2,7 +2,7 @@
 
 use hone_record::{Comparison, Judgement, Machine, Metric, Verdict};
 
-use super::results;
+use super::{raised, results};
 use crate::plot::interval_bar::{self, Reach};
 use crate::plot::mark;
 use crate::quantity;
@@ -19,12 +19,19 @@ const TILES: usize = 5;
 pub(crate) struct Head(Element);
 
 /// The word that a head shows large, with its colour and mark.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Outcome<'a> {
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
     /// Decides colour and mark; `None` is neutral.
     pub(crate) verdict: Option<Verdict>,
     /// The word, for example `Better`, `Passed` or `Steady`.
-    pub(crate) word: &'a str,
+    pub(crate) word: String,
+}
+
+impl Outcome {
+    /// An outcome with this word.
+    pub(crate) fn new(verdict: impl Into<Option<Verdict>>, word: &str) -> Self {
+        Self { verdict: verdict.into(), word: word.to_owned() }
+    }
 }
 
 impl Head {
@@ -45,13 +52,8 @@ impl Head {
         self.with(el("ul").class("sides").children(sides.iter().map(side)))
     }
 
-    /// Adds the verdict: one word, and the sentence that a terminal prints first.
-    pub(crate) fn verdict(self, outcome: Outcome<'_>, sentence: &str) -> Self {
-        self.verdict_with(outcome, sentence, Vec::new())
-    }
-
-    /// Adds the verdict with more lines of the same block.
-    pub(crate) fn verdict_with(self, outcome: Outcome<'_>, sentence: &str, more: Vec<Element>) -> Self {
+    /// Adds the verdict: one word, the sentence that a terminal prints first, and more lines of the same block.
+    pub(crate) fn verdict(self, outcome: Outcome, sentence: &str, more: Vec<Element>) -> Self {
         let class = match outcome.verdict {
             Some(Verdict::Better) => "verdict better",
             Some(Verdict::Worse) => "verdict worse",
@@ -65,8 +67,8 @@ impl Head {
             outcome.verdict.into_iter().fold(word, |word, found| word.child(mark::inline_verdict(found)));
         let block = el("div")
             .class(class)
-            .child(word.text(outcome.word))
-            .child(el("p").class(self.class_of_sentence(outcome.word, sentence)).text(sentence))
+            .child(word.text(&outcome.word))
+            .child(el("p").class(self.class_of_sentence(&outcome.word, sentence)).text(sentence))
             .children(more)
             .children(folded(basis));
         self.with(block)
@@ -96,8 +98,7 @@ impl Head {
 
     /// Adds a figure. Its heading follows the title of the page.
     pub(crate) fn picture(self, figure: Option<Element>) -> Self {
-        let raised = |part: Element| if part.tag() == "h3" { part.renamed("h2") } else { part };
-        self.with_all(figure.map(|figure| figure.map_elements(raised)))
+        self.with_all(figure.map(raised))
     }
 
     /// Ends the head with a line of circumstances: date, machine, duration. Empty parts are omitted.
@@ -228,7 +229,7 @@ fn cells(judged: &Judgement, reach: Option<Reach>) -> Vec<Cell> {
     let estimate = &judged.estimate;
     let [a, b] = results::values(estimate.metric, estimate.value_a, estimate.value_b);
     let interval = quantity::change_interval([estimate.low, estimate.high]);
-    let bar = reach.map(|reach| interval_bar::of(estimate, judged.verdict, reach));
+    let bar = reach.map(|reach| interval_bar::bar(estimate, judged.verdict, reach));
     let interval = bar.into_iter().fold(Markup::text(&interval), Markup::with);
     vec![
         Cell::number(&a).class("number before"),

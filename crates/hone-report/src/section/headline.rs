@@ -2,8 +2,8 @@
 
 use hone_record::{
     Capacity, Category, CommitGate, Comparison, Curve, CurveOver, Diagnosis, GateOutcome, HostTrial, Metric,
-    Optimization, Outcome as LoadOutcome, PairKind, Proof, ProofStep, Story, Tuning, VariantFacts, Verdict,
-    Window,
+    Optimization, Outcome as LoadOutcome, PairKind, Proof, ProofStep, Requirement, Story, Tuning,
+    VariantFacts, Verdict, Window,
 };
 
 use super::head::{self, Head, Outcome, machine_in_short};
@@ -26,7 +26,7 @@ pub(crate) fn optimization(optimization: &Optimization) -> Element {
             let head = match &decision {
                 Some((best, reasons)) => {
                     let more = [vec![reasons.clone()], judged_of(first)].concat();
-                    head.verdict_with(outcome_of(first), best, more)
+                    head.verdict(outcome_of(first), best, more)
                 }
                 None => of_comparison(head, first, Vec::new()),
             };
@@ -86,7 +86,7 @@ fn of_comparison(head: Head, comparison: &Comparison, more: Vec<Element>) -> Hea
     let mut lines: Vec<Element> = (!figures.is_empty()).then(|| paragraph(figures)).into_iter().collect();
     lines.extend(doubts_of(comparison));
     lines.extend(more);
-    head.verdict_with(outcome_of(comparison), &headline, lines)
+    head.verdict(outcome_of(comparison), &headline, lines)
 }
 
 /// A comparison's sentence below a decision that rests on it.
@@ -112,9 +112,9 @@ fn doubts_of(comparison: &Comparison) -> Vec<Element> {
     lines
 }
 
-fn outcome_of(comparison: &Comparison) -> Outcome<'static> {
+fn outcome_of(comparison: &Comparison) -> Outcome {
     let verdict = shown_verdict(comparison);
-    Outcome { verdict: Some(verdict), word: word_of(verdict) }
+    Outcome::new(verdict, word_of(verdict))
 }
 
 /// The verdict as one large word.
@@ -132,7 +132,7 @@ pub(crate) fn window(window: &Window) -> Element {
     let title = format!("{} under {}", window.variant, window.workload.name);
     let head = Head::new("Load run", &title)
         .sides(&[("Target", window.address.clone()), ("Load", load_text(&window.workload))])
-        .verdict(load_outcome(window), &sentence::outcome(window))
+        .verdict(load_outcome(window), &sentence::outcome(window), broken_rules(window))
         .with_all(head::tiles_of_values("The load in figures", &load_values(window)));
     let machine = window.environment.as_ref().map(|found| machine_in_short(&found.machine));
     head.meta(&[
@@ -143,7 +143,7 @@ pub(crate) fn window(window: &Window) -> Element {
 }
 
 /// The SLO decides if there is one, otherwise whether the target carried the load.
-fn load_outcome(window: &Window) -> Outcome<'static> {
+fn load_outcome(window: &Window) -> Outcome {
     let rules = &window.requirements;
     let (verdict, word) = match &window.outcome {
         LoadOutcome::Failed { .. } => (Some(Verdict::Worse), "Failed"),
@@ -159,11 +159,20 @@ fn load_outcome(window: &Window) -> Outcome<'static> {
         }
         LoadOutcome::Steady => (Some(Verdict::NotShown), "SLO unknown"),
     };
-    Outcome { verdict, word }
+    Outcome::new(verdict, word)
+}
+
+/// The rules that the load did not meet, with the measured figures.
+fn broken_rules(window: &Window) -> Vec<Element> {
+    let broken = window.requirements.iter().filter(|rule| rule.met == Some(false));
+    let line = |rule: &Requirement| {
+        paragraph(&format!("Not met: {}; measured {}.", rule.rule, super::load_run::measured_text(rule)))
+    };
+    broken.map(line).collect()
 }
 
 /// The figures that people look for first.
-fn load_values(window: &Window) -> Vec<(&'static str, String, String)> {
+pub(crate) fn load_values(window: &Window) -> Vec<(&'static str, String, String)> {
     const METRICS: [Metric; 6] = [
         Metric::LatencyP50,
         Metric::LatencyP99,
@@ -201,19 +210,20 @@ pub(crate) fn curve(found: &Curve) -> Element {
         CurveOver::Rate => "Sweep over rates",
         CurveOver::RecordsPerBatch => "Sweep over batch sizes",
     };
-    let sentence = rates::batch_sentence(found).map(|text| el("p").class("sentence").text(&text));
+    let sentence = rates::batch_sentence(found).unwrap_or_else(|| rates::span_sentence(found));
     Head::new(kind, &format!("{} under {}", found.variant, found.workload.name))
         .sides(&[("Target", found.address.clone()), ("Load", load_text(&found.workload))])
-        .with_all(sentence)
+        .with(el("p").class("sentence").text(&sentence))
         .meta(&[machine_in_short(&found.machine)])
 }
 
 /// The head of a diagnosis.
 pub(crate) fn diagnosis(found: &Diagnosis) -> Element {
     let moved = found.shifts.first().and_then(hone_record::Shift::sentence).map(|words| format!("{words}."));
-    let sentence = moved.or_else(|| largest_loss(found));
+    let sentence = moved.or_else(|| largest_loss(found)).or_else(|| super::diagnosis::likelihood(found));
+    let none = || "No figure says where the CPU stalls.".to_owned();
     Head::new("Diagnosis", &found.source)
-        .with_all(sentence.map(|words| el("p").class("sentence").text(&words)))
+        .with(el("p").class("sentence").text(&sentence.unwrap_or_else(none)))
         .meta(&[format!("Evidence: {}", found.evidence.label())])
 }
 
@@ -237,33 +247,35 @@ pub(crate) fn tuning(found: &Tuning) -> Element {
     lines.extend(how);
     let worth = found.worth().and_then(|step| step.comparison.as_ref());
     let steps: Vec<&ProofStep> = found.steps.iter().map(|step| &step.step).collect();
-    let rows = steps.iter().filter_map(|step| row_of(&step.change, step.comparison.as_ref()?));
-    let all = worth.and_then(|worth| row_of("all kept changes", worth));
+    let rows =
+        steps.iter().filter_map(|step| row_of(&step.change, step.outcome(), step.comparison.as_ref()?));
+    let all = worth.and_then(|worth| row_of("all kept changes", worth.verdict().label(), worth));
     Head::new("Tuned", &found.name)
         .sides(&[("Target", found.target.clone()), ("Load", found.load.clone())])
-        .verdict_with(outcome_of_steps(&steps, found.kept.len()), &found.verdict(), lines)
+        .verdict(outcome_of_steps(&steps, found.kept.len()), &found.verdict(), lines)
         .with_all(worth.and_then(head::tiles_of).map(Element::detail))
         .picture(steps_in_a_forest(rows.chain(all).collect(), &found.workload.name))
         .meta(&[format!("{} measured", quantity::duration(found.took_s)), machine_in_short(&found.machine)])
 }
 
 /// Better if something is kept; a regression only where nothing else came out.
-fn outcome_of_steps(steps: &[&ProofStep], kept: usize) -> Outcome<'static> {
+fn outcome_of_steps(steps: &[&ProofStep], kept: usize) -> Outcome {
     let verdicts = || steps.iter().filter_map(|step| step.comparison.as_ref().map(Comparison::verdict));
-    let (verdict, word) = match kept {
-        0 if steps.is_empty() => (None, "Nothing tried"),
+    match kept {
+        0 if steps.is_empty() => Outcome::new(None, "Nothing tried"),
         0 if verdicts().any(|verdict| verdict == Verdict::NotShown) => {
-            (Some(Verdict::NotShown), "Inconclusive")
+            Outcome::new(Verdict::NotShown, "Inconclusive")
         }
-        0 if verdicts().any(|verdict| verdict == Verdict::Worse) => (Some(Verdict::Worse), "Nothing kept"),
-        0 => (Some(Verdict::Equivalent), "Nothing kept"),
-        _ => (Some(Verdict::Better), "Better"),
-    };
-    Outcome { verdict, word }
+        0 if verdicts().any(|verdict| verdict == Verdict::Worse) => {
+            Outcome::new(Verdict::Worse, "Nothing kept")
+        }
+        0 => Outcome::new(Verdict::Equivalent, "Nothing kept"),
+        kept => Outcome::new(Verdict::Better, &format!("{kept} of {} kept", steps.len())),
+    }
 }
 
 /// A change as a row of a forest plot. `None` without an estimate of the primary metric.
-fn row_of<'a>(change: &str, comparison: &'a Comparison) -> Option<Row<'a>> {
+fn row_of<'a>(change: &str, word: &'static str, comparison: &'a Comparison) -> Option<Row<'a>> {
     let judged = comparison.primary()?;
     Some(Row {
         label: change.to_owned(),
@@ -271,6 +283,7 @@ fn row_of<'a>(change: &str, comparison: &'a Comparison) -> Option<Row<'a>> {
         estimate: &judged.estimate,
         control: judged.control.as_ref(),
         verdict: shown_verdict(comparison),
+        word,
     })
 }
 
@@ -290,10 +303,11 @@ pub(crate) fn proof(found: &Proof) -> Element {
     let steps: Vec<&ProofStep> = found.steps.iter().collect();
     let accepted = || found.steps.iter().filter(|step| step.decision == hone_record::Decision::Accepted);
     let shown = accepted().last().or(found.steps.first()).and_then(|step| step.comparison.as_ref());
-    let rows = found.steps.iter().filter_map(|step| row_of(&step.change, step.comparison.as_ref()?));
+    let rows =
+        found.steps.iter().filter_map(|step| row_of(&step.change, step.outcome(), step.comparison.as_ref()?));
     Head::new("Proof of batch settings", &found.target)
         .sides(&[("Load", found.load.clone())])
-        .verdict_with(
+        .verdict(
             outcome_of_steps(&steps, accepted().count()),
             &found.outcomes_in_words(),
             super::proof::next(found).into_iter().collect(),
@@ -326,13 +340,13 @@ pub(crate) fn host_trial(found: &HostTrial) -> Element {
     let best = found.tried.iter().find(|knob| Some(knob.verdict) == verdict);
     let shown = found.together.as_ref().or(best).map(|knob| &knob.comparison);
     let rows = all().filter_map(|knob| {
-        let row = row_of(&super::host_trial::title(found, knob), &knob.comparison)?;
+        let row = row_of(&super::host_trial::title(found, knob), knob.verdict.label(), &knob.comparison)?;
         Some(Row { verdict: knob.verdict, ..row })
     });
     let lines = super::host_trial::next(found).into_iter().chain(super::host_trial::left_out(found));
     Head::new("Trial of host settings", &found.target)
         .sides(&[("Load", found.load.clone())])
-        .verdict_with(Outcome { verdict, word }, &super::host_trial::sentence(found), lines.collect())
+        .verdict(Outcome::new(verdict, word), &super::host_trial::sentence(found), lines.collect())
         .with_all(shown.and_then(head::tiles_of).map(Element::detail))
         .picture(steps_in_a_forest(rows.collect(), &found.workload.name))
         .meta(&[
@@ -368,8 +382,8 @@ fn gate_head(found: &CommitGate, sides: &[(&str, String)]) -> Head {
         GateOutcome::Worse => (Verdict::Worse, "Failed"),
         GateOutcome::TooLittlePower | GateOutcome::NotSeen => (Verdict::NotShown, "Inconclusive"),
     };
-    Head::new("Gate", &found.name).sides(sides).verdict_with(
-        Outcome { verdict: Some(verdict), word },
+    Head::new("Gate", &found.name).sides(sides).verdict(
+        Outcome::new(verdict, word),
         &crate::gate::sentence(found),
         super::gate::notes(found).collect(),
     )

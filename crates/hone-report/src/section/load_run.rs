@@ -107,7 +107,7 @@ fn required(window: &Window) -> Option<Element> {
     Some(table.finish())
 }
 
-fn measured_text(rule: &Requirement) -> String {
+pub(super) fn measured_text(rule: &Requirement) -> String {
     let Some(value) = rule.measured else { return NONE.to_owned() };
     match rule.unit.as_str() {
         "µs" => quantity::time_us(value),

@@ -82,6 +82,11 @@ pub(crate) fn command(text: &str) -> Element {
     el("pre").class("command").child(el("code").text(text))
 }
 
+/// A figure right below the title of its page: its heading is one level higher.
+pub(crate) fn raised(figure: Element) -> Element {
+    figure.map_elements(|part| if part.tag() == "h3" { part.renamed("h2") } else { part })
+}
+
 /// A plot with its heading, key and caption. Its numbers are folded.
 pub(crate) fn figure(
     title: &str,

@@ -48,6 +48,26 @@ pub(crate) fn batch_sentence(found: &Curve) -> Option<String> {
     })
 }
 
+/// How much of the axis a sweep covers.
+pub(crate) fn span_sentence(found: &Curve) -> String {
+    let at = |point: &CurvePoint| match found.over {
+        CurveOver::Rate => point.requests_per_s,
+        CurveOver::RecordsPerBatch => f64::from(point.records_per_batch),
+    };
+    let unit = match found.over {
+        CurveOver::Rate => "requests/s",
+        CurveOver::RecordsPerBatch => "records per batch",
+    };
+    let windows = quantity::counted(found.points.len() as u64, "window", "windows");
+    let places = found.points.iter().map(at);
+    match crate::plot::extent(places) {
+        Some((low, high)) => {
+            format!("{windows} from {} to {} {unit}.", hone_format::rate(low), hone_format::rate(high))
+        }
+        None => "No window was measured.".to_owned(),
+    }
+}
+
 /// How the search ended, if that limits the result, and what to do about it.
 fn end_sentence(found: &Capacity) -> Option<String> {
     let design = &found.design;

@@ -66,7 +66,7 @@ impl Answer {
         Self { status: 200, kind, body, save_as: None, location: None }
     }
 
-    fn page(html: String) -> Self {
+    pub(super) fn page(html: String) -> Self {
         Self::new(HTML, html.into_bytes())
     }
 

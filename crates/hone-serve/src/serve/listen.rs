@@ -38,25 +38,60 @@ const MOST_PAGES: usize = 2;
 /// Time to finish open answers at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// What a server answers.
+pub(super) trait Site: std::fmt::Debug + Send + Sync + 'static {
+    /// The answer for a path with its query.
+    fn page(&self, path: &str, query: &str) -> Answer;
+
+    /// Stops the run with this id, if the form has the right token.
+    fn stop(&self, id: &str, form: &[u8]) -> Answer;
+}
+
+impl Site for Server {
+    fn page(&self, path: &str, query: &str) -> Answer {
+        answer(self, path, query)
+    }
+
+    fn stop(&self, id: &str, form: &[u8]) -> Answer {
+        stop_answer(self, id, form)
+    }
+}
+
 /// The shared parts of every answer.
 #[derive(Debug)]
 struct House {
-    server: Arc<Server>,
+    site: Arc<dyn Site>,
     door: Door,
     policy: HeaderValue,
     pages: Arc<Semaphore>,
 }
 
-/// Serves until `stop` returns true.
+/// Lowers the priority of this thread and of those that it starts, so that it does not disturb a measurement on the same machine.
+pub fn give_way() {
+    // SAFETY: the call changes the priority of this thread alone, from which those that it starts have theirs, and touches no memory.
+    unsafe { libc::nice(19) };
+}
+
+/// Serves the files of a shelf until `stop` returns true.
 ///
 /// # Errors
 /// The system provides no event loop, or no random numbers.
 pub fn serve(listener: TcpListener, shelf: Arc<Shelf>, door: Door, stop: impl Fn() -> bool) -> Result<()> {
+    let stopper = Stopper::new(door.needs_token()).context("can't read random numbers")?;
+    serve_site(listener, Arc::new(Server { shelf, stopper }), door, stop)
+}
+
+/// Serves a site until `stop` returns true.
+pub(super) fn serve_site(
+    listener: TcpListener,
+    site: Arc<dyn Site>,
+    door: Door,
+    stop: impl Fn() -> bool,
+) -> Result<()> {
     let policy =
         HeaderValue::from_str(&hone_report::desk::policy()).context("the policy is not a valid header")?;
     let pages = Arc::new(Semaphore::new(MOST_PAGES));
-    let stopper = Stopper::new(door.needs_token()).context("can't read random numbers")?;
-    let house = Arc::new(House { server: Arc::new(Server { shelf, stopper }), door, policy, pages });
+    let house = Arc::new(House { site, door, policy, pages });
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -112,15 +147,15 @@ async fn respond(request: Request<Incoming>, house: Arc<House>) -> Result<Respon
     }
     let path = head.uri.path().to_owned();
     let query = head.uri.query().unwrap_or_default().to_owned();
-    let server = Arc::clone(&house.server);
+    let site = Arc::clone(&house.site);
     let made = if head.method == Method::POST {
         // The check has let only this action in.
         let form = Limited::new(body, MOST_FORM_BYTES).collect().await;
         let form = form.map(|form| form.to_bytes().to_vec()).unwrap_or_default();
         let id = run_to_stop(&path).unwrap_or_default().to_owned();
-        in_turn(&house.pages, move || stop_answer(&server, &id, &form)).await
+        in_turn(&house.pages, move || site.stop(&id, &form)).await
     } else {
-        in_turn(&house.pages, move || answer(&server, &path, &query)).await
+        in_turn(&house.pages, move || site.page(&path, &query)).await
     };
     let answer = made.unwrap_or_else(|| {
         Answer::problem(

@@ -126,7 +126,7 @@ fn beside(asked: &LiveSettings, before: TopicXray, after: TopicXray) -> BeforeAf
     let mut limits = vec![
         "Before and after are two times of a running cluster, not two arms. Other producers, the load's \
          daily course, retries and elections may differ, so drift can't be excluded and there is no verdict. \
-         To prove the change, test it on test topics: hone batch prove without --live."
+         To prove the change, test it on test topics: hone batch prove without --observe."
             .to_owned(),
         "A topic does not show CPU, latency and errors. Find them in the cluster's metrics (hone batch \
          watch) and in the producers' own."

@@ -1,7 +1,7 @@
 //! The parts that all verbs share: common options, progress, and output to stdout.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
@@ -12,9 +12,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use hone_cli::connection::BrokerOptions;
+pub(crate) use hone_cli::report::ReportOptions;
 use hone_cli::screen;
 use hone_experiment::ending::{Ending, Usage};
-use hone_experiment::folder::RunFolder;
 use hone_experiment::progress::Progress;
 
 #[derive(Debug, Args)]
@@ -41,7 +41,8 @@ pub(crate) struct CliContext {
 impl CliContext {
     pub(super) fn new(common: &Common, given: BTreeMap<String, String>) -> Self {
         let detail = if common.explain { Detail::Everything } else { Detail::Result };
-        Self { json: common.json, detail, progress: Progress::new(common.quiet), given }
+        let progress = Progress::new(common.quiet).with_letters(screen::fitting_stderr);
+        Self { json: common.json, detail, progress, given }
     }
 
     /// Whether an argument stands on the command line.
@@ -137,49 +138,6 @@ pub(crate) fn reader_is_gone() -> bool {
 /// The paths, one per line.
 pub(super) fn paths(written: &[PathBuf]) -> String {
     written.iter().map(|path| format!("{}\n", path.display())).collect()
-}
-
-/// Options of every verb that writes a report.
-#[derive(Debug, Clone, Copy, Default, Args)]
-pub(crate) struct ReportOptions {
-    /// Open the report in a browser when the run has ended.
-    #[arg(long)]
-    open: bool,
-}
-
-impl ReportOptions {
-    /// Writes the page of a record, and opens it if asked to. The answer names both files.
-    pub(crate) fn write(self, record: &Path) -> Result<String> {
-        let page = hone_serve::page::write(record, None)?;
-        self.show(&page)?;
-        Ok(format!("Record: {}\nReport: {}\n", record.display(), page.display()))
-    }
-
-    /// Opens a page if asked to.
-    pub(crate) fn show(self, page: &Path) -> Result<()> {
-        match self.open {
-            true => hone_tool::open(page).with_context(|| {
-                format!("can't open the report\n  next: open {} in a browser", page.display())
-            }),
-            false => Ok(()),
-        }
-    }
-
-    /// Keeps the record of a verb whose result is more than its files: in a new folder of `runs`, with its page. A folder that can't be written
-    /// is no failure, because the result is shown.
-    pub(crate) fn keep<T: Body>(
-        self,
-        runs: &Path,
-        [name, file]: [&str; 2],
-        record: T,
-        cli: &CliContext,
-    ) -> String {
-        let kept = RunFolder::create(runs, name).and_then(|folder| folder.write_record(file, record));
-        kept.and_then(|record| self.write(&record)).unwrap_or_else(|error| {
-            cli.progress.line(&format!("note: no report was written: {error:#}"));
-            String::new()
-        })
-    }
 }
 
 /// The default folder for runs.

@@ -209,7 +209,7 @@ fn show_read(diagnosis: Diagnosis, arguments: &Arguments, cli: &CliContext) -> R
     let is_kept = ["output", "open"].iter().any(|id| cli.is_given(id));
     let names = ["diagnosis", "diagnosis.json"];
     let places = match is_kept {
-        true => arguments.report.keep(&arguments.output, names, diagnosis.clone(), cli),
+        true => arguments.report.keep(&arguments.output, names, diagnosis.clone(), &cli.progress),
         false => String::new(),
     };
     cli.show(diagnosis, |diagnosis| hone_document::diagnosis::text(diagnosis) + &places)?;

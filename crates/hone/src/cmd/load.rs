@@ -13,6 +13,7 @@ use super::rates::RateOptions;
 use super::shard::ShardOptions;
 use crate::cmd::context::{CliContext, print};
 use hone_cli::connection::BrokerOptions;
+use hone_cli::live::LiveOptions;
 use hone_cli::workload::WorkloadOptions;
 use hone_experiment::aim::{Aim, Beside};
 use hone_experiment::arm::is_address;
@@ -23,6 +24,7 @@ use hone_experiment::output::{Output, SeriesFile};
 use hone_experiment::require::{self, Rule};
 use hone_experiment::selftest;
 use hone_rollout::shards::{Meeting, only_here};
+use hone_serve::serve::load_live::LoadServer;
 
 /// Send an open-loop load to a broker and measure the latency.
 ///
@@ -38,6 +40,8 @@ use hone_rollout::shards::{Meeting, only_here};
   hone load 127.0.0.1:9092 --payload orders --bytes 512 --compression lz4
   # Exit code 3 if the result misses a requirement
   hone load 127.0.0.1:9092 --require 'p99<3ms' --require 'throughput>900'
+  # A page with latency, rates and CPU while the load runs
+  hone load 127.0.0.1:9092 --rate 5000 --duration 5m --live
   # Highest rate that meets the SLO
   hone load 127.0.0.1:9092 --find-capacity --slo p99=10ms,p99.9=50ms
   # Latency and CPU at several batch sizes
@@ -97,6 +101,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
     #[command(flatten)]
+    live: LiveOptions,
+    #[command(flatten)]
     workload: WorkloadOptions,
     #[command(flatten)]
     brokers: BrokerOptions,
@@ -145,7 +151,12 @@ pub(crate) fn run(mut arguments: Arguments, cli: &CliContext) -> Result<Ending> 
     }
     let files = Files::claim(&arguments)?;
     let security = arguments.brokers.security.security()?;
-    let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, files.raw, cli)?;
+    let live = arguments.live.start(&job.broker, &job.workload, &cli.progress)?;
+    let load = live.as_ref().map(LoadServer::load);
+    let beside = Beside { series: None, raw: files.raw, live: load.cloned() };
+    let measured = measure(&arguments, &job, files.series, beside, cli);
+    let Measured { mut window, series, meeting } =
+        measured.inspect_err(|error| load.iter().for_each(|load| load.end(Err(format!("{error:#}")), "")))?;
     window.requirements = job.rules.iter().map(|rule| rule.judge(&window)).collect();
     if let Err(error) = &series {
         let what = format!("{error:#}");
@@ -162,6 +173,7 @@ pub(crate) fn run(mut arguments: Arguments, cli: &CliContext) -> Result<Ending> 
     let ending = ending(&window);
     // Hone shows the result even if a file could not be written, because the measurement exists.
     let places = places(&arguments, &window, cli);
+    load.iter().for_each(|load| load.end(Ok(window.clone()), &places));
     cli.show_document(window, hone_report::documents::window, &format!("\n{places}"))?;
     kept.into_iter().collect::<Result<()>>()?;
     Ok(ending)
@@ -172,7 +184,7 @@ fn places(arguments: &Arguments, window: &Window, cli: &CliContext) -> String {
     let report = arguments.rates.report;
     match &arguments.output {
         _ if window.shard.is_some() => String::new(),
-        None => report.keep(&arguments.rates.runs, ["load", "window.json"], window.clone(), cli),
+        None => report.keep(&arguments.rates.runs, ["load", "window.json"], window.clone(), &cli.progress),
         Some(record) => report.write(record).unwrap_or_else(|error| {
             cli.progress.line(&format!("note: no report was written: {error:#}"));
             String::new()
@@ -337,7 +349,7 @@ fn measure(
     arguments: &Arguments,
     job: &Job,
     series: Option<SeriesFile>,
-    raw: Option<RawFile>,
+    beside: Beside,
     cli: &CliContext,
 ) -> Result<Measured> {
     let workload = job.workload.clone();
@@ -363,7 +375,7 @@ fn measure(
         }
         None => Ok(Instant::now()),
     };
-    let files = Beside { series: series.as_ref().map(SeriesFile::sender), raw };
+    let files = Beside { series: series.as_ref().map(SeriesFile::sender), ..beside };
     let measured = aim.window(workload, files, start, &cli.progress);
     let mut window =
         measured.inspect_err(|_| meeting.iter().for_each(|meeting| meeting.tell_left(&cli.progress)))?;

@@ -39,10 +39,10 @@ pub(crate) struct RateOptions {
     /// Highest rate of the search.
     #[arg(long, value_name = "REQUESTS_PER_S", value_parser = rate, default_value = "1M")]
     max_rate: f64,
-    /// Measure one window at each of these rates, for example `1000,2000,4000`.
+    /// Measure one window at each of these rates. Example: `1000,2000,4000`.
     #[arg(long, value_name = "RATES", value_delimiter = ',', value_parser = rate, conflicts_with_all = SINGLE, conflicts_with = "find_capacity")]
     sweep_rate: Vec<f64>,
-    /// Measure one window at each of these records per batch, for example `1,10,100`. The records/s stay the same: --rate times --records.
+    /// Measure one window at each of these records per batch. Example: `1,10,100`. The records/s stay the same: --rate times --records.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with_all = SINGLE, conflicts_with_all = ["find_capacity", "sweep_rate"])]
     sweep_records: Vec<u32>,
     /// Number of repeats. A sweep measures all its points this many times, each time in another random order.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use hone_cli::values::listen_address;
 use hone_tool::interrupt;
 use serde::Serialize;
 
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FOLDER")]
     places: Vec<PathBuf>,
     /// Address to listen on. An address that other machines can reach requires --token-file.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8377", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8377", value_parser = listen_address)]
     listen: SocketAddr,
     /// File with the access token (mode 0600).
     #[arg(long, value_name = "FILE")]
@@ -53,17 +54,6 @@ struct Serving {
     url: String,
 }
 
-/// Lowers the priority of this process, so that it does not disturb a measurement on the same machine.
-fn give_way() {
-    // SAFETY: changes the priority of this thread alone, from which those that it starts have theirs, and touches no memory.
-    unsafe { libc::nice(19) };
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let wanted = "an IP address and a port, for example 127.0.0.1:8377, 0.0.0.0:8377 or [::1]:8377";
-    text.parse().map_err(|_| format!("invalid address `{text}`: use {wanted}"))
-}
-
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let token = arguments.token_file.as_deref().map(read_token).transpose()?;
     let door = Door::new(arguments.listen, &arguments.host, token.as_deref())?;
@@ -75,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let serving = Serving { url: format!("http://{}/", listener.local_addr()?) };
     cli.show_found("serving", &serving, |serving| format!("{}\n", serving.url))?;
     cli.progress.line("Press Ctrl-C to stop.");
-    give_way();
+    listen::give_way();
     let keeper = Arc::clone(&shelf);
     let looking = std::thread::Builder::new().name("shelf".to_owned()).spawn(move || keeper.keep())?;
     listen::serve(listener, shelf, door, interrupt::requested)?;

@@ -43,7 +43,7 @@ use hone_tune::batch::step::Step;
     --steps steps.toml --predicted 1=whatif.json --markdown
   hone batch prove --client 'java -cp jars/* Client.java' --step linger=20ms
   hone batch prove --resume runs/batch-prove-001
-  hone batch prove broker-1:9092 --live --topic orders --duration 5m \\
+  hone batch prove broker-1:9092 --observe --topic orders --duration 5m \\
     --step linger=20ms
 
 A step sets linger, batch-size, codec, partitioner, acks, in-flight, idempotence, buffer-memory, \
@@ -81,8 +81,8 @@ pub(crate) struct Arguments {
     from: Option<String>,
     /// Observe the topic on a live cluster and send no load. Hone reads the last --duration of the topic, and again with --resume after your
     /// change. It gives no verdict.
-    #[arg(long, requires = "topic", conflicts_with_all = ["from", "file", "original", "foretold"])]
-    live: bool,
+    #[arg(long, alias = "live", requires = "topic", conflicts_with_all = ["from", "file", "original", "foretold"])]
+    observe: bool,
     /// Continue even if the replica differs from the topic by more than 10 %. Hone also continues if the topic's producer waits for every
     /// answer.
     #[arg(long = "allow-mismatch", alias = "unlike")]
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         let folder = to_resume(named.as_deref(), &arguments.options.output, "batch prove", is_one)?;
         return resume(&folder, arguments, &security, cli);
     }
-    if arguments.live {
+    if arguments.observe {
         return first_look(arguments, &security, cli);
     }
     let steps = steps(arguments.file.as_deref(), &arguments.steps, &arguments.foretold)?;
@@ -156,8 +156,8 @@ fn first_look(arguments: &Arguments, security: &Security, cli: &CliContext) -> R
     let target = arguments.brokers.target(arguments.target.as_deref(), &arguments.options.security)?;
     let (Some(broker), Some(topic)) = (target, &arguments.topic) else {
         bail!(Usage(
-            "--live needs a topic of a running cluster\n  \
-             next: hone batch prove BROKER --live --topic TOPIC --step linger=20ms"
+            "--observe needs a topic of a running cluster\n  \
+             next: hone batch prove BROKER --observe --topic TOPIC --step linger=20ms"
                 .to_owned()
         ));
     };

@@ -10,7 +10,7 @@ use hone_cli::values::size;
 use hone_format::read_duration_s;
 
 use super::whatif::{Last, last};
-use crate::cmd::context::CliContext;
+use crate::cmd::context::{CliContext, ReportOptions, default_runs};
 use hone_cli::connection::BrokerOptions;
 use hone_document::xray as shown;
 use hone_experiment::ending::Ending;
@@ -80,6 +80,11 @@ pub(crate) struct Arguments {
     /// Show all findings of every topic. Without it, Hone shows details only for the topics that you name, or for a single topic.
     #[arg(long)]
     detail: bool,
+    /// Where to write the result. Hone creates the run's folder in this folder.
+    #[arg(short, long, value_name = "PATH", default_value_os_t = default_runs())]
+    output: PathBuf,
+    #[command(flatten)]
+    report: ReportOptions,
     #[command(flatten)]
     brokers: BrokerOptions,
 }
@@ -137,7 +142,9 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let is_short = !topics.is_empty() && found.topics.len() < topics.len();
     let is_detailed = arguments.detail || !topics.is_empty() || found.topics.len() == 1;
     let is_none = found.topics.is_empty();
-    cli.show(found, |found| shown::text(found, is_detailed))?;
+    let places =
+        arguments.report.keep(&arguments.output, ["batch-xray", "xray.json"], found.clone(), &cli.progress);
+    cli.show(found, |found| format!("{}\n{places}", shown::text(found, is_detailed)))?;
     // A named topic that Hone could not read is in the notes.
     Ok(if is_short || is_none { Ending::CouldNot } else { Ending::Done })
 }

@@ -378,14 +378,14 @@ fn unmeasured(design: &Design, pairs: &[PairOutcome]) -> u32 {
 /// takes them from the first A/B pair, since only the run itself changes them.
 pub fn with_targets(comparison: Comparison, folder: &RunFolder) -> Comparison {
     let window = |name: &str| read_record::<Window>(&folder.join(name)).ok();
-    let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
-    let started_unix_ms =
-        tests().find_map(|pair| window(&pair.window_a)).map_or(0, |window| window.started_unix_ms);
+    let is_test = |pair: &&PairOutcome| pair.kind == PairKind::Test;
+    let first = comparison.pairs.iter().filter(is_test).find_map(|pair| window(&pair.window_a));
+    let comparison = Comparison { started_unix_ms: first.map_or(0, |it| it.started_unix_ms), ..comparison };
     let environment = |name: &str| window(name)?.environment;
-    let seen = tests().find_map(|pair| Some((environment(&pair.window_a)?, environment(&pair.window_b)?)));
-    let Some((a, b)) = seen else { return Comparison { started_unix_ms, ..comparison } };
+    let mut tests = comparison.pairs.iter().filter(is_test);
+    let seen = tests.find_map(|pair| Some((environment(&pair.window_a)?, environment(&pair.window_b)?)));
+    let Some((a, b)) = seen else { return comparison };
     Comparison {
-        started_unix_ms,
         unlike_promises: hone_record::unlike_promises([&a, &b]),
         measured: [&a, &b].map(|of| of.measured.clone()),
         behind: [&a, &b].map(|of| of.behind.clone()),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread;
 
 mod stage;
-use stage::{Broker, hone, hone_in, processes_with, script, unlike_any_other};
+use stage::{Broker, hone, hone_in, names_in, processes_with, script, unlike_any_other};
 
 /// A listener that treats every connection alike; it lives as long as the test's process.
 fn server(serve: impl Fn(std::net::TcpStream) + Send + Sync + 'static) -> String {
@@ -181,7 +181,8 @@ fn nothing_of_the_users_is_lost_or_left() {
     }
     hone_in(folder.path(), &[&load[..], &["."]].concat()).expect_code(1).expect_error("can't be written");
     assert_eq!(fs::read_to_string(folder.path().join("window.part")).unwrap(), "mine");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "temporary files were left");
+    let left = ["other.html", "other.part", "page.html", "report.html", "window.json", "window.part"];
+    assert_eq!(names_in(folder.path()), left, "no temporary file is left");
 
     // The load's own topic goes, also when the warm-up is refused.
     let schema = "--topic-config=hone.value.schema={\"type\":\"object\"}";

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 mod stage;
-use stage::{Broker, hone, hone_command, hone_in};
+use stage::{Broker, hone, hone_command, hone_in, names_in};
 
 fn seconds_in(path: &Path) -> Vec<serde_json::Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -21,15 +21,6 @@ fn wait_for_seconds(path: &Path, wanted: usize) {
         assert!(Instant::now() < deadline, "no {wanted} lines in {}", path.display());
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 #[test]

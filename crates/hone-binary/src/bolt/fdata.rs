@@ -67,8 +67,7 @@ pub enum FdataFault {
         file: PathBuf,
     },
     /// A YAML profile.
-    #[error("{} is a YAML profile, not text\n  next: merge YAML profiles with `merge-fdata` of the same \
-             BOLT", file.display())]
+    #[error("{} is a YAML profile, not text\n  next: merge it with `merge-fdata` of the same BOLT", file.display())]
     Yaml {
         /// The file.
         file: PathBuf,

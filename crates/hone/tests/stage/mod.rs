@@ -56,10 +56,7 @@ impl Ran {
 
 /// The program under test, not started yet.
 pub fn hone_command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hone"));
-    // A verb that runs where the tests are leaves its reports elsewhere.
-    command.env("HONE_RUNS", Path::new(env!("CARGO_TARGET_TMPDIR")).join("runs"));
-    command
+    Command::new(env!("CARGO_BIN_EXE_hone"))
 }
 
 /// The same, and a SIGHUP ends it, also when the test runs under nohup: Hone leaves an ignored signal ignored.
@@ -81,10 +78,20 @@ pub fn hone_in(folder: &Path, args: &[&str]) -> Ran {
     let patient = sends && !args.iter().any(|arg| own.contains(arg));
     let more = if patient { &PATIENT[..] } else { &[] };
     let mut command = hone_command();
-    if folder != Path::new(".") {
-        command.env_remove("HONE_RUNS");
+    // A verb that runs where the tests are leaves its reports elsewhere.
+    if folder == Path::new(".") {
+        command.env("HONE_RUNS", Path::new(env!("CARGO_TARGET_TMPDIR")).join("runs"));
     }
     Ran::of(command.args(args).args(more).current_dir(folder).stdin(Stdio::null()).output().unwrap())
+}
+
+/// Names of the files in a folder, sorted.
+pub fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }
 
 /// Runs `hone` with these arguments.

@@ -53,7 +53,7 @@ pub struct SecurityOptions {
 /// A connection that is kept, or its file.
 #[derive(Debug, Args)]
 pub struct ConnectionName {
-    /// Connection: a name that `hone connection add` keeps, or a file. Hone reads a TOML connection file, an rpk profile (`rpk.yaml`), and client
+    /// Name of a kept connection, or a file. Hone reads a TOML connection file, an rpk profile (`rpk.yaml`), and client
     /// properties as of Java, kcat and librdkafka. Options and environment variables win over it.
     #[arg(
         help_heading = "Connection",

@@ -11,8 +11,8 @@ use hone_record::Body;
 /// Options of every verb that writes a report.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct ReportOptions {
-    /// Open the report in a browser when the run has ended.
-    #[arg(long, hide_short_help = true)]
+    /// Open the report in a browser.
+    #[arg(long)]
     open: bool,
 }
 

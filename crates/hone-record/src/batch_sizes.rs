@@ -71,7 +71,7 @@ mod tests {
         let (low, high, batches) = sizes.classes().nth(2).unwrap();
         assert_eq!((low, high.round(), batches), (4_096.0, 5_793.0, 2));
         let text = serde_json::to_string(&sizes).unwrap();
-        assert_eq!(text, r#"{"12":3,"23":1,"24":2,"28":4}"#);
+        assert_eq!(text, r#"{"13":3,"23":1,"24":2,"28":4}"#);
         let mut read: BatchSizes = serde_json::from_str(&text).unwrap();
         assert_eq!(read, sizes);
         read.add_all(&sizes);

@@ -64,6 +64,21 @@ pub struct ShelfOutcome {
     pub ratio: Option<[f64; 3]>,
     /// Values of the metric before and after, in its own unit.
     pub values: Option<[f64; 2]>,
+    /// Value of the metric, if the run has nothing to compare it with.
+    #[serde(default)]
+    pub value: Option<f64>,
+    /// The outcome in a word or two: `2 of 5 kept`, `SLO met`. Empty if the verdict says it.
+    #[serde(default)]
+    pub word: String,
+    /// Colour and mark of that word.
+    #[serde(default)]
+    pub mark: Option<Verdict>,
+    /// The figure that carries the outcome, if it is no metric: `42.3 %`. Empty otherwise.
+    #[serde(default)]
+    pub figure: String,
+    /// The name of that figure, or the change or load that the metric belongs to. It may be empty.
+    #[serde(default)]
+    pub figure_name: String,
     /// Duration in seconds, if the record states it.
     pub duration_s: Option<f64>,
     /// The machine, in a few words.
@@ -245,6 +260,20 @@ pub struct HistoryLine {
     pub circumstances: String,
     /// The metrics of the line, with their number of points.
     pub metrics: BTreeMap<Metric, usize>,
+    /// The newest points of each metric, for a list.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub trends: BTreeMap<Metric, HistoryTrend>,
+}
+
+/// The newest points of one metric of a line.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HistoryTrend {
+    /// Values, oldest first.
+    pub values: Vec<f64>,
+    /// The last change point of these values.
+    pub last_change: Option<ChangePoint>,
+    /// Whether the search for change points was done. A list has little time.
+    pub is_searched: bool,
 }
 
 /// A point of a history.

@@ -17,6 +17,7 @@ pub mod heatmap;
 mod html;
 pub mod load;
 mod markdown;
+pub mod outcome;
 mod plot;
 pub mod prediction;
 mod quantity;

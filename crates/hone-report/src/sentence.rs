@@ -59,6 +59,11 @@ pub(crate) fn beside(comparison: &Comparison) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Other metrics – {}.", parts.join("; ")))
 }
 
+/// The other metrics that are worse, with their changes.
+pub(crate) fn worse(comparison: &Comparison) -> Option<String> {
+    Some(format!("Other metrics – {}.", group(comparison, Verdict::Worse)?))
+}
+
 fn group(comparison: &Comparison, verdict: Verdict) -> Option<String> {
     let names: Vec<String> = comparison
         .judgements

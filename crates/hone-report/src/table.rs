@@ -43,12 +43,14 @@ pub(crate) struct Cell {
     content: Markup,
     class: &'static str,
     columns: usize,
+    /// Name of the column, for cards without a head.
+    name: Option<&'static str>,
 }
 
 impl Cell {
     /// Words.
     pub(crate) fn words(content: impl Into<Markup>) -> Self {
-        Self { content: content.into(), class: "words", columns: 1 }
+        Self { content: content.into(), class: "words", columns: 1, name: None }
     }
 
     /// Plain text.
@@ -63,7 +65,7 @@ impl Cell {
 
     /// Several numbers or a number with a remark.
     pub(crate) fn numbers(content: impl Into<Markup>) -> Self {
-        Self { content: content.into(), class: "number", columns: 1 }
+        Self { content: content.into(), class: "number", columns: 1, name: None }
     }
 
     /// Replaces the class.
@@ -78,8 +80,15 @@ impl Cell {
         Self { columns, ..self }
     }
 
+    /// Names the column in the cell, because a phone shows the row as a card.
+    #[must_use]
+    pub(crate) fn named(self, name: &'static str) -> Self {
+        Self { name: Some(name), ..self }
+    }
+
     fn finish(self) -> Element {
         let cell = el("td").class(self.class);
+        let cell = self.name.into_iter().fold(cell, |cell, name| cell.attr("data-name", name));
         let cell = if self.columns > 1 { cell.attr("colspan", self.columns) } else { cell };
         cell.child(self.content)
     }

@@ -163,7 +163,8 @@ impl<'a> Writer<'a> {
             for row in &grid.rows {
                 let (name, values) = row.split_first().map_or(("", &[][..]), |(name, rest)| (name, rest));
                 let padding = " ".repeat(width - name.chars().count());
-                let _ = writeln!(self.out, "{name}{padding} {}", values.join(" ").trim_end());
+                let values = wrapped_behind(width + 1, values.join(" ").trim_end());
+                let _ = writeln!(self.out, "{name}{padding} {values}");
             }
             self.left_out(&left_out);
             return;
@@ -245,7 +246,7 @@ fn drawn(places: [usize; 3], columns: usize) -> String {
         _ if column == low => '├',
         _ if column == high => '┤',
         _ if column > low && column < high => '─',
-        _ if column == (last + 1) / 2 => '┊',
+        _ if column == last.div_ceil(2) => '┊',
         _ => ' ',
     };
     (0..columns).map(symbol).collect::<String>().trim_end().to_owned()
@@ -273,14 +274,24 @@ fn aligned_by(gap: &str, rows: &[Vec<String>], is_number: &[bool]) -> String {
 
 /// Running text in lines of at most `COLUMNS` characters. All lines except the first are indented by two spaces.
 pub fn wrapped(text: &str) -> String {
+    wrapped_from(0, 2, text)
+}
+
+/// The same for a text that begins in a column: its other lines begin there, too.
+fn wrapped_behind(column: usize, text: &str) -> String {
+    wrapped_from(column, column, text)
+}
+
+fn wrapped_from(start: usize, indent: usize, text: &str) -> String {
     let mut out = String::new();
-    let mut column = 0;
+    let mut column = start;
     for word in text.split(' ') {
         let width = word.chars().count();
-        if column > 0 && column + 1 + width > COLUMNS {
-            out.push_str("\n  ");
-            column = 2;
-        } else if column > 0 {
+        if !out.is_empty() && column + 1 + width > COLUMNS {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if !out.is_empty() {
             out.push(' ');
             column += 1;
         }
@@ -339,5 +350,15 @@ mod tests {
         assert_eq!(terminal(&document, plain), "p99: regression.\n");
         let coloured = terminal(&document, Screen { has_colours: true, ..plain });
         assert_eq!(coloured, "\u{1b}[1;31mp99: regression.\u{1b}[0m\n");
+    }
+
+    #[test]
+    fn a_value_goes_on_below_its_beginning() {
+        let lines = wrapped_behind(12, &"word ".repeat(30));
+        assert!(
+            lines.lines().count() > 1 && lines.lines().skip(1).all(|line| line.starts_with("            w")),
+            "{lines}"
+        );
+        assert!(lines.lines().all(|line| line.chars().count() <= COLUMNS));
     }
 }

@@ -941,6 +941,14 @@ fn a_story_has_every_altitude_percentiles_predictions_and_its_numbers() {
     ] {
         assert!(shown.contains(wanted), "{wanted}: {shown}");
     }
+    let head = select(&html, "header")[0];
+    let in_head = |selector: &str| {
+        let selector = Selector::parse(selector).unwrap();
+        head.select(&selector).map(text_of).collect::<Vec<String>>()
+    };
+    assert_eq!(in_head(".verdict.better .verdict-word"), ["4 of 7 kept"]);
+    // Each measured entry is a row of the forest plot; the change of the host was not measured.
+    assert_eq!(in_head("svg.plot.wide .mark").len(), 6, "{:?}", in_head("svg.plot.wide text"));
     let captions: Vec<String> = select(&html, "caption").into_iter().map(text_of).collect();
     for altitude in ["Binary", "Broker", "Client", "Host"] {
         assert!(captions.iter().any(|caption| caption.starts_with(altitude)), "{altitude}: {captions:?}");
@@ -1040,6 +1048,18 @@ fn a_tuning_tells_where_the_time_went_what_was_tried_and_what_is_saved() {
     check(&documents::tuning(&tuning, &windows, None).html());
     let bare = hone_record::Tuning { first: Default::default(), together: None, ..tuning };
     check(&documents::tuning(&bare, &Windows::new(), None).html());
+}
+
+#[test]
+fn the_saving_of_a_tuned_service_is_in_the_tiles_of_its_summary() {
+    let (tuning, _) = sample::tuning();
+    let story = tuned_story(&tuning);
+    let saving = story.tuned.as_ref().unwrap().saving.clone().unwrap();
+    let html = check(&documents::story(&story).html());
+    let tiles: String = select(&html, "header .tiles").into_iter().map(text_of).collect();
+    assert!(tiles.contains("cores of the target") && tiles.contains("cores saved, interval"), "{tiles}");
+    assert!(saving.cores.is_some_and(|cores| cores.saved > 0.0));
+    assert!(!select(&html, "header .tiles tr.better").is_empty(), "{tiles}");
 }
 
 /// No two of its windows had the same load.
@@ -1209,14 +1229,23 @@ fn a_heatmap_says_how_few_pages_hold_the_execution() {
     let finding =
         "After the change, 99 % of the execution of hone-broker fits into 12 pages of 4 KiB instead of 40.";
     let mut map = sample::heatmap();
-    assert!(words(&documents::heatmap(&map).html()).contains(finding));
+    let page = documents::heatmap(&map).html();
+    assert!(words(&page).contains(finding));
+    let tiles = |page: &str| {
+        let html = Html::parse_document(page);
+        select(&html, "header .tiles tbody tr").into_iter().map(text_of).collect::<Vec<String>>()
+    };
+    let of_change = tiles(&page);
+    assert!(of_change.len() >= 2 && of_change[0].starts_with("pages that hold 99 %4012"), "{of_change:?}");
     let story = Story { heatmaps: vec![map.clone()], ..sample::story() };
     let page = documents::story(&story).html();
     check(&page);
     assert!(words(&page).contains(finding));
     map.sides.truncate(1);
     let alone = "99 % of the execution of hone-broker lies in 40 pages of 4 KiB.";
-    assert!(words(&documents::heatmap(&map).html()).contains(alone));
+    let page = documents::heatmap(&map).html();
+    assert!(words(&page).contains(alone));
+    assert_eq!(tiles(&page)[0], "pages that hold 99 %40");
     map.sides[0].pages.clear();
     assert!(!words(&documents::heatmap(&map).html()).contains("99 % of the execution of"));
 }

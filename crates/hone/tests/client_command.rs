@@ -7,7 +7,7 @@ mod stage;
 use stage::clients::{franz_go, java_jars};
 use stage::papers::Papers;
 use stage::tools::of_checkout;
-use stage::{Broker, hone, hone_command, processes_with, script, unlike_any_other};
+use stage::{Broker, hone, hone_command, hone_here, processes_with, script, unlike_any_other};
 
 fn hdr(text: &serde_json::Value) -> hone_record::Hdr {
     hone_record::Hdr::from_base64(text.as_str().unwrap()).unwrap()
@@ -251,7 +251,7 @@ fn an_interrupt_is_heard_while_a_program_gets_ready() {
     let folder = tempfile::tempdir().unwrap();
     let mark = unlike_any_other("slow-start");
     let slow = script(folder.path(), &mark, "trap '' INT; sleep 1000");
-    let child = hone_command()
+    let child = hone_here()
         .args(["load", &broker.address, "--client", slow.to_str().unwrap(), "--json", "--quiet"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
@@ -279,7 +279,7 @@ fn an_interrupted_window_is_as_long_as_what_the_program_was_told() {
     let broker = Broker::start();
     let folder = tempfile::tempdir().unwrap();
     let series = folder.path().join("series.ndjson");
-    let child = hone_command()
+    let child = hone_here()
         .args(["load", &broker.address, "--client", &client, "--json", "--quiet", "--max-lateness", "5s"])
         .args(["--rate", "1000", "--schedule", "uniform", "--duration", "60", "--warmup", "100", "--series"])
         .arg(&series)

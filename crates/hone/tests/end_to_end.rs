@@ -1,7 +1,7 @@
 //! Consumers see everything once, and a broker that stands still at its full length.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,6 @@ fn each_consumer_gets_everything_once() {
 
 /// Three consumers that share six partitions read everything once together, and the cluster knows how far they are.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the group is named after the process")]
 fn a_group_reads_everything_once_and_commits() {
     let broker = Broker::start();
     Admin::connect(&broker.address).unwrap().create_topic("t", 6, &BTreeMap::new()).unwrap();
@@ -86,11 +85,7 @@ fn a_group_reads_everything_once_and_commits() {
         "5s",
     ];
     let rules = ["--require", "lag<=2", "--require", "lag-max<1000000", "--json", "--quiet"];
-    let child = Command::new(env!("CARGO_BIN_EXE_hone"))
-        .args([&load[..], &rules].concat())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = stage::hone_here().args([&load[..], &rules].concat()).stdout(Stdio::piped()).spawn().unwrap();
     let group = format!("hone-load-t-{}", child.id());
     let mut onlooker = Onlooker::new(std::slice::from_ref(&broker.address), &Security::default()).unwrap();
     let lag = |onlooker: &mut Onlooker| onlooker.lag(&group).ok();

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 mod stage;
 use stage::middleman::{stand_before, without_topic};
-use stage::{Broker, Ran, hone, hone_command};
+use stage::{Broker, Ran, hone, hone_here};
 
 /// A load that runs beside the test.
 fn load_beside<'scope>(
@@ -184,7 +184,7 @@ fn an_interrupt_ends_the_window_and_keeps_what_was_measured() {
     let broker = Broker::start();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("window.json");
-    let load = hone_command()
+    let load = hone_here()
         .args(["load"])
         .args(stage::PATIENT)
         .args([&broker.address, "--warmup", "50", "--rate", "500", "--duration", "60", "--json", "--quiet"])

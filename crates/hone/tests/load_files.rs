@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 mod stage;
-use stage::{Broker, hone, hone_command, hone_in, names_in};
+use stage::{Broker, hone, hone_here, hone_in, names_in};
 
 fn seconds_in(path: &Path) -> Vec<serde_json::Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -71,7 +71,7 @@ fn an_interrupt_ends_the_window_and_keeps_what_was_measured() {
     let broker = Broker::start();
     let folder = tempfile::tempdir().unwrap();
     let series = folder.path().join("series.ndjson");
-    let mut child = hone_command()
+    let mut child = hone_here()
         .args(["load"])
         .args(stage::PATIENT)
         .args([&broker.address, "--json", "-q", "--rate", "500", "-d", "60", "--warmup", "0", "-o"])
@@ -104,7 +104,7 @@ fn what_comes_after_an_interrupt_is_in_no_rate_and_no_second() {
     let broker = Broker::start();
     let folder = tempfile::tempdir().unwrap();
     let series = folder.path().join("series.ndjson");
-    let child = hone_command()
+    let child = hone_here()
         .args(["load"])
         .args(stage::PATIENT)
         .args([&broker.address, "--json", "-q", "--rate", "200", "-d", "60", "--warmup", "0"])
@@ -148,7 +148,7 @@ fn an_interrupt_in_a_gap_of_a_replay_ends_at_once() {
     let times: String = (0..200).map(|at| format!("{}.{:02}\n", at / 100, at % 100)).collect();
     std::fs::write(folder.path().join("times"), format!("{times}60\n")).unwrap();
     let series = folder.path().join("series.ndjson");
-    let child = hone_command()
+    let child = hone_here()
         .args(["load"])
         .args(stage::PATIENT)
         .args([&broker.address, "--json", "-q", "--schedule", "replay:times", "-d", "90", "--warmup", "0"])
@@ -173,7 +173,7 @@ fn a_killed_load_leaves_its_series() {
     let broker = Broker::start();
     let folder = tempfile::tempdir().unwrap();
     let series = folder.path().join("series.ndjson");
-    let mut child = hone_command()
+    let mut child = hone_here()
         .args(["load"])
         .args(stage::PATIENT)
         .args([&broker.address, "-q", "--rate", "500", "-d", "60", "--warmup", "0", "--series"])

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStderr, Stdio};
 use std::time::{Duration, Instant};
 
 mod stage;
-use stage::{Broker, PATIENT, Ran, hone, hone_command};
+use stage::{Broker, PATIENT, Ran, hone, hone_here};
 
 /// A load with its page; ended on drop.
 struct LiveLoad {
@@ -19,7 +19,7 @@ struct LiveLoad {
 impl LiveLoad {
     fn start(broker: &Broker, duration: &str, words: &[&str]) -> Self {
         let load = ["load", &broker.address, "--live", "--rate", "500", "--duration", duration];
-        let mut child = hone_command()
+        let mut child = hone_here()
             .args([&load[..], &["--warmup", "20", "--json"], &PATIENT, words].concat())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

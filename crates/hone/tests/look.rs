@@ -33,10 +33,11 @@ const COMMITS: u64 = 16;
 const SLOWER_FROM: u64 = 9;
 
 /// What `hone serve` shows.
-const SERVED: [&str; 9] =
-    ["runs", "optimize", "gate", "host", "tune", "cut", "xray.json", COMMITS_IN, COMPARISONS_IN];
+const SERVED: [&str; 10] =
+    ["runs", "optimize", "gate", "host", "tune", "cut", "xray.json", COMMITS_IN, COMPARISONS_IN, SINGLE_IN];
 const COMMITS_IN: &str = "nightly";
 const COMPARISONS_IN: &str = "compared";
+const SINGLE_IN: &str = "single";
 
 /// Each run of the fixture that has a report.
 const RUNS: [&str; 10] = [
@@ -60,6 +61,7 @@ fn every_page_holds_in_a_browser() {
     reported_runs(runs.path(), folder.path()).iter().for_each(|page| checker.check(page));
     add_commits(&runs.path().join(COMMITS_IN));
     add_comparisons(&runs.path().join(COMPARISONS_IN));
+    add_single_records(&runs.path().join(SINGLE_IN));
     // A held lock is how a run that goes on is known.
     let lock = fs::File::create(runs.path().join("cut/compare-001/lock")).unwrap();
     lock.try_lock().unwrap();
@@ -170,6 +172,16 @@ fn add_commits(folder: &Path) {
 fn add_comparisons(folder: &Path) {
     for (name, effect) in [("one.json", 0.888), ("other.json", 0.95)] {
         save(&folder.join(name), sample::comparison("validate", effect, &mut BTreeMap::new()));
+    }
+}
+
+/// A load, an X-ray and a diagnosis, each in a folder that its command made.
+fn add_single_records(folder: &Path) {
+    save(&folder.join("load-001/window.json"), sample::window("target", 1, 1.0));
+    save(&folder.join("batch-xray-001/xray.json"), sample::xray());
+    save(&folder.join("redis-diagnosis-001/diagnosis.json"), sample::diagnosis());
+    for name in ["load-001", "batch-xray-001", "redis-diagnosis-001"] {
+        fs::write(folder.join(name).join("command.json"), "[]").unwrap();
     }
 }
 

@@ -940,11 +940,17 @@ fn by_the_keyboard_alone_from_the_list_to_a_comparison() {
     browser.wait_for("document.activeElement.id === 'main'");
     // Chosen.
     browser.open(&desk.url("/"));
+    // The filters are folded until one is active.
+    browser.tab_to("e.id === 'filters'");
+    browser.press("Enter");
+    browser.wait_for("document.querySelector('details.filter').open");
     browser.tab_to("e.id === 'q'");
     browser.write("compare-001");
     browser.until_loaded(|browser| browser.press("Enter"));
     assert_eq!(browser.value("new URLSearchParams(location.search).get('q')"), json!("compare-001"));
     assert_eq!(browser.value("document.querySelectorAll('tbody tr').length"), json!(1));
+    assert_eq!(browser.value("document.querySelector('details.filter').open"), json!(true));
+    assert_eq!(browser.value("document.getElementById('filters').textContent"), json!("Filter: 1 active"));
     browser.picture("list-chosen");
     // Opened.
     browser.tab_to("e.closest('tbody th') && e.tagName === 'A'");
@@ -960,6 +966,68 @@ fn by_the_keyboard_alone_from_the_list_to_a_comparison() {
     assert!(sentence.as_str().unwrap().contains("CPU per record: B is 0."), "{sentence}");
     browser.picture("compare");
     kept_to_itself(&browser, &desk);
+}
+
+/// With the script, a filter applies at once, also one that is set while the form is folded. The counts follow, and nothing unfolds or folds by
+/// itself.
+#[test]
+fn filters_apply_at_once_and_stay_as_the_reader_left_them() {
+    let Some(mut browser) = Browser::start() else { return };
+    let dir = folder();
+    let desk = Desk::over(dir.path(), &["runs"]);
+    desk.records("");
+    browser.open(&desk.url("/"));
+    let is_open = "document.querySelector('details.filter').open";
+    assert_eq!(browser.value(is_open), json!(false));
+    let choose = |value: &str| {
+        format!(
+            "(() => {{ const field = document.getElementById('state'); field.value = '{value}'; \
+             field.dispatchEvent(new Event('input', {{ bubbles: true }})); return true; }})()"
+        )
+    };
+    browser.value("window.same = true");
+    browser.value(&choose("unfinished"));
+    browser.wait_for("document.getElementById('filters').textContent === 'Filter: 1 active'");
+    assert_eq!(browser.value("document.querySelectorAll('tbody tr').length"), json!(1));
+    let count = browser.value("document.getElementById('count').textContent");
+    assert!(count.as_str().unwrap().starts_with("1 of 4"), "{count}");
+    assert_eq!(browser.value(is_open), json!(false), "as the reader left it");
+    browser.value(&choose(""));
+    browser.wait_for("document.getElementById('filters').textContent === 'Filter'");
+    assert_eq!(browser.value("window.same"), json!(true), "without a new page");
+    kept_to_itself(&browser, &desk);
+}
+
+#[test]
+fn single_loads_xrays_and_diagnoses_are_runs_with_an_outcome() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    keep(runs.join("load-001/window.json"), sample::window("target", 1, 1.0));
+    keep(runs.join("batch-xray-001/xray.json"), sample::xray());
+    keep(runs.join("redis-diagnosis-001/diagnosis.json"), sample::diagnosis());
+    for name in ["load-001", "batch-xray-001", "redis-diagnosis-001"] {
+        fs::write(runs.join(name).join("command.json"), "[\"x\"]").unwrap();
+    }
+    // An X-ray next to the runs makes no run of their folder.
+    keep(runs.join("xray.json"), sample::xray());
+    let desk = Desk::over(dir.path(), &["runs"]);
+    desk.records("");
+    let found = desk.json("/?json")["body"]["runs"].clone();
+    assert_eq!(found["in_all"], 3, "{found}");
+    for run in found["items"].as_array().unwrap() {
+        let outcome = &run["outcome"];
+        let name = run["path"].as_str().unwrap();
+        let begin = match name {
+            "runs/load-001" => "load on ",
+            "runs/batch-xray-001" => "batches of ",
+            _ => "diagnosis of ",
+        };
+        assert!(outcome["subject"].as_str().unwrap().starts_with(begin), "{run}");
+        assert!(run["state"] == "finished" && !outcome["word"].as_str().unwrap().is_empty(), "{run}");
+    }
+    let page = desk.page("/");
+    assert!(page.contains("LINGER_BOUND") && page.contains(">steady</span>"), "{page}");
+    assert!(!page.contains("no verdict</td>"), "{page}");
 }
 
 #[test]
@@ -1194,7 +1262,8 @@ fn pictures_and_numbers_can_be_saved() {
     assert_eq!(csv(&format!("{history}&csv=1")).lines().count(), 17);
     assert!(csv(&format!("{loads}&csv=1")).contains("latency-p50,µs,"));
     assert!(csv(&format!("{comparisons}&csv=1")).contains("cpu-per-record,"));
-    assert!(csv("/?csv=1&q=compare-001").contains("runs/compare-001,finished,better,comparison,"));
+    let runs = csv("/?csv=1&q=compare-001");
+    assert!(runs.contains("runs/compare-001,finished,better,") && runs.contains(",comparison,"), "{runs}");
 }
 
 /// A person who is paged looks at this page first.

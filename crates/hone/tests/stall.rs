@@ -188,9 +188,12 @@ fn a_broker_that_cannot_be_seen_is_named_and_a_part_is_not_given_for_the_whole()
         unknown.contains("CPU of the target: broker 77 at 192.0.2.1:9092 (another machine)"),
         "{unknown}"
     );
-    let text = hone(&load).expect_code(0).stdout;
+    // Long values go on in the next line.
+    let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = one_line(hone(&load).expect_code(0).stdout);
     assert!(text.contains("target unknown (broker 77 at 192.0.2.1:9092"), "{text}");
-    let named = hone(&[&load[..], &["--pid", &broker.child.id().to_string()]].concat()).expect_code(0).stdout;
+    let by_pid = hone(&[&load[..], &["--pid", &broker.child.id().to_string()]].concat());
+    let named = one_line(by_pid.expect_code(0).stdout);
     assert!(named.contains("and its children count, because of --pid"), "{named}");
 }
 

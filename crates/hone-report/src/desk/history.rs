@@ -4,7 +4,7 @@ use hone_record::{ChangePoint, History, HistoryLine, HistoryOver, HistoryPoint, 
 
 use super::frame::{Around, Tab, ago, document, downloads, link, link_to, when};
 use super::list::{encoded, select};
-use crate::plot::over;
+use crate::plot::{over, spark};
 use crate::quantity::{self, NONE};
 use crate::section::story::csv_line;
 use crate::section::{absent, figure as plotted, no_figure, paragraph, raised, section};
@@ -19,27 +19,44 @@ pub fn history_lines(lines: &[HistoryLine], around: &Around) -> String {
              commit into its record.";
         return document("History", Tab::History, around, [absent(why)]);
     }
-    let columns = vec![
-        Column::words("line"),
-        Column::words("over"),
-        Column::words("the same at all points"),
-        Column::words("metric and points"),
-    ];
-    let mut table = Table::new("Lines", columns);
+    let columns = ["line, and the same at all points", "metric and points, newest points, state"];
+    let mut table = Table::new("Lines", columns.map(Column::words).into()).class("scroll cards lines");
     for line in lines {
-        let metrics = line.metrics.iter().map(|(metric, points)| {
-            let address = address(line, *metric);
-            let text = format!("{} ({})", metric.label(), quantity::count(*points as u64));
-            el("li").child(link_to(&address, &text, &format!("of {}", line.name)))
-        });
-        let cells = vec![
-            Cell::text(line.over.label()),
-            Cell::text(&line.circumstances),
-            Cell::words(el("ul").class("metrics").children(metrics)),
-        ];
-        table.row(Markup::text(&line.name), cells);
+        let metrics = line.metrics.iter().map(|(metric, points)| listed(line, *metric, *points));
+        let same = format!("over {}: {}", line.over.label(), line.circumstances);
+        let title = Markup::text(&line.name).with(el("span").class("small path").text(&same));
+        table.row(title, vec![Cell::words(el("ul").class("metrics").children(metrics))]);
     }
     document("History", Tab::History, around, [table.finish()])
+}
+
+/// A metric of a line: the link, its newest points, and what the last change point means.
+fn listed(line: &HistoryLine, metric: Metric, points: usize) -> Element {
+    let text = format!("{} ({})", metric.label(), quantity::count(points as u64));
+    let trend = line.trends.get(&metric);
+    let drawn = trend.and_then(|trend| {
+        let count = trend.values.len() as u64;
+        let name = format!("{} over {}", metric.label(), quantity::counted(count, "point", "points"));
+        spark::sparkline(&trend.values, &name)
+    });
+    let state = trend.filter(|trend| trend.is_searched).map(|trend| {
+        let (class, word) = state_of(line.over, metric, trend.last_change.as_ref());
+        el("b").class(class).text(word)
+    });
+    el("li")
+        .child(link_to(&address(line, metric), &text, &format!("of {}", line.name)))
+        .child(el("span").children(drawn))
+        .child(el("span").children(state))
+}
+
+/// The class and the word for the newest level of a line.
+fn state_of(over: HistoryOver, metric: Metric, last: Option<&ChangePoint>) -> (&'static str, &'static str) {
+    let Some(last) = last else { return ("chip", "stable") };
+    match (over, metric.lower_is_better() == (last.ratio < 1.0)) {
+        (HistoryOver::Entries, _) => ("chip", "changed"),
+        (_, true) => ("chip better", "improved"),
+        (_, false) => ("chip worse", "regression"),
+    }
 }
 
 fn address(line: &HistoryLine, metric: Metric) -> String {
@@ -84,17 +101,13 @@ pub fn history(found: &History, around: &Around) -> String {
 /// Whether the newest level is a regression: what an alert would say.
 fn state(found: &History, metric: Metric, around: &Around) -> Element {
     let line = el("p").class("alert");
+    let (class, word) = state_of(found.line.over, metric, found.change_points.last());
     let Some(last) = found.change_points.last() else {
-        return line.child(el("b").class("chip").text("stable")).text(" No change point.");
+        return line.child(el("b").class(class).text(word)).text(" No change point.");
     };
     let point = found.points.get(last.first);
     let label = point.map_or(NONE, |point| &point.label);
     let since = found.points.len().saturating_sub(last.first) as u64;
-    let (class, word) = match (found.line.over, metric.lower_is_better() == (last.ratio < 1.0)) {
-        (HistoryOver::Entries, _) => ("chip", "changed"),
-        (_, true) => ("chip better", "improved"),
-        (_, false) => ("chip worse", "regression"),
-    };
     let text = format!(
         " {} at {label}, {} so far at this level, ",
         quantity::change(last.ratio),
@@ -332,7 +345,7 @@ fn choice(point: &HistoryPoint, place: usize, chosen: [bool; 2]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hone_record::HistoryNote;
+    use hone_record::{HistoryNote, HistoryTrend};
 
     fn found() -> History {
         let points = (0..4).map(|place| HistoryPoint {
@@ -376,6 +389,31 @@ mod tests {
         assert!(history(&better, &Around::default()).contains("chip better\">improved</b>"));
         let stable = History { change_points: Vec::new(), ..found() };
         assert!(history(&stable, &Around::default()).contains("chip\">stable</b>"));
+    }
+
+    #[test]
+    fn the_list_has_the_newest_points_and_the_state_of_each_metric() {
+        let change = ChangePoint { first: 1, before: 100.0, after: 125.0, ratio: 1.25, p_value: 0.01 };
+        let trend = |last_change| HistoryTrend { values: vec![100.0, 125.0], last_change, is_searched: true };
+        let late = HistoryTrend { is_searched: false, ..trend(None) };
+        let trends = [
+            (Metric::LatencyP50, trend(Some(change))),
+            (Metric::Throughput, trend(Some(change))),
+            (Metric::LatencyP90, trend(None)),
+            (Metric::LatencyP99, late),
+        ];
+        let line = HistoryLine {
+            name: "<target>".to_owned(),
+            metrics: trends.iter().map(|(metric, _)| (*metric, 2)).collect(),
+            trends: trends.into(),
+            ..HistoryLine::default()
+        };
+        let html = history_lines(&[line], &Around::default());
+        assert_eq!(html.matches("class=\"spark-picture\"").count(), 4, "{html}");
+        for chip in ["chip worse\">regression<", "chip better\">improved<", "chip\">stable<"] {
+            assert_eq!(html.matches(chip).count(), 1, "{chip}: {html}");
+        }
+        assert!(html.contains("p50 over 2\u{a0}points") && html.contains("&lt;target&gt;"), "{html}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ const AGES: [(u64, &str); 4] =
     [(24, "last 24 hours"), (168, "last 7 days"), (720, "last 30 days"), (8_760, "last year")];
 /// Titles of the columns.
 const COLUMNS: [&str; 7] =
-    ["verdict", "compared or changed", "change", "over time", "when", "took", "state and machine"];
+    ["outcome", "compared or changed", "change", "over time", "when", "took", "state and machine"];
 
 /// All runs, the running ones first, then the newest, and the ledgers.
 pub fn runs(page: &ShelfPage<ShelfRun>, ledgers: &[ShelfLedger], pager: &Pager, around: &Around) -> String {
@@ -28,8 +28,17 @@ pub fn runs(page: &ShelfPage<ShelfRun>, ledgers: &[ShelfLedger], pager: &Pager, 
         .attr("data-live", if is_live { "yes" } else { "no" })
         .attr("data-end", "No run on this page is running any more. ")
         .children(found(page, pager, around));
-    let content = [Some(form(page)), is_live.then(refresher), Some(found), listed(ledgers)];
+    let content = [Some(filters(page)), Some(line(page, is_live)), Some(found), listed(ledgers)];
     document("Runs", Tab::Runs, around, content.into_iter().flatten())
+}
+
+/// How many runs the list has, and whether it refreshes. The script replaces the list, so this line lies outside of it.
+fn line(page: &ShelfPage<ShelfRun>, is_live: bool) -> Element {
+    let count = counted(page, "run", "runs").replace("newest first", "running ones first, then the newest");
+    el("div")
+        .class("list-line")
+        .child(el("p").attr("id", "count").text(&count))
+        .children(is_live.then(refresher))
 }
 
 /// What to do where there is no run yet.
@@ -68,8 +77,7 @@ fn found(page: &ShelfPage<ShelfRun>, pager: &Pager, around: &Around) -> Vec<Elem
     let reach = spark::reach(page.items.iter().filter_map(|run| run.outcome.as_ref()?.ratio));
     let rows = page.items.iter().map(|run| row(run, &page.filter, reach, around.now_unix_ms));
     let head = COLUMNS.map(|title| el("th").attr("scope", "col").text(title));
-    let remark = counted(page, "run", "runs").replace("newest first", "running ones first, then the newest");
-    let caption = el("caption").text("Runs").child(el("span").class("remark").text(&remark));
+    let caption = el("caption").class("heard").text("Runs");
     let table = el("table")
         .class("figures runs")
         .child(caption)
@@ -99,13 +107,24 @@ fn row(run: &ShelfRun, filter: &ShelfFilter, reach: f64, now_unix_ms: u64) -> El
         .child(cell("where", machine(run, outcome)))
 }
 
-/// The verdict, or the state where there is none. It is the first thing in a row, also on a phone.
+/// The outcome, or the state where there is none. It is the first thing in a row, also on a phone.
 fn chip(run: &ShelfRun) -> Markup {
-    match (run.state, run.verdict) {
-        (RunState::Finished, Some(verdict)) => mark::verdict_words(verdict),
-        (RunState::Finished, None) => Markup::text("no verdict"),
-        (open, _) => state(open).into(),
+    if run.state != RunState::Finished {
+        return state(run.state).into();
     }
+    let known = run.outcome.as_ref().filter(|outcome| !outcome.word.is_empty());
+    let Some(outcome) = known else {
+        return run.verdict.map_or_else(|| Markup::text("no verdict"), mark::verdict_words);
+    };
+    let word = match outcome.mark {
+        Some(mark) => mark::verdict_with(mark, &outcome.word),
+        None => el("span").text(&outcome.word).into(),
+    };
+    // The mark of the word says it already.
+    let other = run.verdict.filter(|verdict| Some(*verdict) != outcome.mark);
+    word.with(
+        other.map(|verdict| el("span").class("small").text(verdict.label())).into_iter().collect::<Markup>(),
+    )
 }
 
 /// What was compared or changed, with the link to the run. The folder is below it.
@@ -126,18 +145,39 @@ fn subject(run: &ShelfRun, filter: &ShelfFilter) -> Markup {
         .with(el("span").class("small path").text(&below.join(" · ")))
 }
 
-/// The signed change of the primary metric, with its interval as a bar.
+/// The signed change of the primary metric, with its interval as a bar. Where nothing was compared, the figure that carries the outcome.
 fn gain(run: &ShelfRun, outcome: Option<&ShelfOutcome>, reach: f64) -> Markup {
-    let Some((ratio, metric)) = outcome.and_then(|outcome| outcome.ratio.zip(outcome.metric)) else {
-        return Markup::text(NONE);
-    };
-    let verdict = run.verdict.filter(|_| run.state == RunState::Finished);
-    let bar = spark::interval_bar(ratio, verdict, reach, metric.label());
+    let Some(outcome) = outcome else { return Markup::text(NONE) };
     let so_far = if run.state == RunState::Running { ", so far" } else { "" };
-    Markup::default()
-        .with(el("b").class("word").text(&quantity::change(ratio[0])))
-        .with(bar.into_iter().collect::<Markup>())
-        .with(el("span").class("small").text(&format!("{}{so_far}", metric.label())))
+    let name = match (outcome.metric, &*outcome.figure_name) {
+        (Some(metric), "") => metric.label().to_owned(),
+        (Some(metric), part) => format!("{}, {part}", metric.label()),
+        (None, name) => name.to_owned(),
+    };
+    let small = |text: &str| {
+        let part = (!text.is_empty()).then(|| el("span").class("small path").text(text));
+        part.into_iter().collect::<Markup>()
+    };
+    if let Some((ratio, metric)) = outcome.ratio.zip(outcome.metric) {
+        let verdict = run.verdict.filter(|_| run.state == RunState::Finished);
+        let bar = spark::interval_bar(ratio, verdict, reach, metric.label());
+        return Markup::default()
+            .with(el("b").class("word").text(&quantity::change(ratio[0])))
+            .with(bar.into_iter().collect::<Markup>())
+            .with(small(&format!("{name}{so_far}")));
+    }
+    let value = outcome.metric.zip(outcome.value).map(|(metric, value)| quantity::of_metric(metric, value));
+    let figure =
+        value.or_else(|| (!outcome.figure.is_empty()).then(|| outcome.figure.replace(' ', "\u{a0}")));
+    match figure {
+        Some(figure) => Markup::default()
+            .with(el("b").class("word").text(&figure))
+            .with(small(&format!("{name}{so_far}"))),
+        None if outcome.metric.is_some() && run.state == RunState::Finished => {
+            Markup::text(NONE).with(small(&format!("{name}: no estimate")))
+        }
+        None => Markup::text(NONE),
+    }
 }
 
 /// The metric in the runs of the same question. A running run has its progress here.
@@ -192,6 +232,28 @@ fn by_ref(list: &[(String, String)]) -> impl Iterator<Item = (&str, String)> {
     list.iter().map(|(value, text)| (value.as_str(), text.clone()))
 }
 
+/// The filters, folded until one is active. The script updates the number of active ones.
+fn filters(page: &ShelfPage<ShelfRun>) -> Element {
+    let filter = &page.filter;
+    let active = [
+        !filter.text.is_empty(),
+        filter.target.is_some(),
+        filter.verdict.is_some(),
+        filter.layer.is_some(),
+        filter.hours.is_some(),
+        filter.state.is_some(),
+        filter.kind.is_some(),
+    ];
+    let active = active.into_iter().filter(|is_active| *is_active).count();
+    let words = match active {
+        0 => "Filter".to_owned(),
+        some => format!("Filter: {some} active"),
+    };
+    let details = el("details").class("filter");
+    let details = if active > 0 { details.attr("open", "") } else { details };
+    details.child(el("summary").attr("id", "filters").text(&words)).child(form(page))
+}
+
 fn form(page: &ShelfPage<ShelfRun>) -> Element {
     let filter = &page.filter;
     let text =
@@ -232,19 +294,23 @@ fn form(page: &ShelfPage<ShelfRun>) -> Element {
 pub fn runs_csv(runs: &[ShelfRun]) -> String {
     use crate::section::story::csv_line;
     let titles = [
-        "run", "state", "verdict", "kind", "subject", "target", "layer", "metric", "before", "after",
-        "ratio", "low", "high", "unix_ms", "seconds", "machine",
+        "run", "state", "verdict", "outcome", "kind", "subject", "target", "layer", "metric", "before",
+        "after", "ratio", "low", "high", "unix_ms", "seconds", "machine",
     ];
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let line = |run: &ShelfRun| {
         let none = ShelfOutcome::default();
         let outcome = run.outcome.as_ref().unwrap_or(&none);
-        let value = |side: usize| number(outcome.values.map(|values| values[side]));
+        let value = |side: usize| {
+            let alone = outcome.value.filter(|_| side == 1);
+            number(outcome.values.map(|values| values[side]).or(alone))
+        };
         let ratio = |place: usize| number(outcome.ratio.map(|ratio| ratio[place]));
         csv_line(&[
             run.path.clone(),
             run.state.label().to_owned(),
             run.verdict.map_or_else(String::new, |verdict| verdict.label().to_owned()),
+            outcome.word.clone(),
             run.kind.clone(),
             outcome.subject.clone(),
             outcome.target.clone(),
@@ -339,6 +405,74 @@ mod tests {
         assert!(html.contains("data-live=\"yes\"") && html.contains("3 of 12 pairs"), "{html}");
         assert!(html.contains("so far") && html.contains("spark-bar open"), "{html}");
         assert!(!html.contains("spark-bar better"), "{html}");
+    }
+
+    #[test]
+    fn a_run_without_a_comparison_has_its_outcome_and_the_figure_behind_it() {
+        let row = |outcome: ShelfOutcome, verdict| {
+            let known = run("x-001", RunState::Finished);
+            page(vec![ShelfRun { verdict, outcome: Some(outcome), history: Vec::new(), ..known }])
+                .replace('\u{a0}', " ")
+        };
+        let load = ShelfOutcome {
+            word: "SLO not met".to_owned(),
+            mark: Some(Verdict::Worse),
+            metric: Some(Metric::LatencyP99),
+            value: Some(12_000.0),
+            ..ShelfOutcome::default()
+        };
+        let html = row(load, None);
+        assert!(html.contains("SLO not met") && html.contains("mark worse"), "{html}");
+        assert!(html.contains(">12.0 ms</b>") && html.contains(">p99</span>"), "{html}");
+        let diagnosis = ShelfOutcome {
+            word: "frontend bound".to_owned(),
+            figure: "42.3 %".to_owned(),
+            figure_name: "of the <slots>".to_owned(),
+            ..ShelfOutcome::default()
+        };
+        let html = row(diagnosis, None);
+        assert!(html.contains(">frontend bound</span>") && html.contains(">42.3 %</b>"), "{html}");
+        assert!(html.contains("of the &lt;slots&gt;") && !html.contains("no verdict"), "{html}");
+        let proof = ShelfOutcome {
+            word: "2 of 3 accepted".to_owned(),
+            mark: Some(Verdict::Better),
+            metric: Some(Metric::CpuPerRecord),
+            ..ShelfOutcome::default()
+        };
+        let html = row(proof.clone(), Some(Verdict::NotShown));
+        assert!(html.contains("2 of 3 accepted") && html.contains(">inconclusive</span>"), "{html}");
+        assert!(html.contains("CPU per record: no estimate"), "{html}");
+        assert!(!row(proof, Some(Verdict::Better)).contains(">better</span>"), "the mark says it");
+    }
+
+    #[test]
+    fn filters_are_folded_until_one_is_active() {
+        let closed = page(vec![run("compare-001", RunState::Running)]);
+        assert!(
+            closed.contains("<details class=\"filter\"><summary id=\"filters\">Filter</summary>"),
+            "{closed}"
+        );
+        // The refresh line and the count lie outside of the list that the script replaces.
+        let places = ["id=\"count\"", "id=\"pause\"", "id=\"live\""].map(|part| closed.find(part).unwrap());
+        assert!(places.is_sorted(), "{places:?}");
+        let filter = ShelfFilter { text: "x".to_owned(), hours: Some(24), ..ShelfFilter::default() };
+        let open = ShelfPage {
+            filter,
+            items: Vec::new(),
+            matching: 0,
+            in_all: 3,
+            page: 1,
+            pages: 1,
+            kinds: Default::default(),
+            targets: Default::default(),
+            layers: Default::default(),
+        };
+        let html = runs(&open, &[], &Pager::default(), &Around::default()).replace('\u{a0}', " ");
+        assert!(
+            html.contains("<details class=\"filter\" open=\"\"><summary id=\"filters\">Filter: 2 active"),
+            "{html}"
+        );
+        assert!(html.contains("0 of 3 runs match the filter") && html.contains("Show all runs"), "{html}");
     }
 
     #[test]

@@ -9,11 +9,17 @@
     if (!answer.ok) throw new Error(String(answer.status));
     return answer.text();
   };
-  // Replaces a part of this page by the same part of another one, and returns the new part.
+  // Replaces a part of this page by the same part of another one, and returns the new part. The counts above a list follow. Folded
+  // filters stay as the reader left them.
   const swap = async (address, id) => {
-    const next = new DOMParser().parseFromString(await get(address), "text/html").getElementById(id), now = of(id);
+    const page = new DOMParser().parseFromString(await get(address), "text/html");
+    const next = page.getElementById(id), now = of(id);
     if (!next || !now) throw new Error("another page");
     if (next.innerHTML !== now.innerHTML) now.replaceChildren(...document.importNode(next, true).childNodes);
+    for (const count of ["filters", "count"]) {
+      const counted = page.getElementById(count)?.textContent;
+      if (counted && of(count) && of(count).textContent !== counted) of(count).textContent = counted;
+    }
     now.dataset.live = next.dataset.live;
     shown(now);
     return next;

@@ -24,4 +24,4 @@ pub use load_live::{LivePoint, LoadEnd, LoadPhase, LoadState, load_live};
 pub use picture::picture;
 pub use record::{in_desk, record};
 pub use run::{LogTail, RunExtras, StopOffer, confirm_stop, run};
-pub use topics::{MOST_LINGER_MS, TopicForecast, XrayRecord, topics, topics_csv, what_if};
+pub use topics::{MOST_LINGER_MS, TopicForecast, TopicRecord, XrayRecord, topics, topics_csv, what_if};

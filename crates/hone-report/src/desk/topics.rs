@@ -28,6 +28,34 @@ pub struct XrayRecord {
     pub xray: BatchXray,
 }
 
+/// A topic that no X-ray covers, as another record describes it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TopicRecord {
+    /// Identifier of the record in addresses.
+    pub record: String,
+    /// What measured it, in words: `metrics of redpanda-25.1`.
+    pub source: String,
+    /// Time of the file, milliseconds since 1970.
+    pub at_unix_ms: u64,
+    /// The topic.
+    pub topic: String,
+    /// Batches per second.
+    pub batches_per_s: Option<f64>,
+    /// Mean bytes per batch.
+    pub mean_bytes: Option<f64>,
+    /// The advised settings, in words; empty if the record has none.
+    pub action: String,
+}
+
+impl TopicRecord {
+    /// The least number of batches per second that 16 KiB batches would avoid. The record has only the mean size, and larger batches
+    /// hide smaller ones.
+    pub fn needless_batches_per_s(&self) -> Option<f64> {
+        let (rate, mean) = (self.batches_per_s?, self.mean_bytes?);
+        Some((rate * (1.0 - mean / 16_384.0)).max(0.0))
+    }
+}
+
 /// What a change of the producers' settings is expected to do to one topic.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TopicForecast {
@@ -47,12 +75,28 @@ pub struct TopicForecast {
     pub notes: Vec<String>,
 }
 
-/// All topics, those with the most needless batches first.
-pub fn topics(records: &[XrayRecord], around: &Around) -> String {
-    if records.is_empty() {
+/// A topic of the table.
+enum ListedTopic<'a> {
+    Xrayed(&'a XrayRecord, &'a TopicXray),
+    Other(&'a TopicRecord),
+}
+
+impl ListedTopic<'_> {
+    fn needless(&self) -> Option<f64> {
+        match self {
+            Self::Xrayed(_, topic) => topic.needless_batches_per_s(),
+            Self::Other(topic) => topic.needless_batches_per_s(),
+        }
+    }
+}
+
+/// All topics, those with the most needless batches first. `others` are the topics that no X-ray covers.
+pub fn topics(records: &[XrayRecord], others: &[TopicRecord], around: &Around) -> String {
+    let all = sorted(records, others);
+    if all.is_empty() {
         let content = [
-            absent("There is no X-ray of topics in these folders yet. Keep one as JSON:"),
-            copyable("hone batch xray 127.0.0.1:9092 --json > runs/xray.json"),
+            absent("There is no X-ray of topics in these folders yet. Read a cluster's topics with:"),
+            copyable("hone batch xray 127.0.0.1:9092"),
         ];
         return document("Topics", Tab::Topics, around, content);
     }
@@ -65,44 +109,66 @@ pub fn topics(records: &[XrayRecord], around: &Around) -> String {
         Column::words("cheapest fix"),
         Column::words("measured"),
     ];
-    let mut table = Table::new("Topics", columns).remark(
+    let mut table = Table::new("Topics", columns).class("scroll cards").remark(
         "A batch is needless if batches of 16 KiB would avoid it. The topics with most of them come first.",
     );
-    for (record, topic) in sorted(records) {
-        let finding = topic.findings.first();
-        let verdict = finding.map_or(NONE, |finding| finding.verdict.name());
-        let address = format!("/whatif?record={}&topic={}", record.id, encoded(&topic.topic));
-        let cells = vec![
-            Cell::words(link_to(&address, &topic.topic, "with other settings")),
-            Cell::number(&rate(topic.batches_per_s)),
-            Cell::number(&rate(topic.needless_batches_per_s())),
-            Cell::number(
-                &mean_bytes(topic).map_or_else(|| NONE.to_owned(), |bytes| quantity::bytes(bytes as u64)),
-            ),
-            Cell::text(finding.map_or(NONE, |finding| &finding.action)),
-            Cell::words(
-                Markup::from(link(&format!("/record/{}", record.id), &record.xray.source))
-                    .with(el("div").child(ago(record.at_unix_ms, around.now_unix_ms))),
-            ),
-        ];
-        table.row(el("code").text(verdict), cells);
+    for found in &all {
+        match found {
+            ListedTopic::Xrayed(record, topic) => xrayed(&mut table, record, topic, around),
+            ListedTopic::Other(topic) => other(&mut table, topic, around),
+        }
     }
     document("Topics", Tab::Topics, around, [table.finish()])
 }
 
-/// Topics of the newest record of each source.
-fn sorted(records: &[XrayRecord]) -> Vec<(&XrayRecord, &TopicXray)> {
+fn xrayed(table: &mut Table, record: &XrayRecord, topic: &TopicXray, around: &Around) {
+    let finding = topic.findings.first();
+    let verdict = finding.map_or(NONE, |finding| finding.verdict.name());
+    let address = format!("/whatif?record={}&topic={}", record.id, encoded(&topic.topic));
+    let action = finding.map(|finding| finding.action.as_str()).filter(|action| !action.is_empty());
+    let mut cells = vec![Cell::words(link_to(&address, &topic.topic, "with other settings"))];
+    cells.extend(figures(topic.batches_per_s, topic.needless_batches_per_s(), mean_bytes(topic)));
+    cells.push(Cell::text(action.unwrap_or(NONE)));
+    cells.push(measured(&record.id, &record.xray.source, record.at_unix_ms, around));
+    table.row(el("code").text(verdict), cells);
+}
+
+fn other(table: &mut Table, topic: &TopicRecord, around: &Around) {
+    let mut cells = vec![Cell::text(&topic.topic)];
+    cells.extend(figures(topic.batches_per_s, topic.needless_batches_per_s(), topic.mean_bytes));
+    cells.push(Cell::text(if topic.action.is_empty() { NONE } else { &topic.action }));
+    cells.push(measured(&topic.record, &topic.source, topic.at_unix_ms, around));
+    table.row(Markup::text("no X-ray"), cells);
+}
+
+fn figures(batches_per_s: Option<f64>, needless: Option<f64>, mean_bytes: Option<f64>) -> [Cell; 3] {
+    let mean = mean_bytes.map_or_else(|| NONE.to_owned(), |bytes| quantity::bytes(bytes as u64));
+    [
+        Cell::number(&rate(batches_per_s)).named("batches/s"),
+        Cell::number(&rate(needless)).named("needless batches/s"),
+        Cell::number(&mean).named("mean batch"),
+    ]
+}
+
+/// The record behind a row, with its age.
+fn measured(record: &str, source: &str, at_unix_ms: u64, around: &Around) -> Cell {
+    let link = Markup::from(link(&format!("/record/{record}"), source));
+    Cell::words(link.with(el("div").child(ago(at_unix_ms, around.now_unix_ms))))
+}
+
+/// Topics of the newest X-ray of each source, and the other topics.
+fn sorted<'a>(records: &'a [XrayRecord], others: &'a [TopicRecord]) -> Vec<ListedTopic<'a>> {
     let is_newest = |record: &&XrayRecord| {
         let of_source = records.iter().filter(|other| other.xray.source == record.xray.source);
         of_source.max_by_key(|other| other.at_unix_ms).is_some_and(|newest| newest.id == record.id)
     };
-    let mut topics: Vec<(&XrayRecord, &TopicXray)> = records
-        .iter()
-        .filter(is_newest)
-        .flat_map(|record| record.xray.topics.iter().map(move |topic| (record, topic)))
-        .collect();
-    let needless = |topic: &TopicXray| topic.needless_batches_per_s().unwrap_or(0.0);
-    topics.sort_by(|(_, one), (_, other)| needless(other).total_cmp(&needless(one)));
+    let of_record = |record: &'a XrayRecord| {
+        record.xray.topics.iter().map(move |topic| ListedTopic::Xrayed(record, topic))
+    };
+    let xrayed = records.iter().filter(is_newest).flat_map(of_record);
+    let mut topics: Vec<ListedTopic<'a>> = xrayed.chain(others.iter().map(ListedTopic::Other)).collect();
+    let needless = |found: &ListedTopic<'_>| found.needless().unwrap_or(0.0);
+    topics.sort_by(|one, other| needless(other).total_cmp(&needless(one)));
     topics
 }
 
@@ -118,11 +184,11 @@ fn mean_bytes(topic: &TopicXray) -> Option<f64> {
 }
 
 /// The topics, one line for each.
-pub fn topics_csv(records: &[XrayRecord]) -> String {
+pub fn topics_csv(records: &[XrayRecord], others: &[TopicRecord]) -> String {
     let titles = ["source", "topic", "verdict", "batches_per_s", "needless_per_s", "mean_bytes", "unix_ms"];
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-    let line = |(record, topic): (&XrayRecord, &TopicXray)| {
-        csv_line(&[
+    let line = |found: ListedTopic<'_>| match found {
+        ListedTopic::Xrayed(record, topic) => csv_line(&[
             record.xray.source.clone(),
             topic.topic.clone(),
             topic.findings.first().map_or_else(String::new, |finding| finding.verdict.name().to_owned()),
@@ -130,9 +196,19 @@ pub fn topics_csv(records: &[XrayRecord]) -> String {
             number(topic.needless_batches_per_s()),
             number(mean_bytes(topic)),
             record.at_unix_ms.to_string(),
-        ])
+        ]),
+        ListedTopic::Other(topic) => csv_line(&[
+            topic.source.clone(),
+            topic.topic.clone(),
+            String::new(),
+            number(topic.batches_per_s),
+            number(topic.needless_batches_per_s()),
+            number(topic.mean_bytes),
+            topic.at_unix_ms.to_string(),
+        ]),
     };
-    csv_line(&titles.map(str::to_owned)) + &sorted(records).into_iter().map(line).collect::<String>()
+    let lines = sorted(records, others).into_iter().map(line);
+    csv_line(&titles.map(str::to_owned)) + &lines.collect::<String>()
 }
 
 /// One topic with other settings. `chosen` has the linger in milliseconds and the batch size of the form. A forecast that is not possible
@@ -294,12 +370,32 @@ mod tests {
             record("old", "b:9092", 1, &[("gone", 999.0)]),
             record("new", "b:9092", 2, &[("small", 100.0), ("<large>", 900.0)]),
         ];
-        let html = topics(&records, &Around::default());
+        let html = topics(&records, &[], &Around::default());
         let [large, small] = ["&lt;large&gt;", ">small<"].map(|name| html.find(name).unwrap());
-        assert!(large < small && !html.contains("gone") && html.contains("LINGER_BOUND"), "{html}");
+        assert!(large < small && !html.contains(">gone<") && html.contains("LINGER_BOUND"), "{html}");
         assert!(html.contains("/whatif?record=new&amp;topic=%3Clarge%3E"), "{html}");
-        assert_eq!(topics_csv(&records).lines().count(), 3);
-        assert!(topics(&[], &Around::default()).contains("hone batch xray"));
+        assert_eq!(topics_csv(&records, &[]).lines().count(), 3);
+        assert!(topics(&[], &[], &Around::default()).contains("hone batch xray"));
+    }
+
+    #[test]
+    fn a_topic_without_an_xray_has_its_mean_and_leads_to_its_record() {
+        let other = TopicRecord {
+            record: "0123456789abcdef".to_owned(),
+            source: "metrics of <b>".to_owned(),
+            topic: "payments".to_owned(),
+            batches_per_s: Some(1_000.0),
+            mean_bytes: Some(4_096.0),
+            ..TopicRecord::default()
+        };
+        assert_eq!(other.needless_batches_per_s(), Some(750.0));
+        let records = [record("new", "b:9092", 2, &[("orders", 100.0)])];
+        let html = topics(&records, std::slice::from_ref(&other), &Around::default());
+        let [payments, orders] = ["payments", ">orders<"].map(|name| html.find(name).unwrap());
+        assert!(payments < orders && html.contains("no X-ray"), "{html}");
+        assert!(html.contains("/record/0123456789abcdef") && html.contains("metrics of &lt;b&gt;"), "{html}");
+        assert!(!html.contains("topic=payments"), "there is no forecast without an X-ray");
+        assert!(topics_csv(&records, &[other]).contains("payments,,1000,750,4096"), "one line for each");
     }
 
     #[test]

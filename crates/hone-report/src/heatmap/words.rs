@@ -6,6 +6,7 @@ use hone_format::exact_bytes;
 use hone_record::{HeatPlace, HeatSource, Heatmap};
 
 use crate::quantity::{count, counted, percent};
+use crate::section::head::{self, BeforeAfter, Head};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
@@ -65,16 +66,66 @@ pub(super) fn finding(map: &Heatmap) -> Option<String> {
     }
 }
 
+/// The head: the program, the finding, its figures before and after, and the evidence.
 pub(super) fn header(map: &Heatmap) -> Element {
     let facts = map.sides.iter().enumerate().map(|(index, found)| {
         let text = format!("{}: {}. Evidence: {}", side(map, index), found.title, found.evidence.label());
         el("p").class("under").text(&text)
     });
-    el("header")
-        .child(el("p").class("kicker").text("Hone: layout of the executed code"))
-        .child(el("h1").text(&title(map)))
-        .children(finding(map).map(|text| el("p").class("sentence").text(&text)))
-        .children(facts)
+    Head::new("Layout of the executed code", &title(map))
+        .with_all(finding(map).map(|text| el("p").class("sentence").text(&text)))
+        .with_all(tiles(map))
+        .with_all(facts)
+        .meta(&[])
+}
+
+/// A figure of a side: its name, its value, how to write it, and whether a smaller one is the better one.
+type Figure = (&'static str, fn(&HeatSource) -> Option<f64>, fn(f64) -> String, bool);
+
+const FIGURES: [Figure; 3] = [
+    ("pages that hold 99 %", |side| side.pages_with(MOST).map(|pages| pages as f64), whole, true),
+    (
+        "lines of 64 B that ran",
+        |side| Some(lines_that_ran(side) as f64).filter(|lines| *lines > 0.0),
+        whole,
+        true,
+    ),
+    ("bytes used per line", HeatSource::bytes_used_of_a_line, |bytes| format!("{bytes:.1}"), false),
+];
+
+fn whole(value: f64) -> String {
+    count(value as u64)
+}
+
+fn lines_that_ran(side: &HeatSource) -> u64 {
+    side.pages.iter().map(|page| u64::from(page.lines)).sum()
+}
+
+/// Before and after, if both sides have the same evidence; otherwise the figures of a single side. `None` without figures.
+fn tiles(map: &Heatmap) -> Option<Element> {
+    const NAME: &str = "The layout in figures";
+    match &map.sides[..] {
+        [side] => {
+            let value = |(name, of, write, _): Figure| Some((name, write(of(side)?), String::new()));
+            let values: Vec<_> = FIGURES.into_iter().filter_map(value).collect();
+            head::tiles_of_values(NAME, &values)
+        }
+        [before, after] if before.evidence == after.evidence => {
+            let figure = |(title, of, write, lower_is_better): Figure| {
+                let (was, is) = (of(before)?, of(after)?);
+                let ratio = is / was;
+                (ratio.is_finite() && ratio > 0.0).then(|| BeforeAfter {
+                    title,
+                    values: [was, is].map(write),
+                    ratio,
+                    lower_is_better,
+                    remark: String::new(),
+                })
+            };
+            head::tiles_of_change(NAME, FIGURES.into_iter().filter_map(figure).collect())
+        }
+        _ => None,
+    }
 }
 
 pub(super) fn tables(map: &Heatmap) -> Vec<Element> {
@@ -111,7 +162,7 @@ fn facts(map: &Heatmap) -> Table {
     row("pages that hold 99 % of the execution in the object", &|side| {
         side.pages_with(MOST).map_or_else(|| "–".to_owned(), count)
     });
-    row("lines of 64 B that ran", &|side| count(side.pages.iter().map(|page| u64::from(page.lines)).sum()));
+    row("lines of 64 B that ran", &|side| count(lines_that_ran(side)));
     row("bytes used per line", &|side| {
         side.bytes_used_of_a_line().map_or_else(|| "–".to_owned(), |bytes| format!("{bytes:.1}"))
     });

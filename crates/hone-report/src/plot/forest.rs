@@ -4,9 +4,8 @@ use hone_record::{Comparison, Estimate, Judgement, Verdict};
 
 use super::frame::{Anchor, Drawing, Pane, Size, both_sizes, label, line, path, rectangle, text_width};
 use super::scale::{self, Scale};
-use super::{legend_of_shapes, mark};
+use super::{is_sound_ratio, legend_of_shapes, mark};
 use crate::quantity;
-use crate::sentence;
 use crate::tree::{Element, Markup};
 
 /// Ratios that share an axis.
@@ -31,14 +30,19 @@ pub(crate) struct Row<'a> {
     pub(crate) label: String,
     /// Whether the axis must hold the whole interval.
     pub(crate) strong: bool,
-    /// The ratio.
-    pub(crate) estimate: &'a Estimate,
-    /// The A/A control of the same session.
-    pub(crate) control: Option<&'a Estimate>,
+    /// The ratio with the ends of its interval.
+    pub(crate) ratio: [f64; 3],
+    /// The same of the A/A control of the session.
+    pub(crate) control: Option<[f64; 3]>,
     /// Decides colour and mark.
     pub(crate) verdict: Verdict,
     /// What follows from it, in a word.
-    pub(crate) word: &'static str,
+    pub(crate) word: &'a str,
+}
+
+/// The ratio of an estimate with the ends of its interval.
+pub(crate) fn triple(estimate: &Estimate) -> [f64; 3] {
+    [estimate.ratio, estimate.low, estimate.high]
 }
 
 impl<'a> Forest<'a> {
@@ -50,8 +54,8 @@ impl<'a> Forest<'a> {
             Row {
                 label: if is_cost { noun.to_owned() } else { format!("{noun} ↑") },
                 strong: judged.primary,
-                estimate: &judged.estimate,
-                control: judged.control.as_ref(),
+                ratio: triple(&judged.estimate),
+                control: judged.control.as_ref().map(triple),
                 verdict: judged.verdict,
                 word: judged.verdict.label(),
             }
@@ -68,7 +72,7 @@ impl<'a> Forest<'a> {
 
 /// The plot. `None` when nothing was estimated.
 pub(crate) fn plot(id: &str, title: &str, mut forest: Forest<'_>) -> Option<Markup> {
-    forest.rows.retain(|row| sentence::is_sound(row.estimate));
+    forest.rows.retain(|row| is_sound_ratio(&row.ratio));
     let reach = reach(&forest)?;
     let rows: Vec<String> = forest.rows.iter().map(describe).collect();
     let description = format!(
@@ -81,16 +85,16 @@ pub(crate) fn plot(id: &str, title: &str, mut forest: Forest<'_>) -> Option<Mark
 }
 
 fn describe(row: &Row<'_>) -> String {
-    format!("{} {}, {}", row.label, figures(row.estimate), row.word)
+    format!("{} {}, {}", row.label, figures(row.ratio), row.word)
 }
 
 /// The shapes of the plot with their names.
 pub(crate) fn legend(forest: &Forest<'_>) -> Element {
-    let rows: Vec<&Row<'_>> = forest.rows.iter().filter(|row| sentence::is_sound(row.estimate)).collect();
+    let rows: Vec<&Row<'_>> = forest.rows.iter().filter(|row| is_sound_ratio(&row.ratio)).collect();
     let margin = forest.equivalence;
     let reach = reach(forest).unwrap_or(f64::INFINITY);
-    let is_cut = |estimate: &Estimate| estimate.high > reach || estimate.low < 1.0 / reach;
-    let any_cut = rows.iter().any(|row| is_cut(row.estimate) || sound_control(row).is_some_and(is_cut));
+    let is_cut = |[_, low, high]: [f64; 3]| high > reach || low < 1.0 / reach;
+    let any_cut = rows.iter().any(|row| is_cut(row.ratio) || sound_control(row).is_some_and(is_cut));
     let bar = |x: f64, class| line((x, 1.0), (x, 9.0), class);
     let interval = |class| Markup::from(line((2.0, 5.0), (34.0, 5.0), class));
     let measured = interval("interval").with(bar(2.0, "interval")).with(bar(34.0, "interval"));
@@ -108,8 +112,8 @@ pub(crate) fn legend(forest: &Forest<'_>) -> Element {
     legend_of_shapes(entries.into_iter().flatten())
 }
 
-fn figures(estimate: &Estimate) -> String {
-    let [ratio, low, high] = [estimate.ratio, estimate.low, estimate.high].map(quantity::ratio);
+fn figures(ratio: [f64; 3]) -> String {
+    let [ratio, low, high] = ratio.map(quantity::ratio);
     format!("{ratio} ({low} to {high})")
 }
 
@@ -121,7 +125,10 @@ const CUT: f64 = 1.6;
 
 /// Half-width of the axis as a ratio above 1. `None` without rows. Controls have no effect here, because they may be cut off.
 fn reach(forest: &Forest<'_>) -> Option<f64> {
-    let farthest = |row: &Row<'_>| row.estimate.high.max(1.0 / row.estimate.low);
+    let farthest = |row: &Row<'_>| {
+        let [_, low, high] = row.ratio;
+        high.max(1.0 / low)
+    };
     let widest = scale::extent(forest.rows.iter().map(farthest))?.1;
     let held = forest.rows.iter().filter(|row| row.strong || forest.holds_all);
     let primary = scale::extent(held.map(farthest)).map_or(1.0, |(_, widest)| widest);
@@ -131,8 +138,8 @@ fn reach(forest: &Forest<'_>) -> Option<f64> {
     Some(wanted.powf(1.1))
 }
 
-fn sound_control<'a>(row: &Row<'a>) -> Option<&'a Estimate> {
-    row.control.filter(|control| sentence::is_sound(control))
+fn sound_control(row: &Row<'_>) -> Option<[f64; 3]> {
+    row.control.filter(is_sound_ratio)
 }
 
 /// Class of the interval's line.
@@ -214,7 +221,7 @@ pub(super) fn tick_name(ratio: f64) -> String {
 }
 
 fn words(size: Size, row: &Row<'_>, y: f64) -> Markup {
-    let figures = format!("{} {}", figures(row.estimate), row.word);
+    let figures = format!("{} {}", figures(row.ratio), row.word);
     let shown = clipped(&row.label, size.pick(180.0, size.width() - text_width(&figures) - 16.0));
     let name =
         label(0.0, y, Anchor::Start, &shown).attr("class", if row.strong { "strong" } else { "plain" });
@@ -239,20 +246,22 @@ fn marks(row: &Row<'_>, x: &Scale, y: f64, reach: f64) -> Markup {
     if let Some(control) = sound_control(row) {
         let below = y + 12.0;
         out.push(interval(control, x, below, reach, "interval control"));
-        if x.holds(control.ratio) {
-            out.push(mark::diamond(x.at(control.ratio), below, "control-mark"));
+        let [middle, ..] = control;
+        if x.holds(middle) {
+            out.push(mark::diamond(x.at(middle), below, "control-mark"));
         }
     }
-    out.push(interval(row.estimate, x, y, reach, class_of(row.verdict)));
-    if x.holds(row.estimate.ratio) {
-        out.push(mark::verdict(row.verdict, x.at(row.estimate.ratio), y));
+    out.push(interval(row.ratio, x, y, reach, class_of(row.verdict)));
+    let [middle, ..] = row.ratio;
+    if x.holds(middle) {
+        out.push(mark::verdict(row.verdict, x.at(middle), y));
     }
     out
 }
 
 /// The interval. An end that is cut off becomes an arrow, other ends a small bar.
-fn interval(estimate: &Estimate, x: &Scale, y: f64, reach: f64, class: &'static str) -> Markup {
-    let (from, to) = (x.at(estimate.low), x.at(estimate.high));
+fn interval([_, low, high]: [f64; 3], x: &Scale, y: f64, reach: f64, class: &'static str) -> Markup {
+    let (from, to) = (x.at(low), x.at(high));
     let end = |position: f64, cut: bool, outwards: f64| {
         let points = if cut {
             [(position - 6.0 * outwards, y - 4.0), (position, y), (position - 6.0 * outwards, y + 4.0)]
@@ -263,8 +272,8 @@ fn interval(estimate: &Estimate, x: &Scale, y: f64, reach: f64, class: &'static 
     };
     Markup::default()
         .with(line((from, y), (to, y), class))
-        .with(end(from, estimate.low < 1.0 / reach, -1.0))
-        .with(end(to, estimate.high > reach, 1.0))
+        .with(end(from, low < 1.0 / reach, -1.0))
+        .with(end(to, high > reach, 1.0))
 }
 
 #[cfg(test)]

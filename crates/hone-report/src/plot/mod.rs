@@ -23,3 +23,8 @@ pub(crate) mod xy;
 
 pub(crate) use frame::{Stroke, legend, legend_of_shapes, stroke_sample};
 pub(crate) use scale::extent;
+
+/// Whether a ratio and the ends of its interval are positive and finite, so that a logarithmic axis can show them.
+pub(crate) fn is_sound_ratio(ratio: &[f64; 3]) -> bool {
+    ratio.iter().all(|value| value.is_finite() && *value > 0.0)
+}

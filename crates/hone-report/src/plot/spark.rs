@@ -3,8 +3,8 @@
 use hone_record::Verdict;
 
 use super::frame::{coordinate, line, path};
-use super::mark;
 use super::scale::{self, Scale};
+use super::{is_sound_ratio, mark};
 use crate::quantity;
 use crate::tree::{Element, el};
 
@@ -36,12 +36,9 @@ pub(crate) fn sparkline(values: &[f64], name: &str) -> Option<Element> {
 /// Half-width of a common axis for the bars of several rows, as a ratio above 1.
 pub(crate) fn reach(ratios: impl Iterator<Item = [f64; 3]>) -> f64 {
     let farthest = |[_, low, high]: [f64; 3]| high.max(1.0 / low);
-    let widest = scale::extent(ratios.filter(is_sound).map(farthest)).map_or(LEAST_REACH, |(_, high)| high);
+    let widest =
+        scale::extent(ratios.filter(is_sound_ratio).map(farthest)).map_or(LEAST_REACH, |(_, high)| high);
     widest.clamp(LEAST_REACH, MOST_REACH)
-}
-
-fn is_sound(ratio: &[f64; 3]) -> bool {
-    ratio.iter().all(|value| value.is_finite() && *value > 0.0)
 }
 
 /// A ratio with its confidence interval on an axis from 1/`reach` to `reach`, with a line at "no change". `None` for a broken estimate.
@@ -51,7 +48,7 @@ pub(crate) fn interval_bar(
     reach: f64,
     name: &str,
 ) -> Option<Element> {
-    if !is_sound(&ratio) {
+    if !is_sound_ratio(&ratio) {
         return None;
     }
     let [middle, low, high] = ratio;

@@ -3,12 +3,12 @@
 use hone_record::{Comparison, Judgement, Machine, Metric, Verdict};
 
 use super::{raised, results};
+use crate::outcome::Outcome;
 use crate::plot::interval_bar::{self, Reach};
 use crate::plot::mark;
 use crate::quantity;
 use crate::sentence;
 use crate::table::{Cell, Column, Table};
-use crate::text::raw;
 use crate::tree::{Element, Markup, el};
 
 /// Tiles in a head. More of them would push the forest plot off the first screen.
@@ -17,22 +17,6 @@ const TILES: usize = 5;
 /// A head under construction.
 #[derive(Debug)]
 pub(crate) struct Head(Element);
-
-/// The word that a head shows large, with its colour and mark.
-#[derive(Debug, Clone)]
-pub(crate) struct Outcome {
-    /// Decides colour and mark; `None` is neutral.
-    pub(crate) verdict: Option<Verdict>,
-    /// The word, for example `Better`, `Passed` or `Steady`.
-    pub(crate) word: String,
-}
-
-impl Outcome {
-    /// An outcome with this word.
-    pub(crate) fn new(verdict: impl Into<Option<Verdict>>, word: &str) -> Self {
-        Self { verdict: verdict.into(), word: word.to_owned() }
-    }
-}
 
 impl Head {
     /// The kind of the page, and what it is about in a few words.
@@ -54,6 +38,11 @@ impl Head {
 
     /// Adds the verdict: one word, the sentence that a terminal prints first, and more lines of the same block.
     pub(crate) fn verdict(self, outcome: Outcome, sentence: &str, more: Vec<Element>) -> Self {
+        self.verdict_of(outcome, el("p").class("sentence").text(sentence), more)
+    }
+
+    /// The same with a finished sentence.
+    pub(crate) fn verdict_of(self, outcome: Outcome, sentence: Element, more: Vec<Element>) -> Self {
         let class = match outcome.verdict {
             Some(Verdict::Better) => "verdict better",
             Some(Verdict::Worse) => "verdict worse",
@@ -68,17 +57,10 @@ impl Head {
         let block = el("div")
             .class(class)
             .child(word.text(&outcome.word))
-            .child(el("p").class(self.class_of_sentence(&outcome.word, sentence)).text(sentence))
+            .child(sentence)
             .children(more)
             .children(folded(basis));
         self.with(block)
-    }
-
-    /// A sentence that only repeats title and word is for a terminal, which has no large word.
-    fn class_of_sentence(&self, word: &str, sentence: &str) -> &'static str {
-        let title = self.0.elements().find(|part| part.tag() == "h1").map(|title| raw(title.inner()));
-        let is_said = title.is_some_and(|title| sentence == format!("{title}: {}.", word.to_lowercase()));
-        if is_said { "sentence said" } else { "sentence" }
     }
 
     /// Adds any element.
@@ -250,6 +232,47 @@ pub(crate) fn tiles_of_values(name: &str, values: &[(&str, String, String)]) -> 
         let remark = (!remark.is_empty()).then(|| el("span").class("small").text(remark));
         let value = remark.into_iter().fold(Markup::text(value), Markup::with);
         table.row_of_class("tile", Markup::text(title), vec![Cell::numbers(value).class("number change")]);
+    }
+    Some(table.tiles())
+}
+
+/// A figure before and after a change.
+#[derive(Debug)]
+pub(crate) struct BeforeAfter {
+    /// Its name.
+    pub(crate) title: &'static str,
+    /// Its values as text.
+    pub(crate) values: [String; 2],
+    /// Ratio of after to before. It is positive and finite.
+    pub(crate) ratio: f64,
+    /// Whether a smaller value is the better one.
+    pub(crate) lower_is_better: bool,
+    /// A remark, often empty.
+    pub(crate) remark: String,
+}
+
+/// Tiles of figures before and after a change. `None` without figures.
+pub(crate) fn tiles_of_change(name: &str, figures: Vec<BeforeAfter>) -> Option<Element> {
+    if figures.is_empty() {
+        return None;
+    }
+    let numbers = ["before", "after", "change"].map(|title| Column::numbers(Markup::text(title)));
+    let mut table = Table::new(name, std::iter::once(Column::words("figure")).chain(numbers).collect());
+    for figure in figures {
+        let class = match figure.ratio {
+            1.0 => "tile equivalent",
+            ratio if (ratio < 1.0) == figure.lower_is_better => "tile better",
+            _ => "tile worse",
+        };
+        let remark = (!figure.remark.is_empty()).then(|| el("span").class("small path").text(&figure.remark));
+        let change = remark.into_iter().fold(Markup::text(&quantity::change(figure.ratio)), Markup::with);
+        let [before, after] = figure.values;
+        let cells = vec![
+            Cell::number(&before).class("number before"),
+            Cell::number(&after).class("number after"),
+            Cell::numbers(change).class("number change"),
+        ];
+        table.row_of_class(class, Markup::text(figure.title), cells);
     }
     Some(table.tiles())
 }

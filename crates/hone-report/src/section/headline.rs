@@ -1,16 +1,17 @@
 //! The heads of all pages: what was compared, the verdict, the figures that carry it, and the circumstances.
 
 use hone_record::{
-    Capacity, Category, CommitGate, Comparison, Curve, CurveOver, Diagnosis, GateOutcome, HostTrial, Metric,
-    Optimization, Outcome as LoadOutcome, PairKind, Proof, ProofStep, Requirement, Story, Tuning,
-    VariantFacts, Verdict, Window,
+    Capacity, CommitGate, Comparison, Curve, CurveOver, Decision, Diagnosis, HostTrial, LedgerEntry, Metric,
+    Optimization, PairKind, Proof, ProofStep, Requirement, SavedFigure, Saving, Story, Tuning, VariantFacts,
+    Verdict, Window,
 };
 
-use super::head::{self, Head, Outcome, machine_in_short};
+use super::head::{self, BeforeAfter, Head, machine_in_short};
 use super::{figure, in_order, is_ground, paragraph, rates};
 use crate::load::load_text;
+use crate::outcome::{self, Outcome};
 use crate::plot::forest::{self, Forest, Row};
-use crate::plot::mark;
+use crate::plot::{is_sound_ratio, mark};
 use crate::tree::{Element, Markup, el};
 use crate::verdict::{headline, sentence};
 use crate::{quantity, sentence};
@@ -62,18 +63,13 @@ fn decision(optimization: &Optimization) -> Option<(String, Element)> {
 /// The head of a comparison. A headline that the run summary drew with other limits comes first.
 pub(crate) fn comparison(comparison: &Comparison, concluded: Option<&str>) -> Element {
     let concluded = concluded.map(|words| el("p").class("sentence").text(words));
-    let head = Head::new("Comparison", &head::title(comparison))
-        .sides(&head::sides_of(comparison))
-        .with_all(concluded);
+    let mut sides = head::sides_of(comparison);
+    sides.push(("Load", load_text(&comparison.workload)));
+    let head = Head::new("Comparison", &head::title(comparison)).sides(&sides).with_all(concluded);
     let [date, took] = head::when(comparison);
-    let under = match &*comparison.workload.name {
-        "command-line" => String::new(),
-        name => format!("load “{name}”"),
-    };
     of_comparison(head, comparison, Vec::new()).figures_of(comparison).meta(&[
         date,
         took,
-        under,
         machine_in_short(&comparison.machine),
     ])
 }
@@ -86,7 +82,11 @@ fn of_comparison(head: Head, comparison: &Comparison, more: Vec<Element>) -> Hea
     let mut lines: Vec<Element> = (!figures.is_empty()).then(|| paragraph(figures)).into_iter().collect();
     lines.extend(doubts_of(comparison));
     lines.extend(more);
-    head.verdict(outcome_of(comparison), &headline, lines)
+    // A headline without exceptions has no more than the title and the word: it is for a terminal.
+    let is_said =
+        comparison.primary().is_some() && !comparison.has_regression() && !comparison.b_does_not_sustain();
+    let line = el("p").class(if is_said { "sentence said" } else { "sentence" }).text(&headline);
+    head.verdict_of(outcome_of(comparison), line, lines)
 }
 
 /// A comparison's sentence below a decision that rests on it.
@@ -132,34 +132,14 @@ pub(crate) fn window(window: &Window) -> Element {
     let title = format!("{} under {}", window.variant, window.workload.name);
     let head = Head::new("Load run", &title)
         .sides(&[("Target", window.address.clone()), ("Load", load_text(&window.workload))])
-        .verdict(load_outcome(window), &sentence::outcome(window), broken_rules(window))
-        .with_all(head::tiles_of_values("The load in figures", &load_values(window)));
+        .verdict(outcome::of_load(window), &sentence::outcome(window), broken_rules(window))
+        .with_all(head::tiles_of_values("The load in figures", &load_values(window)).map(Element::detail));
     let machine = window.environment.as_ref().map(|found| machine_in_short(&found.machine));
     head.meta(&[
         head::date(window.started_unix_ms),
         format!("{} measured", quantity::duration(window.duration_s)),
         machine.unwrap_or_default(),
     ])
-}
-
-/// The SLO decides if there is one, otherwise whether the target carried the load.
-fn load_outcome(window: &Window) -> Outcome {
-    let rules = &window.requirements;
-    let (verdict, word) = match &window.outcome {
-        LoadOutcome::Failed { .. } => (Some(Verdict::Worse), "Failed"),
-        LoadOutcome::Saturated { .. } => (Some(Verdict::Worse), "Saturated"),
-        LoadOutcome::GeneratorLate { .. } => (Some(Verdict::NotShown), "Not valid"),
-        LoadOutcome::Warming { .. } => (Some(Verdict::NotShown), "Not steady"),
-        LoadOutcome::Steady if rules.is_empty() => (None, "Steady"),
-        LoadOutcome::Steady if rules.iter().any(|rule| rule.met == Some(false)) => {
-            (Some(Verdict::Worse), "SLO not met")
-        }
-        LoadOutcome::Steady if rules.iter().all(|rule| rule.met == Some(true)) => {
-            (Some(Verdict::Better), "SLO met")
-        }
-        LoadOutcome::Steady => (Some(Verdict::NotShown), "SLO unknown"),
-    };
-    Outcome::new(verdict, word)
 }
 
 /// The rules that the load did not meet, with the measured figures.
@@ -227,12 +207,9 @@ pub(crate) fn diagnosis(found: &Diagnosis) -> Element {
         .meta(&[format!("Evidence: {}", found.evidence.label())])
 }
 
-/// The category in which the first part loses most of its slots.
+/// The largest loss as a sentence.
 fn largest_loss(found: &Diagnosis) -> Option<String> {
-    let slots = found.parts.iter().find_map(|part| part.slots.as_ref())?;
-    let lost = Category::LEVEL_1.into_iter().filter(|category| *category != Category::Retiring);
-    let shares = lost.filter_map(|category| Some((category, slots.share(category)?)));
-    let (category, share) = shares.max_by(|(_, left), (_, right)| left.total_cmp(right))?;
+    let (category, share) = outcome::largest_loss(found)?;
     Some(format!("Largest loss: {}, {share:.1} % of the pipeline slots.", category.label()))
 }
 
@@ -241,37 +218,24 @@ pub(crate) fn tuning(found: &Tuning) -> Element {
     let saving = found.saving();
     let saved = saving.as_ref().map(|saving| paragraph(&format!("{}.", saving.sentence())));
     let how = saving.map(|saving| paragraph(&saving.how).detail());
-    let mut lines: Vec<Element> = saved.into_iter().collect();
+    let worth = found.worth().and_then(|step| step.comparison.as_ref());
+    let mut lines: Vec<Element> = worth.and_then(price).into_iter().chain(saved).collect();
     lines.extend(found.remarks().map(|remarks| paragraph(&remarks)));
     lines.push(paragraph(&format!("The run ended because {}.", found.stopped.trim_end_matches('.'))));
     lines.extend(how);
-    let worth = found.worth().and_then(|step| step.comparison.as_ref());
-    let steps: Vec<&ProofStep> = found.steps.iter().map(|step| &step.step).collect();
-    let rows =
-        steps.iter().filter_map(|step| row_of(&step.change, step.outcome(), step.comparison.as_ref()?));
-    let all = worth.and_then(|worth| row_of("all kept changes", worth.verdict().label(), worth));
+    let steps = found.steps.iter().map(|step| &step.step);
+    let rows = steps.filter_map(step_row);
+    let first = found.steps.iter().find_map(|step| step.step.comparison.as_ref());
+    let all = worth.and_then(|worth| {
+        let row = row_of("all kept changes", worth.verdict().label(), worth)?;
+        Some(Row { verdict: worth.verdict(), ..row })
+    });
     Head::new("Tuned", &found.name)
         .sides(&[("Target", found.target.clone()), ("Load", found.load.clone())])
-        .verdict(outcome_of_steps(&steps, found.kept.len()), &found.verdict(), lines)
+        .verdict(outcome::of_tuning(found), &found.verdict(), lines)
         .with_all(worth.and_then(head::tiles_of).map(Element::detail))
-        .picture(steps_in_a_forest(rows.chain(all).collect(), &found.workload.name))
+        .picture(steps_in_a_forest(first, rows.chain(all).collect(), &found.workload.name))
         .meta(&[format!("{} measured", quantity::duration(found.took_s)), machine_in_short(&found.machine)])
-}
-
-/// Better if something is kept; a regression only where nothing else came out.
-fn outcome_of_steps(steps: &[&ProofStep], kept: usize) -> Outcome {
-    let verdicts = || steps.iter().filter_map(|step| step.comparison.as_ref().map(Comparison::verdict));
-    match kept {
-        0 if steps.is_empty() => Outcome::new(None, "Nothing tried"),
-        0 if verdicts().any(|verdict| verdict == Verdict::NotShown) => {
-            Outcome::new(Verdict::NotShown, "Inconclusive")
-        }
-        0 if verdicts().any(|verdict| verdict == Verdict::Worse) => {
-            Outcome::new(Verdict::Worse, "Nothing kept")
-        }
-        0 => Outcome::new(Verdict::Equivalent, "Nothing kept"),
-        kept => Outcome::new(Verdict::Better, &format!("{kept} of {} kept", steps.len())),
-    }
 }
 
 /// A change as a row of a forest plot. `None` without an estimate of the primary metric.
@@ -280,17 +244,34 @@ fn row_of<'a>(change: &str, word: &'static str, comparison: &'a Comparison) -> O
     Some(Row {
         label: change.to_owned(),
         strong: false,
-        estimate: &judged.estimate,
-        control: judged.control.as_ref(),
+        ratio: forest::triple(&judged.estimate),
+        control: judged.control.as_ref().map(forest::triple),
         verdict: shown_verdict(comparison),
         word,
     })
 }
 
+/// A step as a row: its mark follows the decision, because a step can be rejected for another metric.
+fn step_row(step: &ProofStep) -> Option<Row<'_>> {
+    let comparison = step.comparison.as_ref()?;
+    let verdict = match (step.decision, comparison.verdict()) {
+        (Decision::Accepted, _) => Verdict::Better,
+        (_, Verdict::NotShown) => Verdict::NotShown,
+        _ => Verdict::Worse,
+    };
+    Some(Row { verdict, ..row_of(&step.change, step.outcome(), comparison)? })
+}
+
+/// The other metrics that all kept changes together make worse.
+fn price(worth: &Comparison) -> Option<Element> {
+    let is_worse = worth.judgements.iter().any(|other| !other.primary && other.verdict == Verdict::Worse);
+    let text = is_worse.then(|| sentence::worse(worth)).flatten()?;
+    Some(el("p").class("warning").text(&text))
+}
+
 /// The ratio of each change in one plot. `None` when nothing was estimated.
-fn steps_in_a_forest(rows: Vec<Row<'_>>, load: &str) -> Option<Element> {
-    let metric = rows.first()?.estimate.metric.label();
-    let title = format!("{metric}, change by change");
+fn steps_in_a_forest(first: Option<&Comparison>, rows: Vec<Row<'_>>, load: &str) -> Option<Element> {
+    let title = format!("{}, change by change", first?.design.rule.primary.label());
     let rows = Forest { a: "before", b: "after", equivalence: 0.0, holds_all: true, rows };
     let legend = forest::legend(&rows);
     let plot = forest::plot("head-forest", &title, rows)?;
@@ -300,20 +281,19 @@ fn steps_in_a_forest(rows: Vec<Row<'_>>, load: &str) -> Option<Element> {
 
 /// The head of steps that were tried one after the other.
 pub(crate) fn proof(found: &Proof) -> Element {
-    let steps: Vec<&ProofStep> = found.steps.iter().collect();
-    let accepted = || found.steps.iter().filter(|step| step.decision == hone_record::Decision::Accepted);
-    let shown = accepted().last().or(found.steps.first()).and_then(|step| step.comparison.as_ref());
-    let rows =
-        found.steps.iter().filter_map(|step| row_of(&step.change, step.outcome(), step.comparison.as_ref()?));
+    let accepted = || found.steps.iter().filter(|step| step.decision == Decision::Accepted);
+    let shown = accepted().next_back().or(found.steps.first()).and_then(|step| step.comparison.as_ref());
+    let first = found.steps.iter().find_map(|step| step.comparison.as_ref());
+    let rows = found.steps.iter().filter_map(step_row);
     Head::new("Proof of batch settings", &found.target)
         .sides(&[("Load", found.load.clone())])
         .verdict(
-            outcome_of_steps(&steps, accepted().count()),
+            outcome::of_proof(found),
             &found.outcomes_in_words(),
             super::proof::next(found).into_iter().collect(),
         )
         .with_all(shown.and_then(head::tiles_of).map(Element::detail))
-        .picture(steps_in_a_forest(rows.collect(), &found.workload.name))
+        .picture(steps_in_a_forest(first, rows.collect(), &found.workload.name))
         .meta(&[
             head::date(
                 found
@@ -329,15 +309,8 @@ pub(crate) fn proof(found: &Proof) -> Element {
 /// The head of a trial of host settings.
 pub(crate) fn host_trial(found: &HostTrial) -> Element {
     let all = || found.tried.iter().chain(&found.together);
-    let has = |wanted: Verdict| found.tried.iter().any(|knob| knob.verdict == wanted);
-    let (verdict, word) = match () {
-        () if has(Verdict::Better) => (Some(Verdict::Better), "Better"),
-        () if has(Verdict::NotShown) => (Some(Verdict::NotShown), "Inconclusive"),
-        () if has(Verdict::Worse) => (Some(Verdict::Worse), "Regression"),
-        () if has(Verdict::Equivalent) => (Some(Verdict::Equivalent), "Equivalent"),
-        () => (None, "Nothing tried"),
-    };
-    let best = found.tried.iter().find(|knob| Some(knob.verdict) == verdict);
+    let outcome = outcome::of_host_trial(found);
+    let best = found.tried.iter().find(|knob| Some(knob.verdict) == outcome.verdict);
     let shown = found.together.as_ref().or(best).map(|knob| &knob.comparison);
     let rows = all().filter_map(|knob| {
         let row = row_of(&super::host_trial::title(found, knob), knob.verdict.label(), &knob.comparison)?;
@@ -346,9 +319,13 @@ pub(crate) fn host_trial(found: &HostTrial) -> Element {
     let lines = super::host_trial::next(found).into_iter().chain(super::host_trial::left_out(found));
     Head::new("Trial of host settings", &found.target)
         .sides(&[("Load", found.load.clone())])
-        .verdict(Outcome::new(verdict, word), &super::host_trial::sentence(found), lines.collect())
+        .verdict(outcome, &super::host_trial::sentence(found), lines.collect())
         .with_all(shown.and_then(head::tiles_of).map(Element::detail))
-        .picture(steps_in_a_forest(rows.collect(), &found.workload.name))
+        .picture(steps_in_a_forest(
+            all().next().map(|knob| &knob.comparison),
+            rows.collect(),
+            &found.workload.name,
+        ))
         .meta(&[
             head::date(all().next().map_or(0, |knob| knob.comparison.started_unix_ms)),
             machine_in_short(&found.machine),
@@ -377,13 +354,8 @@ pub(crate) fn gate_in_short(found: &CommitGate) -> Element {
 }
 
 fn gate_head(found: &CommitGate, sides: &[(&str, String)]) -> Head {
-    let (verdict, word) = match found.outcome {
-        GateOutcome::Passed | GateOutcome::SameProgram => (Verdict::Better, "Passed"),
-        GateOutcome::Worse => (Verdict::Worse, "Failed"),
-        GateOutcome::TooLittlePower | GateOutcome::NotSeen => (Verdict::NotShown, "Inconclusive"),
-    };
     Head::new("Gate", &found.name).sides(sides).verdict(
-        Outcome::new(verdict, word),
+        outcome::of_gate(found.outcome),
         &crate::gate::sentence(found),
         super::gate::notes(found).collect(),
     )
@@ -398,11 +370,85 @@ pub(crate) fn story(story: &Story) -> Element {
         .zip(last)
         .map(|(first, last)| format!("{} to {}", quantity::date_utc(first), quantity::date_utc(last)));
     let saving = story.tuned.as_ref().and_then(|tuned| tuned.saving.as_ref());
-    let saving = saving.map(|saving| paragraph(&format!("{}. {}", saving.sentence(), saving.how)));
+    let how = saving.map(|saving| paragraph(&saving.how).detail());
     Head::new("Run summary", &story.title)
-        .with(el("p").class("sentence").text(&story.sentence()))
-        .with_all(saving)
+        .verdict(outcome::of_story(story), &story.sentence(), how.into_iter().collect())
+        .with_all(saving.and_then(saved_figures))
+        .picture(entries_in_a_forest(story))
         .meta(&[story.source.clone(), count, span.unwrap_or_default()])
+}
+
+/// The saving as tiles.
+fn saved_figures(saving: &Saving) -> Option<Element> {
+    let figure = |title, figure: Option<SavedFigure>, write: fn(f64) -> String, unit: &str| {
+        let figure = figure?;
+        let ratio = figure.after / figure.before;
+        let interval = figure.interval.map(|ends| {
+            let [low, high] = ends.map(quantity::significant);
+            format!("{} {unit} saved, interval {low} to {high}", quantity::significant(figure.saved))
+        });
+        (ratio.is_finite() && ratio > 0.0).then(|| BeforeAfter {
+            title,
+            values: [figure.before, figure.after].map(write),
+            ratio,
+            lower_is_better: true,
+            remark: interval.unwrap_or_default(),
+        })
+    };
+    let cores = figure("cores of the target", saving.cores, quantity::significant, "cores");
+    let sent = figure("network sent per second", saving.sent_bytes_per_s, quantity::throughput, "");
+    head::tiles_of_change("What the kept changes save", cores.into_iter().chain(sent).collect())
+}
+
+/// Rows of a forest plot of ledger entries.
+const MOST_ENTRIES: usize = 24;
+
+/// The ratio of each entry in one plot, without re-tests. `None` when no entry has a ratio.
+fn entries_in_a_forest(story: &Story) -> Option<Element> {
+    let is_shown = |entry: &&LedgerEntry| {
+        !entry.is_among_others() && entry.ratio.is_some_and(|ratio| is_sound_ratio(&ratio))
+    };
+    let entries: Vec<&LedgerEntry> =
+        story.chapters.iter().map(|chapter| &chapter.entry).filter(is_shown).collect();
+    let first = *entries.first()?;
+    let has_one_metric = entries.iter().all(|entry| entry.metric == first.metric);
+    let has_one_load = entries.iter().all(|entry| entry.workload == first.workload);
+    let fates = story.fates();
+    let left_out = entries.len().saturating_sub(MOST_ENTRIES);
+    let rows = entries.iter().copied().skip(left_out).filter_map(|entry| {
+        let metric = entry.metric.filter(|_| !has_one_metric).map(Metric::label);
+        let load = (!has_one_load && !entry.workload.is_empty()).then_some(entry.workload.as_str());
+        let parts: Vec<&str> = [Some(entry.change_alone()), load, metric].into_iter().flatten().collect();
+        let verdict = entry.verdict.unwrap_or(Verdict::NotShown);
+        Some(Row {
+            label: parts.join(", "),
+            strong: false,
+            ratio: entry.ratio?,
+            control: None,
+            verdict: if entry.worse.is_empty() { verdict } else { Verdict::Worse },
+            word: fates.outcome_of(entry),
+        })
+    });
+    let rows: Vec<Row<'_>> = rows.collect();
+    let title = match first.metric.filter(|_| has_one_metric) {
+        Some(metric) => format!("{}, change by change", metric.label()),
+        None => "Ratios, change by change".to_owned(),
+    };
+    let forest = Forest { a: "before", b: "after", equivalence: 0.0, holds_all: true, rows };
+    let legend = forest::legend(&forest);
+    let plot = forest::plot("head-forest", &title, forest)?;
+    let older = match left_out {
+        0 => String::new(),
+        more => format!(" {} older entries are left out.", quantity::count(more as u64)),
+    };
+    let under = if has_one_load && !first.workload.is_empty() {
+        format!(", under {}", first.workload)
+    } else {
+        String::new()
+    };
+    let caption =
+        format!("Each entry compares the state after its change with the state before it{under}.{older}");
+    Some(figure(&title, Some(legend), plot, &caption, None))
 }
 
 /// The names of the programs whose CPU was measured.

@@ -1,12 +1,10 @@
 //! Batches of topics: how large they are, why, and what to set.
 
-use hone_record::{
-    BatchCap, BatchFinding, BatchSizes, BatchVerdict, BatchXray, ProducerXray, Sampled, Spread, TopicXray,
-    Verdict,
-};
+use hone_record::{BatchCap, BatchFinding, BatchSizes, BatchXray, ProducerXray, Sampled, Spread, TopicXray};
 
-use super::head::{self, Head, Outcome};
+use super::head::{self, Head};
 use super::{absent, figure, no_figure, paragraph, section};
+use crate::outcome;
 use crate::plot::sizes::{self, Row};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
@@ -27,25 +25,11 @@ pub(crate) fn header(found: &BatchXray) -> Element {
     let finding = worst.and_then(|topic| topic.findings.first());
     let action = finding.filter(|finding| !finding.action.is_empty());
     let lines = action.map(|finding| paragraph(&format!("{}.", upper(&finding.action))));
-    let outcome = match finding {
-        None => Outcome::new(None, "No verdict"),
-        Some(found) => Outcome::new(colour_of(found.verdict), found.verdict.name()),
-    };
     Head::new("Batch X-ray", &found.source)
-        .verdict(outcome, &sentence(found), lines.into_iter().collect())
+        .verdict(outcome::of_xray(found), &sentence(found), lines.into_iter().collect())
         .with_all(head::tiles_of_values("The topic with the most costly batches", &values(worst)))
         .with_all(found.notes.iter().map(|note| paragraph(&format!("Note: {note}."))))
         .meta(&[])
-}
-
-/// The colour of a verdict on batches.
-fn colour_of(verdict: BatchVerdict) -> Verdict {
-    match verdict {
-        BatchVerdict::Healthy => Verdict::Better,
-        BatchVerdict::Fair | BatchVerdict::Quiet => Verdict::Equivalent,
-        BatchVerdict::NoEvidence => Verdict::NotShown,
-        _ => Verdict::Worse,
-    }
 }
 
 /// The figures of a topic that people look for first.
@@ -55,7 +39,7 @@ fn values(topic: Option<&TopicXray>) -> Vec<(&'static str, String, String)> {
         ("needless batches/s", topic.needless_batches_per_s().map(quantity::significant)),
         ("batches/s", topic.batches_per_s.map(quantity::significant)),
         ("bytes/batch, mean", topic.mean_bytes.map(|mean| quantity::bytes(mean.value as u64))),
-        ("bytes/batch, median", topic.size_bytes.map(|spread| quantity::bytes(spread.p50 as u64))),
+        ("bytes/batch, median", topic.size_bytes.map(|spread| quantity::bytes(spread.p50))),
     ];
     values.into_iter().filter_map(|(name, value)| Some((name, value?, topic.topic.clone()))).collect()
 }

@@ -255,13 +255,14 @@ fn runs(asked: &PageRequest<'_>, content: &Content) -> Answer {
     let wants = |run: &&ShelfRun| {
         let outcome = run.outcome.as_ref();
         let of = |text: fn(&hone_record::ShelfOutcome) -> &str| outcome.map_or("", text);
-        let places: [&str; 7] = [
+        let places: [&str; 8] = [
             &run.path,
             &run.kind,
             &run.title,
             run.state.label(),
             of(|outcome| &outcome.subject),
             of(|outcome| &outcome.target),
+            of(|outcome| &outcome.word),
             of(|outcome| &outcome.machine),
         ];
         (filter.text.is_empty() || has_words(&filter.text, &places))
@@ -487,20 +488,30 @@ fn both(texts: &[String; 2]) -> Both {
 
 fn all_topics(asked: &PageRequest<'_>, content: &Content) -> Answer {
     let records = topics::xrays(content);
+    let others = topics::others(content, &records);
     if asked.is_json {
         let records = records
             .iter()
             .map(|record| json!({"record": record.id, "path": record.path, "xray": record.xray}));
-        return Answer::json(
-            "shelf-topics",
-            &json!({"records": records.collect::<Vec<_>>(), "notes": content.notes()}),
-        );
+        let others = others.iter().map(|topic| {
+            json!({
+                "record": topic.record,
+                "source": topic.source,
+                "topic": topic.topic,
+                "batches_per_s": topic.batches_per_s,
+                "needless_batches_per_s": topic.needless_batches_per_s(),
+                "batch_bytes_mean": topic.mean_bytes,
+            })
+        });
+        let (records, others): (Vec<_>, Vec<_>) = (records.collect(), others.collect());
+        let body = json!({"records": records, "others": others, "notes": content.notes()});
+        return Answer::json("shelf-topics", &body);
     }
     if asked.wants_csv() {
-        return Answer::csv("topics", desk::topics_csv(&records));
+        return Answer::csv("topics", desk::topics_csv(&records, &others));
     }
     let around = Around { has_csv: true, ..asked.around(content) };
-    Answer::page(desk::topics(&records, &around))
+    Answer::page(desk::topics(&records, &others, &around))
 }
 
 /// A topic with other settings.
@@ -537,7 +548,7 @@ fn what_if(asked: &PageRequest<'_>, content: &Content) -> Found {
 }
 
 fn lines(asked: &PageRequest<'_>, content: &Content, reader: &Shown) -> Answer {
-    let lines: Vec<_> = history::lines(content, reader).into_values().map(|line| line.line).collect();
+    let lines = history::with_trends(history::lines(content, reader));
     if asked.is_json {
         return Answer::json("history-lines", &json!({"lines": lines, "notes": content.notes()}));
     }

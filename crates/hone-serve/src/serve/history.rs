@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use hone_binary::sha256_hex;
 use hone_compare::{CHANGE_POINT_RULE, MOST_VALUES, change_points, geometric_mean};
 use hone_record::{
-    History, HistoryLine, HistoryNote, HistoryOver, HistoryPoint, LedgerEntry, Metric, ShelfRecord,
+    ChangePoint, History, HistoryLine, HistoryNote, HistoryOver, HistoryPoint, HistoryTrend, LedgerEntry,
+    Metric, ShelfRecord,
 };
 use hone_report::verdict::decision_label;
 
@@ -24,6 +27,12 @@ const MOST_LEDGER_BYTES: u64 = 64 << 20;
 const MOST_PAUSE_MS: u64 = 30 * 60_000;
 /// Maximum ledger entries next to a line: the newest.
 const MOST_NOTES: usize = 20;
+/// Points of a metric in the list of lines, the newest: a sparkline has no room for more.
+const LISTED_POINTS: usize = 60;
+/// Time for the search for change points in the list of lines.
+const MOST_SEARCH: Duration = Duration::from_millis(300);
+/// Answers that are kept.
+const MOST_SEARCHED: usize = 10_000;
 /// Seed of the permutations, so that the same history gives the same page.
 const SEED: u64 = 1;
 
@@ -70,6 +79,45 @@ pub(super) fn history(line: &Line, asked: Option<Metric>) -> History {
         rule: CHANGE_POINT_RULE.to_owned(),
         notes: Vec::new(),
     }
+}
+
+/// The lines with the newest points of each metric, and their last change point. A metric whose search had no time yet has none; the next
+/// page continues.
+pub(super) fn with_trends(lines: BTreeMap<String, Line>) -> Vec<HistoryLine> {
+    let until = Instant::now() + MOST_SEARCH;
+    let trend = |points: &[HistoryPoint]| {
+        let newest = points.get(points.len().saturating_sub(LISTED_POINTS)..).unwrap_or_default();
+        let values: Vec<f64> = newest.iter().map(|point| point.value).collect();
+        let found = searched(&values, until);
+        HistoryTrend { values, last_change: found.flatten(), is_searched: found.is_some() }
+    };
+    let listed = |line: Line| {
+        let trends = line.points.iter().map(|(metric, points)| (*metric, trend(points.as_slice()))).collect();
+        HistoryLine { trends, ..line.line }
+    };
+    lines.into_values().map(listed).collect()
+}
+
+/// Answers of earlier searches, by the values.
+static SEARCHED: Mutex<BTreeMap<Vec<u64>, Option<ChangePoint>>> = Mutex::new(BTreeMap::new());
+
+/// The last change point of these values. `None` after the time limit, unless an earlier page searched the same values.
+fn searched(values: &[f64], until: Instant) -> Option<Option<ChangePoint>> {
+    let key: Vec<u64> = values.iter().map(|value| value.to_bits()).collect();
+    let known = || SEARCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known().get(&key) {
+        return Some(*found);
+    }
+    if Instant::now() >= until {
+        return None;
+    }
+    let found = change_points(values, SEED).last().copied();
+    let mut known = known();
+    if known.len() >= MOST_SEARCHED {
+        known.clear();
+    }
+    known.insert(key, found);
+    Some(found)
 }
 
 /// The ledger entries between the first and the last point. A line of ledger entries has none, because its points are entries.
@@ -142,7 +190,7 @@ fn of_windows(content: &Content) -> BTreeMap<String, Line> {
                 over,
                 name: window.variant.clone(),
                 circumstances: window.circumstances.clone(),
-                metrics: BTreeMap::new(),
+                ..HistoryLine::default()
             },
             points: BTreeMap::new(),
         });
@@ -240,7 +288,7 @@ fn of_ledger(
                 over: HistoryOver::Entries,
                 name: entry.change.clone(),
                 circumstances: circumstances(&entry),
-                metrics: BTreeMap::new(),
+                ..HistoryLine::default()
             },
             points: BTreeMap::new(),
         });
@@ -277,4 +325,35 @@ pub(super) fn run_of(content: &Content, ledger: &Path, entry: &LedgerEntry) -> O
     let beside = ledger.parent()?.join(Path::new(&entry.run).file_name()?);
     let is_it = |path: &Path| path == Path::new(&entry.run) || path == beside;
     content.runs.values().find(|run| is_it(&run.path)).map(|run| run.id.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(values: &[f64]) -> Line {
+        let point = |value: &f64| HistoryPoint { value: *value, ..HistoryPoint::default() };
+        Line {
+            line: HistoryLine { name: "target".to_owned(), ..HistoryLine::default() },
+            points: BTreeMap::from([(Metric::LatencyP50, values.iter().map(point).collect())]),
+        }
+    }
+
+    #[test]
+    fn a_listed_line_has_its_newest_points_and_their_last_change() {
+        let values: Vec<f64> = (0..80).map(|place| if place < 70 { 100.0 } else { 125.0 }).collect();
+        let lines = with_trends(BTreeMap::from([("0".to_owned(), line(&values))]));
+        let trend = &lines[0].trends[&Metric::LatencyP50];
+        assert_eq!((trend.values.len(), trend.is_searched), (LISTED_POINTS, true));
+        let change = trend.last_change.unwrap();
+        assert_eq!((change.first, change.ratio > 1.2), (50, true));
+    }
+
+    #[test]
+    fn a_search_without_time_is_answered_by_an_earlier_one() {
+        let past = Instant::now();
+        assert_eq!(searched(&[1.0, 2.0, 3.5], past), None);
+        assert_eq!(searched(&[1.0, 2.0, 3.5], past + Duration::from_secs(60)), Some(None));
+        assert_eq!(searched(&[1.0, 2.0, 3.5], past), Some(None));
+    }
 }

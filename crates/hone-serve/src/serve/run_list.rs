@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use hone_experiment::folder::RESULTS;
 use hone_record::{ShelfOutcome, ShelfRecord, ShelfRun, ShelfWindow};
 
-use super::shelf::Content;
+use super::shelf::{Content, SINGLE};
 
 /// Maximum points of a sparkline.
 const MOST_POINTS: usize = 30;
@@ -33,9 +33,13 @@ pub(super) fn summaries(content: &Content) -> Vec<ShelfRun> {
         if let Some(ShelfWindow { variant, address, .. }) = &record.window {
             known.addresses.entry(variant.as_str()).or_insert(address.as_str());
         }
-        // The note of the run, not of one of its parts.
-        let is_own = |folder: &str| content.runs.get(run).is_some_and(|run| run.name == folder);
-        let place = record.path.rsplit_once('/').filter(|(folder, _)| !record.is_broken() && is_own(*folder));
+        // The result of the run, not of one of its parts. An X-ray in the folder of another run is not its result.
+        let is_own = |folder: &str, name: &str| {
+            let known = content.runs.get(run);
+            known.is_some_and(|run| run.name == folder && (run.is_single || !SINGLE.contains(&name)))
+        };
+        let place = record.path.rsplit_once('/');
+        let place = place.filter(|(folder, name)| !record.is_broken() && is_own(folder, name));
         let place = place.and_then(|(_, name)| RESULTS.iter().position(|result| *result == name));
         if let Some(place) = place
             && known.result.is_none_or(|(best, _)| place < best)
@@ -89,7 +93,7 @@ pub(super) fn add_histories(all: &[ShelfRun], rows: &mut [ShelfRun]) {
     let mut series: HashMap<String, Vec<(u64, f64)>> = HashMap::new();
     let known = |run: &ShelfRun| {
         let outcome = run.outcome.as_ref()?;
-        let [_, after] = outcome.values?;
+        let after = outcome.values.map(|[_, after]| after).or(outcome.value)?;
         Some((series_of(outcome)?, (run.at_unix_ms, after)))
     };
     for (name, point) in all.iter().filter_map(known) {
@@ -148,6 +152,17 @@ mod tests {
         let many: Vec<ShelfRun> = (0..100).map(|at| run(at, "x", at as f64)).collect();
         let mut last = [many[99].clone()];
         add_histories(&many, &mut last);
+        // A load has a value and nothing to compare it with.
+        let alone = |mut run: ShelfRun| {
+            let outcome = run.outcome.take().unwrap();
+            let value = outcome.values.map(|[_, value]| value);
+            run.outcome = Some(ShelfOutcome { values: None, value, ..outcome });
+            run
+        };
+        let loads = [alone(run(1, "l", 10.0)), alone(run(2, "l", 20.0))];
+        let mut rows = loads.clone();
+        add_histories(&loads, &mut rows);
+        assert_eq!(rows[1].history, [10.0, 20.0]);
         assert_eq!((last[0].history.len(), last[0].history[29]), (MOST_POINTS, 99.0));
     }
 

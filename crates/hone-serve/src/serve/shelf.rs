@@ -18,6 +18,7 @@ use hone_tool::interrupt;
 use super::run_list::summaries;
 use super::shown::{MOST_BYTES, Shown, open};
 use super::sketch::sketch;
+use hone_experiment::command_line;
 use hone_experiment::ending::Usage;
 use hone_experiment::folder::RESULTS;
 use hone_experiment::ledger;
@@ -54,6 +55,9 @@ const OF_A_RUN: [&str; 7] = [
     "pilot-design.json",
     "rounds.json",
 ];
+
+/// Results that people also keep alone. In any other folder than their own they are no result of a run.
+pub(super) const SINGLE: [&str; 3] = ["window.json", "xray.json", "diagnosis.json"];
 
 /// Files that a command locks while it works on a run.
 const LOCKS: [&str; 2] = ["lock", ".lock"];
@@ -118,6 +122,8 @@ pub struct Run {
     pub name: String,
     pub(crate) path: PathBuf,
     pub(super) newest_ms: u64,
+    /// Whether the run consists of a single load, X-ray or diagnosis.
+    pub(super) is_single: bool,
 }
 
 /// Properties that show whether a file was changed.
@@ -324,9 +330,10 @@ impl Walk {
             Err(error) => return self.limits.push(format!("can't scan {name}: {error}")),
         };
         entries.sort_by_key(fs::DirEntry::file_name);
-        let is_run =
-            run.is_none() && entries.iter().any(|entry| is_of_a_run(&entry.file_name().to_string_lossy()));
-        let own = is_run.then(|| self.run(path, name));
+        let own = run.is_none().then(|| RunKind::of_folder(&entries)).flatten().map(|kind| {
+            let is_single = kind == RunKind::Single;
+            self.run(path, name, is_single)
+        });
         let run = run.or(own.as_deref());
         for entry in entries {
             let file_name = entry.file_name();
@@ -358,8 +365,9 @@ impl Walk {
         }
     }
 
-    fn run(&mut self, path: &Path, name: &str) -> String {
-        let run = Run { id: id_of(name), name: name.to_owned(), path: path.to_owned(), newest_ms: 0 };
+    fn run(&mut self, path: &Path, name: &str, is_single: bool) -> String {
+        let (id, name, path) = (id_of(name), name.to_owned(), path.to_owned());
+        let run = Run { id, name, path, newest_ms: 0, is_single };
         let id = run.id.clone();
         self.runs.insert(id.clone(), run);
         id
@@ -398,8 +406,31 @@ fn free_label(roots: &[Root], name: String) -> String {
     std::iter::once(name.clone()).chain(numbered).find(is_free).unwrap_or_default()
 }
 
-fn is_of_a_run(name: &str) -> bool {
-    OF_A_RUN.contains(&name) || RESULTS.contains(&name)
+/// What the files of a folder say about its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RunKind {
+    /// It has notes or results that only a run has.
+    Whole,
+    /// It has one record, and the command that made the folder for it.
+    Single,
+}
+
+impl RunKind {
+    fn of_folder(entries: &[fs::DirEntry]) -> Option<Self> {
+        let names: Vec<std::ffi::OsString> = entries.iter().map(fs::DirEntry::file_name).collect();
+        let has =
+            |is_wanted: &dyn Fn(&str) -> bool| names.iter().filter_map(|name| name.to_str()).any(is_wanted);
+        let is_single = |name: &str| SINGLE.contains(&name);
+        if has(&|name| OF_A_RUN.contains(&name) || RESULTS.contains(&name) && !is_single(name)) {
+            return Some(Self::Whole);
+        }
+        (has(&is_single) && has(&|name| name == command_line::NOTE)).then_some(Self::Single)
+    }
+}
+
+/// Whether a file may be the result of a run.
+fn may_be_result(name: &str) -> bool {
+    RESULTS.contains(&name.rsplit('/').next().unwrap_or(name))
 }
 
 /// The first digits of the SHA-256 of the name. They stay the same when the server restarts, and can't be a path.
@@ -438,7 +469,8 @@ fn item(met: &Met) -> Option<Item> {
             record.said = sketch.said;
             record.at_unix_ms = sketch.at_unix_ms.unwrap_or(record.at_unix_ms);
             record.window = sketch.window;
-            record.outcome = sketch.outcome;
+            // Only the list of runs shows it, and there are thousands of windows.
+            record.outcome = sketch.outcome.filter(|_| may_be_result(&met.name));
             builds = sketch.builds;
         }
         Err(why) => {
@@ -602,6 +634,38 @@ mod tests {
         lock.try_lock().unwrap();
         let now = &content.runs_now()[0];
         assert_eq!((now.state, now.pid), (RunState::Running, Some(std::process::id())));
+    }
+
+    #[test]
+    fn a_single_record_is_a_run_only_in_a_folder_that_a_command_made_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = dir.path().join("runs");
+        // Somebody keeps an X-ray next to the runs. They stay runs of their own.
+        for name in
+            ["xray.json", "load-001/window.json", "x-diagnosis-001/diagnosis.json", "nightly/window.json"]
+        {
+            let path = runs.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, DOCTOR).unwrap();
+        }
+        for name in ["load-001", "x-diagnosis-001"] {
+            fs::write(runs.join(name).join(command_line::NOTE), "[]").unwrap();
+        }
+        // An optimisation that was broken off also has a diagnosis, which is not its result.
+        fs::create_dir_all(runs.join("broker-001")).unwrap();
+        fs::write(runs.join("broker-001/experiment.toml"), "").unwrap();
+        fs::write(runs.join("broker-001/diagnosis.json"), DOCTOR).unwrap();
+        let (shelf, _) = kept(&[runs]);
+        let content = Arc::clone(&shelf.locked().content);
+        let mut found: Vec<(String, RunState)> =
+            content.runs_now().into_iter().map(|run| (run.path, run.state)).collect();
+        found.sort_by(|one, other| one.0.cmp(&other.0));
+        let expected = [
+            ("runs/broker-001", RunState::Unfinished),
+            ("runs/load-001", RunState::Finished),
+            ("runs/x-diagnosis-001", RunState::Finished),
+        ];
+        assert_eq!(found, expected.map(|(path, state)| (path.to_owned(), state)));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! times, and sends them through the rules of the client twice: with the settings that the batches show, and with the chosen ones. The ratio
 //! of the two is the forecast. `hone batch whatif` replays the real records.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hone_batch::whatif::client::{Client, Rules};
@@ -12,14 +13,17 @@ use hone_batch::whatif::shrink::Shrink;
 use hone_batch::whatif::simulate::{Brokers, Placing, Plan, replay};
 use hone_batch::whatif::stream::{NO_KEY, Stream};
 use hone_record::{
-    BatchCap, BatchCost, BatchFigures, BatchXray, Body as _, Envelope, ProducerXray, TopicXray,
+    BatchCap, BatchCost, BatchFigures, BatchWatch, BatchXray, Body, Envelope, ProducerXray, TopicXray,
+    WatchedTopic, WhatIf,
 };
-use hone_report::desk::{MOST_LINGER_MS, TopicForecast, XrayRecord};
+use hone_report::desk::{MOST_LINGER_MS, TopicForecast, TopicRecord, XrayRecord};
 
 use super::shelf::{Content, Item, read};
 
 /// Maximum X-ray records that are read, the newest.
 const MOST_RECORDS: usize = 20;
+/// Maximum topics of a record of a cluster's metrics, those with the most batches.
+const MOST_WATCHED: usize = 500;
 /// Maximum bytes of one of them.
 const MOST_BYTES: u64 = 16 << 20;
 /// Maximum producers of a forecast. The rest is assumed to behave alike.
@@ -39,7 +43,7 @@ const MOST_OFF: f64 = 2.0;
 
 /// The newest X-ray records.
 pub(super) fn xrays(content: &Content) -> Vec<XrayRecord> {
-    newest(content, BatchXray::KIND).into_iter().filter_map(|item| xray(item)).collect()
+    newest(content, BatchXray::KIND).into_iter().filter_map(xray).collect()
 }
 
 /// One X-ray record.
@@ -50,6 +54,56 @@ pub(super) fn xray(item: &Arc<Item>) -> Option<XrayRecord> {
     let xray = Envelope::<BatchXray>::parse(&read(&item.path).ok()?).ok()?;
     let record = &item.record;
     Some(XrayRecord { id: record.id.clone(), path: record.path.clone(), at_unix_ms: record.at_unix_ms, xray })
+}
+
+/// Topics that no X-ray covers: those of `hone batch whatif` and `hone batch watch`. The newest record of each topic counts.
+pub(super) fn others(content: &Content, xrays: &[XrayRecord]) -> Vec<TopicRecord> {
+    let replays = newest(content, WhatIf::KIND).into_iter().filter_map(|item| replayed(item));
+    let metrics = newest(content, BatchWatch::KIND).into_iter().filter_map(|item| watched(item)).flatten();
+    without_xray(replays.chain(metrics).collect(), xrays)
+}
+
+fn without_xray(mut found: Vec<TopicRecord>, xrays: &[XrayRecord]) -> Vec<TopicRecord> {
+    let mut seen: BTreeSet<String> =
+        xrays.iter().flat_map(|record| &record.xray.topics).map(|topic| topic.topic.clone()).collect();
+    found.sort_by_key(|topic| std::cmp::Reverse(topic.at_unix_ms));
+    found.retain(|topic| seen.insert(topic.topic.clone()));
+    found
+}
+
+fn parsed<T: Body>(item: &Item) -> Option<T> {
+    Envelope::<T>::parse(&read(&item.path).ok()?).ok()
+}
+
+fn replayed(item: &Item) -> Option<TopicRecord> {
+    let found: WhatIf = parsed(item)?;
+    Some(TopicRecord {
+        record: item.record.id.clone(),
+        source: "replay of its records".to_owned(),
+        at_unix_ms: item.record.at_unix_ms,
+        topic: found.topic,
+        batches_per_s: Some(found.today.batches_per_s),
+        mean_bytes: Some(found.today.batch_bytes_mean),
+        action: found
+            .advice
+            .as_ref()
+            .map(|advice| hone_document::advice::words(advice, false))
+            .unwrap_or_default(),
+    })
+}
+
+fn watched(item: &Item) -> Option<Vec<TopicRecord>> {
+    let found: BatchWatch = parsed(item)?;
+    let topic = |topic: WatchedTopic| TopicRecord {
+        record: item.record.id.clone(),
+        source: format!("metrics of {}", found.source),
+        at_unix_ms: item.record.at_unix_ms,
+        topic: topic.topic,
+        batches_per_s: topic.batches_per_s.known(),
+        mean_bytes: topic.batch_bytes.known(),
+        action: String::new(),
+    };
+    Some(found.topics.iter().take(MOST_WATCHED).cloned().map(topic).collect())
 }
 
 fn newest<'a>(content: &'a Content, kind: &str) -> Vec<&'a Arc<Item>> {
@@ -292,6 +346,22 @@ mod tests {
         );
         let shorter = forecast(&topic, (5.0, 65_536), None).unwrap();
         assert!(shorter.batches_per_s[1] > after && shorter.added_p50_ms < found.added_p50_ms);
+    }
+
+    #[test]
+    fn other_records_add_the_topics_that_no_xray_covers() {
+        let other = |name: &str, at_unix_ms: u64| TopicRecord {
+            topic: name.to_owned(),
+            at_unix_ms,
+            ..TopicRecord::default()
+        };
+        let xray = BatchXray { topics: vec![topic(None)], ..BatchXray::default() };
+        let xrays = [XrayRecord { id: String::new(), path: String::new(), at_unix_ms: 1, xray }];
+        let found =
+            without_xray(vec![other("a", 1), other("orders", 9), other("a", 3), other("b", 2)], &xrays);
+        let names: Vec<(&str, u64)> =
+            found.iter().map(|topic| (topic.topic.as_str(), topic.at_unix_ms)).collect();
+        assert_eq!(names, [("a", 3), ("b", 2)], "the newest of each");
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub(crate) struct Arguments {
     /// Number of A/B pairs, at least 5.
     #[arg(long, default_value_t = 14, value_name = "PAIRS")]
     pairs: u32,
-    /// Number of A/A control pairs, at least 5; 0 skips the control. If an arm is an address, A/A and B/B pairs take turns.
+    /// A/A control pairs, at least 5; 0 skips the control. If an arm is an address, A/A and B/B pairs take turns.
     #[arg(long, default_value_t = 6, value_name = "PAIRS")]
     control_pairs: u32,
     /// Excluded pairs to replace at most, for A/B and A/A pairs each. With 0, Hone measures only the planned pairs. [default: half of the

@@ -22,7 +22,7 @@ pub(crate) struct Common {
     /// Print the result as a record (JSON) on stdout.
     #[arg(long, global = true, display_order = 900)]
     pub(crate) json: bool,
-    /// Also print the rule, the method and all figures of the result.
+    /// Also print the rule, the method and all figures.
     #[arg(short = 'v', long, global = true, display_order = 900)]
     pub(crate) explain: bool,
     /// Show no progress.

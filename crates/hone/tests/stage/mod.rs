@@ -77,12 +77,15 @@ pub fn hone_in(folder: &Path, args: &[&str]) -> Ran {
         ["--max-lateness", "--lateness-limit", "--self-test", "--emit", "--resume", "--rollback", "--undo"];
     let patient = sends && !args.iter().any(|arg| own.contains(arg));
     let more = if patient { &PATIENT[..] } else { &[] };
-    let mut command = hone_command();
-    // A verb that runs where the tests are leaves its reports elsewhere.
-    if folder == Path::new(".") {
-        command.env("HONE_RUNS", Path::new(env!("CARGO_TARGET_TMPDIR")).join("runs"));
-    }
+    let mut command = if folder == Path::new(".") { hone_here() } else { hone_command() };
     Ran::of(command.args(args).args(more).current_dir(folder).stdin(Stdio::null()).output().unwrap())
+}
+
+/// The program, to be started where the tests are: it leaves its reports elsewhere.
+pub fn hone_here() -> Command {
+    let mut command = hone_command();
+    command.env("HONE_RUNS", Path::new(env!("CARGO_TARGET_TMPDIR")).join("runs"));
+    command
 }
 
 /// Names of the files in a folder, sorted.

@@ -50,7 +50,7 @@ pub(super) struct ProofOptions {
     /// Number of A/B pairs, at least 5. Each step has this many pairs.
     #[arg(long, default_value_t = 8, value_name = "PAIRS")]
     pub(super) pairs: u32,
-    /// Number of A/A control pairs, at least 5; 0 skips the control. Each step has this many control pairs.
+    /// A/A control pairs, at least 5; 0 skips the control. Each step has this many control pairs.
     #[arg(long, default_value_t = 5, value_name = "PAIRS")]
     pub(super) control_pairs: u32,
     /// How the two windows of a pair run: `solo` (one after the other) or `duet` (both at once). `solo` shows the true latencies. `duet`

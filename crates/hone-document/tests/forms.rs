@@ -56,15 +56,6 @@ fn page_text(html: &str) -> String {
 #[test]
 fn the_three_forms_of_every_kind_have_the_same_figures() {
     for (kind, document) in documents_of_every_kind() {
-        if let Ok(dir) = std::env::var("HONE_DUMP") {
-            std::fs::write(format!("{dir}/{}.html", kind.replace(' ', "-")), document.clone().html())
-                .unwrap();
-            std::fs::write(
-                format!("{dir}/{}.txt", kind.replace(' ', "-")),
-                document.clone().terminal(Detail::Result),
-            )
-            .unwrap();
-        }
         let markdown = figures(&document.clone().markdown());
         let terminal = figures(&document.clone().terminal(Detail::Everything));
         assert!(markdown.len() > 5, "{kind}: {markdown:?}");

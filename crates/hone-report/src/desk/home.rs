@@ -3,7 +3,7 @@
 use hone_record::{RunState, ShelfFilter, ShelfLedger, ShelfOutcome, ShelfPage, ShelfRun};
 
 use super::frame::{Around, Tab, ago, copyable, document, link, refresher};
-use super::list::{Pager, VERDICTS, counted, encoded, pages, select, state};
+use super::list::{Pager, VERDICTS, counted, encoded, pages, search_form, select, state};
 use crate::plot::{mark, spark};
 use crate::quantity::{self, NONE};
 use crate::section::section;
@@ -256,8 +256,6 @@ fn filters(page: &ShelfPage<ShelfRun>) -> Element {
 
 fn form(page: &ShelfPage<ShelfRun>) -> Element {
     let filter = &page.filter;
-    let text =
-        el("input").attr("id", "q").attr("name", "q").attr("type", "search").attr("value", &filter.text);
     let named = VERDICTS.iter().find(|(_, verdict)| Some(*verdict) == filter.verdict).map(|(name, _)| *name);
     let verdicts = VERDICTS.iter().map(|(name, verdict)| (*name, verdict.label().to_owned()));
     let [targets, layers, kinds] = [&page.targets, &page.layers, &page.kinds].map(|counts| {
@@ -270,24 +268,16 @@ fn form(page: &ShelfPage<ShelfRun>) -> Element {
     let age = filter.hours.map(|hours| hours.to_string());
     let ages: Vec<(String, String)> =
         AGES.iter().map(|(hours, name)| (hours.to_string(), (*name).to_owned())).collect();
-    let kept =
-        filter.a.as_ref().map(|a| el("input").attr("type", "hidden").attr("name", "a").attr("value", a));
-    el("form")
-        .class("choose")
-        .attr("role", "search")
-        .attr("aria-label", "Choose")
-        .attr("method", "get")
-        .attr("action", "/")
-        .attr("data-swap", "live")
-        .child(el("div").child(el("label").attr("for", "q").text("Text")).child(text))
-        .child(select("target", "Target", filter.target.as_deref(), by_ref(&targets)))
-        .child(select("verdict", "Verdict", named, verdicts))
-        .child(select("layer", "Layer", filter.layer.as_deref(), by_ref(&layers)))
-        .child(select("hours", "Time", age.as_deref(), by_ref(&ages)))
-        .child(select("state", "State", filter.state.map(RunState::label), states))
-        .child(select("kind", "Kind", filter.kind.as_deref(), by_ref(&kinds)))
-        .children(kept)
-        .child(el("button").attr("type", "submit").text("Show"))
+    let fields = [
+        select("target", "Target", filter.target.as_deref(), by_ref(&targets)),
+        select("verdict", "Verdict", named, verdicts),
+        select("layer", "Layer", filter.layer.as_deref(), by_ref(&layers)),
+        select("hours", "Time", age.as_deref(), by_ref(&ages)),
+        select("state", "State", filter.state.map(RunState::label), states),
+        select("kind", "Kind", filter.kind.as_deref(), by_ref(&kinds)),
+    ];
+    let chosen = [&*filter.text, filter.a.as_deref().unwrap_or_default()];
+    search_form("/", chosen, fields).attr("data-swap", "live")
 }
 
 /// The numbers of the runs, one line for each.

@@ -126,8 +126,6 @@ pub(super) fn pages(page: usize, pages: usize, pager: &Pager) -> Option<Element>
 }
 
 fn form(filter: &ShelfFilter, kinds: &std::collections::BTreeMap<String, usize>) -> Element {
-    let text =
-        el("input").attr("id", "q").attr("name", "q").attr("type", "search").attr("value", &filter.text);
     let kinds = kinds
         .iter()
         .map(|(kind, count)| (kind.as_str(), format!("{kind} ({})", quantity::count(*count as u64))));
@@ -135,17 +133,25 @@ fn form(filter: &ShelfFilter, kinds: &std::collections::BTreeMap<String, usize>)
     let named = VERDICTS.iter().find(|(_, verdict)| Some(*verdict) == filter.verdict).map(|(name, _)| *name);
     let verdicts = VERDICTS.iter().map(|(name, verdict)| (*name, verdict.label().to_owned()));
     let verdict = select("verdict", "Verdict", named, verdicts);
-    let kept =
-        filter.a.as_ref().map(|a| el("input").attr("type", "hidden").attr("name", "a").attr("value", a));
+    search_form("/records", [&filter.text, filter.a.as_deref().unwrap_or_default()], [kind, verdict])
+}
+
+/// A form that chooses from a list by a text and these fields. `a` is the first side of a comparison, empty if none is chosen.
+pub(super) fn search_form(
+    action: &'static str,
+    [text, a]: [&str; 2],
+    fields: impl IntoIterator<Item = Element>,
+) -> Element {
+    let field = el("input").attr("id", "q").attr("name", "q").attr("type", "search").attr("value", text);
+    let kept = (!a.is_empty()).then(|| el("input").attr("type", "hidden").attr("name", "a").attr("value", a));
     el("form")
         .class("choose")
         .attr("role", "search")
         .attr("aria-label", "Choose")
         .attr("method", "get")
-        .attr("action", "/records")
-        .child(el("div").child(el("label").attr("for", "q").text("Text")).child(text))
-        .child(kind)
-        .child(verdict)
+        .attr("action", action)
+        .child(el("div").child(el("label").attr("for", "q").text("Text")).child(field))
+        .children(fields)
         .children(kept)
         .child(el("button").attr("type", "submit").text("Show"))
 }

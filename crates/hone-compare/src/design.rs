@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Design, Effect, Metric, Mode, PairKind, Rule, control_arm};
+use hone_record::{Design, Effect, Look, Metric, Mode, PairKind, Rule, control_arm};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
 use crate::plan::Plan;
+use crate::spending;
 
 /// The default guard metrics: the tail latency that pages people, and the memory whose growth kills processes. Failed requests count in
 /// addition ([`hone_record::Comparison::more_failures`]).
@@ -216,7 +217,14 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
         words: String::new(),
     };
     let label = if closed_loop { Metric::label_in_operations } else { Metric::label };
-    rule.words = worded(&rule, plan.control_pairs > 0, label);
+    let reference = match plan.control_pairs {
+        0 => Reference::A,
+        _ if plan.pooled_baseline => Reference::Pooled,
+        _ => Reference::MinusControl,
+    };
+    rule.words = worded(&rule, reference, label);
+    let looks = spending::looks(&plan.looks, rule.alpha);
+    rule.words.push_str(&look_words(&looks));
     rule.words.push_str(&reserve_words(reserves));
     effect.iter().for_each(|effect| rule.words.push_str(&effect_words(effect)));
     Ok(Design {
@@ -236,7 +244,21 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
         starts: 0,
         reserve,
         effect,
+        pooled_baseline: plan.pooled_baseline,
+        looks,
     })
+}
+
+/// The looks at the running comparison, in words.
+fn look_words(looks: &[Look]) -> String {
+    let Some((last, early @ [_, ..])) = looks.split_last() else { return String::new() };
+    let pairs: Vec<String> = early.iter().map(|look| look.pairs.to_string()).collect();
+    format!(
+        " Hone looks at the result after {} A/B pairs, and ends the run there if everything is decided; the last look is after {}. The looks \
+         share the error (Lan and DeMets, bounds like O'Brien and Fleming's), so the confidence level of each look is higher.",
+        pairs.join(", "),
+        last.pairs
+    )
 }
 
 /// The treatment of excluded pairs, in words.
@@ -470,12 +492,19 @@ fn balanced(order: &[PairKind], both_controls: bool, random: &mut ChaCha8Rng) ->
         .collect()
 }
 
-/// The rule as a sentence, for the report and the record.
-pub fn rule_words(rule: &Rule, controlled: bool) -> String {
-    worded(rule, controlled, Metric::label)
+/// What an effect is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reference {
+    /// A alone.
+    A,
+    /// A, minus what the A/A pairs show.
+    MinusControl,
+    /// A together with its byte copy of the same round.
+    Pooled,
 }
 
-fn worded(rule: &Rule, controlled: bool, label: fn(Metric) -> &'static str) -> String {
+/// The rule in words, for the report and the record.
+fn worded(rule: &Rule, reference: Reference, label: fn(Metric) -> &'static str) -> String {
     let percent = |share: f64| (share * 1e5).round() / 1e3;
     let margin = percent(rule.equivalence);
     let sure = percent(1.0 - rule.alpha);
@@ -486,17 +515,24 @@ fn worded(rule: &Rule, controlled: bool, label: fn(Metric) -> &'static str) -> S
          {margin} % of 1; otherwise better or worse if the {sure} % confidence interval excludes 1",
         if rule.primary == Metric::Capacity { "capacity, where more is better" } else { label(rule.primary) }
     );
-    words.push_str(&if controlled {
-        format!(
+    let usable = format!(
+        " Otherwise inconclusive. If a control itself differs from 1 by more than {margin} % with {sure} % \
+         confidence, or has no estimate, the metric is inconclusive."
+    );
+    words.push_str(&match reference {
+        Reference::MinusControl => format!(
             " and so does the confidence interval of test minus control (Welch's, with the uncertainty of \
              both). It must also have the sign of the effect, and the effect must be larger than that of the \
-             control. For equivalent, both must be within the margin. Otherwise inconclusive. If a control \
-             itself differs from 1 by more than {margin} % with {sure} % confidence, or has no estimate, the \
-             metric is inconclusive."
-        )
-    } else {
-        "; otherwise inconclusive. There is no A/A control, so a bias between the arms would stay hidden."
-            .to_owned()
+             control. For equivalent, both must be within the margin.{usable}"
+        ),
+        Reference::Pooled => format!(
+            ". A is the geometric mean of both windows of the baseline in the same round: its own, and that \
+             of the A/A control.{usable}"
+        ),
+        Reference::A => {
+            "; otherwise inconclusive. There is no A/A control, so a bias between the arms would stay hidden."
+                .to_owned()
+        }
     });
     if !rule.guards.is_empty() {
         let guards: Vec<&str> = rule.guards.iter().map(|guard| label(*guard)).collect();

@@ -34,12 +34,20 @@ impl Pairs {
     }
 }
 
+fn with_a_value(pairs: usize) -> String {
+    match pairs {
+        0 => "none of the pairs has a value".to_owned(),
+        1 => "only 1 of the pairs has a value".to_owned(),
+        pairs => format!("only {pairs} of the pairs have a value"),
+    }
+}
+
 /// Why there is no estimate.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotEstimated {
     /// Too few pairs have both values.
-    #[error("only {pairs} of the pairs have a value on both sides; at least {FEWEST_PAIRS} are necessary")]
+    #[error("{} on both sides; at least {FEWEST_PAIRS} are necessary", with_a_value(*.pairs))]
     TooFewPairs {
         /// Pairs with both values.
         pairs: usize,

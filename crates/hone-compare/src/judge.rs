@@ -6,6 +6,7 @@ use hone_record::{Design, Estimate, Judgement, Metric, PairKind, PairOutcome, Ru
 
 use crate::design::EQUAL_MEMORY_BYTES;
 use crate::estimate::{NotEstimated, Pairs, Resampled, detectable, pairs_needed, ratio_of};
+use crate::spending::level_at;
 use crate::student::{t_quantile, welch_freedom};
 
 /// The results of every metric of the rule.
@@ -21,8 +22,14 @@ pub struct Judged {
 pub fn judge(design: &Design, pairs: &[PairOutcome]) -> Judged {
     let rule = &design.rule;
     let mut judged = Judged { judgements: Vec::new(), not_estimated: design.refused.clone() };
+    let measured = pairs.iter().filter(|pair| pair.kind == PairKind::Test).count() as u32;
+    let at_look = |alpha: f64| level_at(&design.looks, measured, alpha, rule.alpha);
+    // All other metrics have the same level.
+    let of_primary = at_look(rule.alpha);
+    let of_others = rule.secondary.first().map_or(of_primary, |first| at_look(alpha_of(rule, *first)));
     for metric in std::iter::once(rule.primary).chain(rule.secondary.iter().copied()) {
-        match judge_metric(design, metric, pairs) {
+        let alpha = if metric == rule.primary { of_primary } else { of_others };
+        match judge_metric(design, metric, alpha, pairs) {
             Ok(judgement) => judged.judgements.push(judgement),
             Err(reason) => {
                 judged.not_estimated.insert(metric, reason.to_string());
@@ -37,20 +44,30 @@ pub(crate) fn alpha_of(rule: &Rule, metric: Metric) -> f64 {
     if metric == rule.primary { rule.alpha } else { rule.alpha / rule.secondary.len().max(1) as f64 }
 }
 
-fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Result<Judgement, NotEstimated> {
+/// Judges a metric at this two-sided error.
+fn judge_metric(
+    design: &Design,
+    metric: Metric,
+    alpha: f64,
+    pairs: &[PairOutcome],
+) -> Result<Judgement, NotEstimated> {
     let rule = &design.rule;
-    let alpha = alpha_of(rule, metric);
     let of = |kind| {
         // The true ratio of an A/A pair is 1 whichever build it measured: only A/B pairs carry the luck of their builds. But two processes
         // of one build have their own luck, as long as they live.
         let by_build = kind == PairKind::Test && design.has_several_builds();
         let values = values(metric, kind, pairs, by_build || design.starts > 0);
+        let is_pooled = kind == PairKind::Test && design.pooled_baseline;
+        let values = if is_pooled { pooled(values, metric, pairs) } else { values };
         Resampled::new(&values, rule.resamples, rule.seed)
     };
     let resampled = of(PairKind::Test)?;
     let (mut test, tost) = (resampled.estimate(1.0 - alpha), resampled.estimate(1.0 - 2.0 * alpha));
     let planned = pairs.iter().any(|pair| pair.kind == PairKind::Control);
-    let control = of(PairKind::Control).map(|control| Control::new(&control, &resampled, alpha));
+    let control = of(PairKind::Control).map(|control| match design.pooled_baseline {
+        true => Control::pooled(&control, &resampled, alpha),
+        false => Control::apart(&control, &resampled, alpha),
+    });
     if let Ok(control) = &control {
         test.detectable_ratio = test.detectable_ratio.max(control.detectable_ratio(test.confidence));
     }
@@ -94,11 +111,24 @@ struct Control {
     /// Standard error and degrees of freedom of test minus control.
     error: f64,
     freedom: f64,
-    beside: Beside,
+    /// `None` if the control is a part of the reference.
+    beside: Option<Beside>,
 }
 
 impl Control {
-    fn new(control: &Resampled, test: &Resampled, alpha: f64) -> Self {
+    /// A control that is a part of the reference. Its difference, twin minus baseline, is uncorrelated with the effect, which is the
+    /// variant minus the mean of the two. So it is not subtracted, and only shows whether the session can compare at all.
+    fn pooled(control: &Resampled, test: &Resampled, alpha: f64) -> Self {
+        Self {
+            estimate: control.estimate(1.0 - alpha),
+            error: test.error,
+            freedom: test.freedom,
+            beside: None,
+        }
+    }
+
+    /// A control of its own pairs.
+    fn apart(control: &Resampled, test: &Resampled, alpha: f64) -> Self {
         let sides = [test, control].map(|side| (side.error * side.error, side.freedom));
         let freedom = welch_freedom(sides);
         let error = (sides[0].0 + sides[1].0).sqrt();
@@ -107,7 +137,7 @@ impl Control {
             half: t_quantile(1.0 - alpha / 2.0, freedom) * error,
             tost_half: t_quantile(1.0 - alpha, freedom) * error,
         };
-        Self { estimate: control.estimate(1.0 - alpha), error, freedom, beside }
+        Self { estimate: control.estimate(1.0 - alpha), error, freedom, beside: Some(beside) }
     }
 
     /// The smallest effect that test and control together can detect: a control of few pairs hides more than the test's own spread does.
@@ -129,6 +159,24 @@ fn values(metric: Metric, kind: PairKind, pairs: &[PairOutcome], in_blocks: bool
     let counted = pairs.iter().filter(|pair| pair.kind == kind && pair.dropped.is_none()).filter_map(both);
     let (blocks, values): (Vec<u32>, Vec<(f64, f64)>) = counted.unzip();
     Pairs { metric, values, blocks: if in_blocks { blocks } else { Vec::new() } }
+}
+
+/// The same test pairs with the geometric mean of the baseline and its copy in the same round as A. A round without a valid A/A pair
+/// keeps the baseline alone.
+fn pooled(tests: Pairs, metric: Metric, pairs: &[PairOutcome]) -> Pairs {
+    let valid = |kind| pairs.iter().filter(move |pair| pair.kind == kind && pair.dropped.is_none());
+    // The A/A pair of a round has the same first window, and follows the test pair.
+    let twins: BTreeMap<u32, f64> = valid(PairKind::Control)
+        .filter_map(|pair| Some((pair.index.checked_sub(1)?, *pair.values_b.get(&metric)?)))
+        .collect();
+    let has_both =
+        |pair: &&PairOutcome| pair.values_a.contains_key(&metric) && pair.values_b.contains_key(&metric);
+    let indices = valid(PairKind::Test).filter(has_both).map(|pair| pair.index);
+    let values = tests.values.iter().zip(indices).map(|((a, b), index)| {
+        let reference = twins.get(&index).map_or(*a, |twin| (a * twin).sqrt());
+        (reference, *b)
+    });
+    Pairs { values: values.collect(), ..tests }
 }
 
 /// A log ratio and half the width of its confidence interval.
@@ -157,7 +205,7 @@ pub(crate) struct Beside {
     pub(crate) tost_half: f64,
 }
 
-/// The findings of the rule, in the order of [`crate::rule_words`].
+/// The findings of the rule, in the order of the rule in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finding {
     ControlDiffers,
@@ -170,15 +218,17 @@ pub(crate) enum Finding {
 /// The rule itself, on numbers. The planner and the judge use the same function.
 ///
 /// A rig that favours one arm favours it in control and test alike, so the test minus the control decides, with the uncertainty of both. In
-/// addition the test must hold by itself: a bias that hides an effect of the other sign is neither.
-pub(crate) fn find(margin: f64, test: Span, tost: Span, control: Option<(Span, Beside)>) -> Finding {
+/// addition the test must hold by itself: a bias that hides an effect of the other sign is neither. In rounds no arm has a place of its own
+/// that the rig could favour, and the control is a part of the reference.
+pub(crate) fn find(margin: f64, test: Span, tost: Span, control: Option<(Span, Option<Beside>)>) -> Finding {
     let within = |mean: f64, half: f64| mean.abs() + half < margin;
-    let equal_beside = control.is_none_or(|(_, beside)| within(beside.mean, beside.tost_half));
+    let beside = control.and_then(|(_, beside)| beside);
+    let equal_beside = beside.is_none_or(|beside| within(beside.mean, beside.tost_half));
     match control {
         Some((control, _)) if differs(control, margin) => Finding::ControlDiffers,
         _ if within(tost.mean, tost.half) && equal_beside => Finding::Equivalent,
         _ if !test.excludes_one() => Finding::HoldsOne,
-        Some((control, beside)) if !stands_beside(test, control, beside) => Finding::NotBesideControl,
+        Some((control, Some(beside))) if !stands_beside(test, control, beside) => Finding::NotBesideControl,
         _ => Finding::Differs,
     }
 }
@@ -259,12 +309,15 @@ fn decide(design: &Design, test: &Estimate, tost: &Estimate, control: Option<&Co
             format!(
                 "the A/A control showed {}; without it, the effect is {}, which is not significant",
                 shown(),
-                control.map(|control| beside_words(control.beside)).unwrap_or_default()
+                control.and_then(|control| control.beside).map(beside_words).unwrap_or_default()
             ),
         ),
         Finding::Differs => {
             let better = (test.ratio < 1.0) == test.metric.lower_is_better();
-            let beside = if control.is_some() { ", also after subtracting the A/A control" } else { "" };
+            let beside = match control {
+                Some(control) if control.beside.is_some() => ", also after subtracting the A/A control",
+                _ => "",
+            };
             let why = format!("the {:.4} % confidence interval excludes 1{beside}", test.confidence * 100.0)
                 .replace(".0000 %", " %");
             (if better { Verdict::Better } else { Verdict::Worse }, why)
@@ -433,6 +486,6 @@ mod tests {
         let judged = judge(&design(), &all);
         assert_eq!(judged.judgements[0].estimate.pairs, 9);
         let reason = &judged.not_estimated[&Metric::LatencyP999];
-        assert!(reason.contains("only 0 of the pairs"), "{reason}");
+        assert!(reason.contains("none of the pairs has a value"), "{reason}");
     }
 }

@@ -18,6 +18,7 @@ mod random;
 mod rounds;
 mod saved;
 mod shift;
+mod spending;
 mod stalls;
 mod student;
 mod tail;
@@ -26,7 +27,7 @@ mod turns;
 pub use change_points::{CHANGE_POINT_RULE, FEWEST_BESIDE, MOST_VALUES, SIGNIFICANCE, change_points};
 pub use design::{
     DEFAULT_GUARDS, DesignError, EQUAL_MEMORY_BYTES, USUAL_EFFECT, default_reserve, pilot, plan,
-    refused_of_what_lives_on, rule_words, too_few,
+    refused_of_what_lives_on, too_few,
 };
 pub use disturb::{Neighbours, disturbance, disturbed, own_events};
 pub use estimate::{FEWEST_BLOCKS, FEWEST_PAIRS, NotEstimated, Pairs, estimate};

@@ -47,6 +47,10 @@ pub struct Plan {
     pub effect: Option<f64>,
     /// Whether Hone reads the targets' own counters of busy time.
     pub busy: bool,
+    /// Whether the A/A pair of a round is a part of the reference, see [`hone_record::Design::pooled_baseline`].
+    pub pooled_baseline: bool,
+    /// A/B pairs after which Hone looks at the result, the last one at the planned end. Empty for one look at the end.
+    pub looks: Vec<u32>,
 }
 
 impl Plan {
@@ -73,6 +77,8 @@ impl Plan {
             reserve: Some(0),
             effect: None,
             busy: false,
+            pooled_baseline: false,
+            looks: Vec::new(),
         }
     }
 }

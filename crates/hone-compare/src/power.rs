@@ -302,7 +302,7 @@ impl Sessions {
                 half: draw.beside_half,
                 tost_half: draw.beside_tost_half,
             };
-            let control = Some((draw.control, beside));
+            let control = Some((draw.control, Some(beside)));
             mean > 0.0
                 && find(self.margin, span(draw.test_half), span(draw.tost_half), control) == Finding::Differs
         };

@@ -51,6 +51,8 @@ pub struct RoundPlan {
     pub busy: bool,
     /// Whether disturbed pairs count.
     pub keep_disturbed: bool,
+    /// Whether Hone looks at the result before the planned end, and ends the rounds when everything is decided.
+    pub ends_early: bool,
 }
 
 impl RoundPlan {
@@ -103,6 +105,23 @@ impl RoundPlan {
         builds
     }
 
+    /// Rounds after which Hone looks at the result, at ends of blocks, the last one after all planned rounds. Before the first one there are
+    /// enough blocks for a bootstrap. Empty if there is only that one.
+    fn looks(&self) -> Vec<u32> {
+        const SHARES: [f64; 3] = [0.4, 0.6, 0.8];
+        let block = self.block_rounds.max(1);
+        let at_end_of_block = |share: f64| (f64::from(self.rounds) * share / f64::from(block)).ceil() as u32;
+        let is_enough = |blocks: &u32| {
+            let starts = if self.block_rounds > 1 { *blocks } else { blocks.saturating_mul(block) };
+            starts >= FEWEST_PAIRS && *blocks >= self.builds.saturating_mul(2)
+        };
+        let early = SHARES.map(at_end_of_block).into_iter().filter(is_enough).map(|blocks| blocks * block);
+        let mut looks: Vec<u32> =
+            early.filter(|rounds| self.ends_early && *rounds < self.rounds).chain([self.rounds]).collect();
+        looks.dedup();
+        if looks.len() > 1 { looks } else { Vec::new() }
+    }
+
     /// The number of process starts that pairs share; 0 if each pair has its own.
     fn starts(&self) -> u32 {
         if self.block_rounds > 1 { self.rounds.div_ceil(self.block_rounds) } else { 0 }
@@ -127,10 +146,13 @@ impl RoundPlan {
         if blocks < self.builds {
             return Err(DesignError::TooFewBlocks { builds: self.builds, blocks });
         }
+        let pooled_baseline = edge[0] == BASELINE;
         let plan = Plan {
             guards: self.guards.clone(),
             default_guards: true,
-            alpha: self.alpha,
+            // Half of the error is the primary metric's, and the other metrics share the other half. Together they stay below it. A control
+            // that is subtracted makes the rule stricter than that by itself.
+            alpha: if pooled_baseline { self.alpha / 2.0 } else { self.alpha },
             equivalence: self.equivalence,
             seed: self.seed,
             builds: [self.builds.max(1); 2],
@@ -138,6 +160,8 @@ impl RoundPlan {
             disturbance: (!self.keep_disturbed).then(|| crate::disturb::disturbance(Mode::Solo)),
             reserve: Some(self.reserve()),
             busy: self.busy,
+            pooled_baseline,
+            looks: self.looks(),
             ..Plan::new(Mode::Solo, self.primary, [self.rounds; 2])
         };
         let design = laid_out(&plan, self.closed_loop)?;
@@ -197,6 +221,7 @@ mod tests {
             seed: 7,
             refused: refused_for_operations(Metric::CpuPerRecord),
             keep_disturbed: false,
+            ends_early: false,
         }
     }
 

@@ -77,7 +77,7 @@ pub(crate) fn power(pilot: &[f64], question: Question, widths: &mut Widths) -> f
         };
         let control = Span { mean: control_mean, half: control_width * control_error };
         let finding =
-            find(question.margin, span(1.0 - alpha), span(1.0 - 2.0 * alpha), Some((control, less)));
+            find(question.margin, span(1.0 - alpha), span(1.0 - 2.0 * alpha), Some((control, Some(less))));
         mean > 0.0 && finding == Finding::Differs
     });
     found.count() as f64 / SESSIONS as f64

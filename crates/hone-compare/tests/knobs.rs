@@ -33,6 +33,7 @@ fn plan(rounds: u32, seed: u64) -> RoundPlan {
                 .map(|metric| (metric, "not asked".to_owned())),
         ),
         keep_disturbed: true,
+        ends_early: false,
     }
 }
 

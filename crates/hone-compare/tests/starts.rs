@@ -2,37 +2,18 @@
 //! control alike. A verdict that takes their pairs for independent ones speaks up in A/A sessions; one over starts does not. The
 //! luck of a build's layout outlives its processes: it takes several builds to see it.
 
-use hone_compare::{RoundPlan, judge, refused_for_operations};
-use hone_record::{Design, Metric, PairKind, PairOutcome, Verdict};
+use hone_compare::{RoundPlan, judge};
+use hone_record::{Design, PairKind, PairOutcome, Verdict};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
 mod sessions;
-use sessions::{normal, outcomes, tell};
+use sessions::{normal, outcomes, plan_of_rounds as plan, tell};
 
 const SESSIONS: u64 = 600;
 /// Of one process of a build against another.
 const LUCK: f64 = 0.03;
 const NOISE: f64 = 0.02;
-
-fn plan(rounds: u32, block_rounds: u32, builds: u32, seed: u64) -> RoundPlan {
-    RoundPlan {
-        busy: false,
-        variants: 3,
-        rounds,
-        asked_reserve: None,
-        block_rounds,
-        builds,
-        closed_loop: true,
-        primary: Metric::CpuPerRecord,
-        guards: vec![],
-        alpha: 0.05,
-        equivalence: 0.02,
-        seed,
-        refused: refused_for_operations(Metric::CpuPerRecord),
-        keep_disturbed: false,
-    }
-}
 
 fn design(plan: &RoundPlan) -> Design {
     let mut design = plan.design([0, 2]).unwrap();

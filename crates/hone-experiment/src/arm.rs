@@ -246,6 +246,14 @@ pub fn embedded() -> Result<String> {
 }
 
 impl Arm {
+    /// The program that Hone starts; `None` for a running broker.
+    pub fn program(&self) -> Option<&Program> {
+        match &self.place {
+            Place::Program(program) => Some(program),
+            Place::Address(_) => None,
+        }
+    }
+
     /// Starts the arm if it is a program, and waits until it is ready. Its data folder is made in `scratch`.
     pub fn start(&self, runner: &dyn Runner, scratch: &Path) -> Result<Running> {
         match &self.place {

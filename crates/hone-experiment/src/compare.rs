@@ -334,6 +334,7 @@ impl CompareRun {
         let mut contest = Contest {
             names: ["A", "B"].map(str::to_owned),
             builds: sides.builds,
+            fresh_programs: false,
             workloads: sides.workloads,
             most_saved: None,
             change: asked.change.clone(),

@@ -19,8 +19,10 @@ use hone_tool::{Runner, ToolError, interrupt};
 use crate::arm::{Arm, Place, Running};
 use crate::bench::DID_NOT_START;
 use crate::clients::Clients;
+pub use crate::clock::Clock;
 use crate::ending::Usage;
 use crate::folder::{RunFolder, read_record};
+use crate::fresh::FreshCopies;
 use crate::lever::{self, HeldTogether, Lever, Set, set_together};
 use crate::longer::{again_words, more_words};
 use crate::meter::Meter;
@@ -37,6 +39,9 @@ pub struct Contest<'a> {
     pub names: [String; 2],
     /// The builds of A and of B, at least one each.
     pub builds: [Vec<Arm>; 2],
+    /// Whether each pair starts fresh copies if the programs differ. Only builds of Hone can be copied: a program of the user may look for
+    /// files beside its own.
+    pub fresh_programs: bool,
     /// The loads of A and B. They only differ if the load is the change.
     pub workloads: [Workload; 2],
     /// The single difference, if both arms use the same target.
@@ -65,26 +70,6 @@ pub struct Contest<'a> {
     pub runner: &'a dyn Runner,
     /// The machine that measures.
     pub machine: Machine,
-}
-
-/// The clock of a run with a budget.
-#[derive(Debug, Clone, Copy)]
-pub struct Clock {
-    /// Of the complete run, in seconds.
-    pub total_s: f64,
-    /// Seconds that the pairs of earlier attempts took.
-    pub earlier_s: f64,
-    /// The start of the run.
-    pub started: Instant,
-    /// Whether it only limits the reserve: the planned pairs are known to fit.
-    pub for_the_reserve: bool,
-}
-
-impl Clock {
-    /// Seconds until the limit; 0 after it.
-    pub fn left_s(&self) -> f64 {
-        self.total_s - self.earlier_s - self.started.elapsed().as_secs_f64()
-    }
 }
 
 /// One side of a pair: its arm, its load and its external settings.
@@ -407,7 +392,7 @@ impl Contest<'_> {
     fn measure(&self, index: usize, progress: &Progress) -> Result<Measured> {
         let begun = Instant::now();
         let kind = self.design.order[index];
-        let sides = self.sides(kind, index);
+        let (sides, _copies) = self.fresh(self.sides(kind, index))?;
         let order = if self.design.swapped[index] { [1, 0] } else { [0, 1] };
         progress.begin_pair(&self.design, index);
         let seen = match self.design.mode {
@@ -445,6 +430,18 @@ impl Contest<'_> {
             second.arm.name.push_str("-twin");
         }
         [first, second]
+    }
+
+    /// Both sides with fresh copies of their programs, if that is wanted, and the folder that holds them.
+    fn fresh(&self, mut sides: [Side; 2]) -> Result<([Side; 2], Option<FreshCopies>)> {
+        let folder = self.folder.join(format!("{}fresh", self.prefix));
+        let copies = FreshCopies::of_builds(folder, &self.builds).filter(|_| self.fresh_programs);
+        for (place, side) in sides.iter_mut().enumerate() {
+            copies
+                .iter()
+                .try_for_each(|copies| copies.copy_of(&side.arm, place).map(|arm| side.arm = arm))?;
+        }
+        Ok((sides, copies))
     }
 
     /// A window of each side, or its failure. A cause that ends one side may end the other, too, and is then no fault of one

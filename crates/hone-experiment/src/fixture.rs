@@ -93,12 +93,14 @@ pub fn comparison(guard: Option<Verdict>) -> Comparison {
     let guards = vec![Metric::LatencyP99];
     let primary = judgement(Metric::CpuPerRecord, Verdict::Better, true);
     let guarded = guard.map(|verdict| judgement(Metric::LatencyP99, verdict, false));
-    let reason = "only 0 of the pairs".to_owned();
+    let reason = "none of the pairs has a value".to_owned();
     Comparison {
         a: "A".to_owned(),
         b: "B".to_owned(),
         workload: WorkloadFile::default().named("w").unwrap(),
         design: Design {
+            pooled_baseline: false,
+            looks: Vec::new(),
             mode: Mode::Duet,
             places: true,
             pairs: 8,

@@ -14,6 +14,7 @@ mod capacity;
 pub mod change;
 pub mod clients;
 pub mod climb;
+mod clock;
 pub mod command_line;
 pub mod compare;
 pub mod connection;
@@ -24,6 +25,7 @@ pub mod ending;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixture;
 pub mod folder;
+mod fresh;
 pub mod guard;
 pub mod host_ledger;
 pub mod host_plan;

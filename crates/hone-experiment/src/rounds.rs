@@ -3,19 +3,23 @@
 //! the control: the baseline against its byte copy.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use hone_compare::{BASELINE, FEWEST_ROUNDS, Neighbours, RoundPlan, TWIN, disturbed};
-use hone_record::{Comparison, Design, Engine, Machine, Metric, PairKind, PairOutcome, Window, Workload};
+use hone_record::{
+    Comparison, Design, Engine, Machine, Metric, PairKind, PairOutcome, Verdict, Window, Workload,
+};
 use hone_tool::{ToolError, interrupt};
 use serde::{Deserialize, Serialize};
 
-use crate::arm::{Arm, Place};
+use crate::arm::Arm;
 use crate::bench::{self, Bench, Subject};
 use crate::drive::{fixed_before, in_one_line, is_late, is_of_a_target, troubles, with_targets};
 use crate::ending::Usage;
 use crate::folder::RunFolder;
+use crate::fresh::FreshCopies;
 use crate::outlook;
 use crate::progress::Progress;
 use crate::spec::Compare;
@@ -156,6 +160,9 @@ struct Standing {
     block: Option<u32>,
     /// The build that this block measures.
     build: usize,
+    /// The variants of this block, each with a fresh copy of its program.
+    arms: Vec<Arm>,
+    copies: FreshCopies,
     subjects: Vec<Option<Subject>>,
     /// Consecutive failures by variant and build. The order of the builds must not decide the consequences of a broken one.
     failures: Vec<Vec<u32>>,
@@ -200,6 +207,7 @@ pub fn plan(settings: &Compare, builds: u32, workload: &Workload, variants: usiz
         equivalence: settings.equivalence,
         seed: settings.seed,
         keep_disturbed: false,
+        ends_early: true,
         busy: settings.busy,
         refused: hone_compare::refused_for_operations(settings.primary),
     }
@@ -288,6 +296,8 @@ impl Rounds<'_> {
         let mut standing = Standing {
             block: None,
             build: 0,
+            arms: Vec::new(),
+            copies: FreshCopies::within(self.folder.join(format!("{}fresh", self.prefix)), self.programs()),
             subjects: (0..count).map(|_| None).collect(),
             failures: vec![vec![0; plan.builds.max(1) as usize]; count],
             restarted: vec![false; count],
@@ -295,6 +305,10 @@ impl Rounds<'_> {
         let mut measured = Vec::new();
         for (index, order) in (0_u32..).zip(&layout.orders) {
             if index >= plan.rounds && !lacks_pairs(comparisons, plan.rounds, &measured) {
+                break;
+            }
+            if is_decided(comparisons, &measured) {
+                progress.line(&format!("  everything is decided after {index} of {} rounds", plan.rounds));
                 break;
             }
             let note = self.note(index);
@@ -310,6 +324,7 @@ impl Rounds<'_> {
                 standing.block = Some(block);
                 standing.build = build;
                 standing.restarted.fill(false);
+                standing.arms = self.fresh_arms(&standing)?;
             }
             let round = self
                 .round(index, order, &mut standing, progress)
@@ -331,6 +346,23 @@ impl Rounds<'_> {
         if let Some(words) = outlook::words(design, &pairs, most_saved) {
             progress.line(&words);
         }
+    }
+
+    /// The first build of each variant. Others have about its size.
+    fn programs<'a>(&'a self) -> Vec<&'a Path> {
+        let first = |variant: &'a Runner| Some(variant.arms.first()?.program()?.path.as_path());
+        self.variants.iter().filter_map(first).collect()
+    }
+
+    /// The build of each variant that a block measures.
+    fn fresh_arms(&self, standing: &Standing) -> Result<Vec<Arm>> {
+        standing.copies.clear()?;
+        let variants = self.variants.iter().enumerate();
+        let fresh = variants.map(|(number, variant)| {
+            let arm = variant.arms.get(standing.build).context("a build to measure is missing")?;
+            standing.copies.copy_of(arm, number)
+        });
+        fresh.collect()
     }
 
     fn end_all(&self, standing: &mut Standing) -> Result<()> {
@@ -399,8 +431,7 @@ impl Rounds<'_> {
         burst: &mut Burst,
         progress: &Progress,
     ) -> Result<()> {
-        let arms = &self.variants[number].arms;
-        let arm = arms.get(standing.build).context("a build to measure is missing")?;
+        let arm = standing.arms.get(number).context("a build to measure is missing")?;
         if standing.is_given_up(number) {
             burst.failure =
                 Some(format!("{} was given up after {FAILURES_IN_A_ROW} failures in a row", arm.name));
@@ -490,6 +521,20 @@ pub fn lacks_pairs(comparisons: &[([usize; 2], &Design)], planned: u32, measured
             counted < planned as usize
         })
     })
+}
+
+/// Whether an early look falls on the last round, and every comparison has a verdict.
+fn is_decided(comparisons: &[([usize; 2], &Design)], measured: &[Round]) -> bool {
+    let is_due = |design: &Design| {
+        let early = design.looks.split_last().map_or(&[][..], |(_, early)| early);
+        early.iter().any(|look| look.pairs as usize == measured.len())
+    };
+    let has_verdict = |(edge, design): &([usize; 2], &Design)| {
+        let judged = hone_compare::judge(design, &pairs_of(*edge, design, measured));
+        let primary = judged.judgements.first().filter(|judgement| judgement.primary);
+        primary.is_some_and(|judgement| judgement.verdict != Verdict::NotShown)
+    };
+    comparisons.iter().all(|(_, design)| is_due(design)) && comparisons.iter().all(has_verdict)
 }
 
 /// The comparison of one edge with these names.
@@ -625,7 +670,7 @@ pub fn of_target<T>(done: Result<T>) -> Result<Result<T, String>> {
 }
 
 fn sha256_of(arm: &Arm) -> Result<String> {
-    let Place::Program(program) = &arm.place else {
+    let Some(program) = arm.program() else {
         bail!(Usage(format!("{} runs already, but rounds start all variants themselves", arm.name)));
     };
     let (sha256, _) = hone_binary::lock::sha256_of(&program.path)

@@ -157,6 +157,7 @@ impl Job<'_> {
         let contest = Contest {
             names: sides.map(|built| built.variant.clone()),
             builds,
+            fresh_programs: true,
             workloads: [workload.clone(), workload.clone()],
             change: None,
             most_saved: self.most_saved(workload)?,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::metric::Metric;
+use crate::more_pairs::{Effect, Look};
 use crate::resources::Throttling;
 use crate::workload::Workload;
 
@@ -106,18 +107,13 @@ pub struct Design {
     /// The effect that the pairs must be able to detect; `None` if their number is fixed, and in older designs.
     #[serde(default)]
     pub effect: Option<Effect>,
-}
-
-/// The effect that the run must be able to detect. If the A/A pairs scatter too much for it, Hone measures more pairs than planned.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Effect {
-    /// The effect as a ratio above 1.
-    pub ratio: f64,
-    /// The largest number of extra A/B and A/A pairs, taken from the reserve.
-    pub more: [u32; 2],
-    /// The largest number of A/A pairs that Hone adds at the end if the A/A pairs differ from 1.
+    /// Whether the value of A is that of the baseline's window together with the window of its byte copy in the same round (geometric
+    /// mean). The A/A pair of a round is then a part of the reference, and no independent sample. `false` in older designs.
     #[serde(default)]
-    pub again: u32,
+    pub pooled_baseline: bool,
+    /// The looks at the running comparison, the last one at its planned end. Empty if there is only that one, and in older designs.
+    #[serde(default)]
+    pub looks: Vec<Look>,
 }
 
 fn one_build_each() -> [u32; 2] {

@@ -29,6 +29,7 @@ mod machine;
 mod median;
 mod merge;
 mod metric;
+mod more_pairs;
 mod optimization;
 mod proof;
 mod ramp_search;
@@ -65,9 +66,8 @@ pub use batches::{
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
 pub use commit_gate::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState};
 pub use comparison::{
-    Budget, BuildSpread, Change, Comparison, Design, Disturbance, Effect, Estimate, Judgement,
-    LeaningTroubles, MORE_FAILURES, Mode, OneLayout, PairKind, PairOutcome, Pilot, Promise, Rule, Verdict,
-    control_arm,
+    Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, LeaningTroubles,
+    MORE_FAILURES, Mode, OneLayout, PairKind, PairOutcome, Pilot, Promise, Rule, Verdict, control_arm,
 };
 pub use diagnosis::{
     Category, CodeLayout, Counted, Diagnosed, Diagnosis, Evidence, Footprint, LayoutVerdict, Likelihood,
@@ -97,6 +97,7 @@ pub use machine::{Machine, PmuState};
 pub use median::median;
 pub use merge::{MOST_SHARDS, MergeError, merge};
 pub use metric::Metric;
+pub use more_pairs::{Effect, Look};
 pub use optimization::{
     BaselineRow, Ceiling, Harm, LaidOut, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt,
     VariantFacts, VariantState, WeightedTraining,

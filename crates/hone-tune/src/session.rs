@@ -249,11 +249,9 @@ impl Session<'_> {
         };
         self.progress.line("measuring the target in its original state");
         fixed_before(self.folder, "pilot/design.json", &contest.design)?;
-        let pairs = measure_pairs(&contest, self.progress, |_, _, _| true).map_err(|error| {
-            let gave_up = error.downcast_ref::<GaveUp>().is_some();
-            if gave_up { error.context(NOT_STOOD) } else { error }
-        })?;
-        let pairs = pairs.pairs;
+        let pairs = measure_pairs(&contest, self.progress, |_, _, _| true)
+            .map_err(|error| if error.is::<GaveUp>() { error.context(NOT_STOOD) } else { error })?
+            .pairs;
         let (seen, look) = looked_at(&pairs);
         look.iter().for_each(|words| self.progress.line(words));
         standing.look = look;
@@ -497,6 +495,7 @@ impl Session<'_> {
         Ok(Contest {
             names: names.map(str::to_owned),
             builds: [arm(0), arm(1)],
+            fresh_programs: true,
             workloads: sides.map(|side| side.workload.clone()),
             most_saved: None,
             change: None,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use hone_compare::{Plan, judge, plan};
+use hone_compare::{Plan, RoundPlan, judge, plan, refused_for_operations};
 use hone_record::{Metric, Mode, PairKind, PairOutcome, Verdict};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -68,6 +68,27 @@ pub fn outcomes(kind: PairKind, values: &[(f64, f64)]) -> Vec<PairOutcome> {
 
 pub fn plan_of(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
     Plan { seed, ..Plan::new(Mode::Duet, Metric::CpuPerRecord, [pairs, control_pairs]) }
+}
+
+/// Rounds of operations with a baseline, its twin and one variant.
+pub fn plan_of_rounds(rounds: u32, block_rounds: u32, builds: u32, seed: u64) -> RoundPlan {
+    RoundPlan {
+        busy: false,
+        variants: 3,
+        rounds,
+        asked_reserve: None,
+        block_rounds,
+        builds,
+        closed_loop: true,
+        primary: Metric::CpuPerRecord,
+        guards: vec![],
+        alpha: 0.05,
+        equivalence: 0.02,
+        seed,
+        refused: refused_for_operations(Metric::CpuPerRecord),
+        keep_disturbed: false,
+        ends_early: false,
+    }
 }
 
 /// How many sessions are held on a [`Rig`].

@@ -251,6 +251,7 @@ fn burst_beside(duration_s: f64, others_share: f64) -> Burst {
 fn a_neighbour_in_one_of_two_bursts_drops_the_pair_unless_they_are_too_short_to_tell() {
     let plan = RoundPlan {
         asked_reserve: None,
+        ends_early: false,
         busy: false,
         variants: 3,
         rounds: 5,

@@ -243,6 +243,8 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
         )
         .collect();
     Design {
+        pooled_baseline: false,
+        looks: Vec::new(),
         mode: Mode::Duet,
         places: true,
         pairs,
@@ -401,10 +403,12 @@ fn judgement(pairs: &[PairOutcome], metric: Metric) -> Option<Judgement> {
         (low, _) if low > 1.0 && metric.lower_is_better() => Verdict::Worse,
         _ => Verdict::NotShown,
     };
-    let why = format!(
-        "the interval {:.3} to {:.3} of {} pairs against the rule",
-        estimate.low, estimate.high, estimate.pairs
-    );
+    let why = match verdict {
+        Verdict::Better | Verdict::Worse => "the confidence interval excludes 1",
+        Verdict::Equivalent => "the confidence interval is within 2 % of equal",
+        Verdict::NotShown => "the confidence interval contains 1",
+    }
+    .to_owned();
     Some(Judgement { estimate, control, verdict, why, primary: metric == Metric::CpuPerRecord })
 }
 

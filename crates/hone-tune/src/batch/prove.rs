@@ -296,6 +296,7 @@ impl Session<'_> {
                 vec![self.asked.arm("kept", self.security)?],
                 vec![self.asked.arm("step", self.security)?],
             ],
+            fresh_programs: false,
             workloads: loads.map(Clone::clone),
             most_saved: None,
             change: single,

@@ -185,6 +185,7 @@ impl HostTrialSettings {
             seed: workload.seed,
             refused: refused(workload, &named),
             keep_disturbed: self.comparison.keep_disturbed,
+            ends_early: false,
             busy: false,
         }
     }

@@ -119,7 +119,7 @@ impl GateState {
     /// The name for people.
     pub fn label(self) -> &'static str {
         match self {
-            Self::Worse => "WORSE",
+            Self::Worse => "worse",
             Self::Tolerated => "worse, within the limit",
             Self::Held => "held",
             Self::NotShown => "inconclusive",

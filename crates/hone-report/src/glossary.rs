@@ -1,4 +1,4 @@
-//! Terms of a page with their definitions: a link on the first use of each, and a list at the end.
+//! The text of a page: code between backticks, and terms with a link on the first use of each and their definitions at the end.
 
 use crate::tree::{Element, Markup, Node, el};
 
@@ -26,7 +26,7 @@ fn term(line: &'static str) -> Option<Term> {
     Some(Term { name, spellings: parts.collect(), definition })
 }
 
-/// Links the first use of each term in the content, and adds the list of the terms that were used.
+/// Sets code between backticks, links the first use of each term in the content, and adds the list of the terms that were used.
 pub(crate) fn explained(main: Element) -> Element {
     let mut linker = Linker { open: terms(), used: Vec::new() };
     let main = linker.element(main);
@@ -88,8 +88,17 @@ impl Linker {
         }
     }
 
-    /// Text with links on those terms that occur in it for the first time in the page.
+    /// Text with its code between backticks. A backtick without a second one stays.
     fn text(&mut self, text: &str) -> Markup {
+        let parts = text.split_once('`').and_then(|(before, rest)| Some((before, rest.split_once('`')?)));
+        let Some((before, (code, after))) = parts.filter(|(_, (code, _))| !code.is_empty()) else {
+            return self.linked(text);
+        };
+        self.linked(before).with(el("code").text(code)).with(self.text(after))
+    }
+
+    /// Text with links on those terms that occur in it for the first time in the page.
+    fn linked(&mut self, text: &str) -> Markup {
         let Some((number, start, end)) = self.first_in(text) else { return Markup::text(text) };
         let term = self.open.swap_remove(number);
         let link = el("a")
@@ -99,7 +108,7 @@ impl Linker {
             .text(&text[start..end]);
         self.used.push(term);
         let before = Markup::text(&text[..start]);
-        before.with(link).with(self.text(&text[end..]))
+        before.with(link).with(self.linked(&text[end..]))
     }
 
     /// The term that occurs first: its number among the open ones, and its place.
@@ -159,6 +168,18 @@ mod tests {
         assert!(html.contains("<a class=\"term\" href=\"#term-guard-metric\" title=\"A metric that must not get worse.\">Guard metric</a> p99, another guard metric."), "{html}");
         assert_eq!(html.matches("class=\"term\"").count(), 1, "{html}");
         assert!(html.contains("<dt id=\"term-guard-metric\">guard metric</dt>"));
+    }
+
+    #[test]
+    fn code_between_backticks_is_set_as_code() {
+        let page = |text| Markup::from(explained(el("p").text(text))).into_string();
+        assert_eq!(
+            page("Set `linger.ms` to `5`, or `<b>`."),
+            "<p>Set <code>linger.ms</code> to <code>5</code>, or <code>&lt;b&gt;</code>.</p>"
+        );
+        for text in ["one ` alone", "`` empty"] {
+            assert_eq!(page(text), format!("<p>{text}</p>"));
+        }
     }
 
     #[test]

@@ -5,6 +5,15 @@ use hone_record::{Engine, Keys, Payload, Schedule, Sizes, Workload};
 
 /// The load in words.
 pub fn load_text(workload: &Workload) -> String {
+    load_at(workload, Some(workload.requests_per_s))
+}
+
+/// The load of a search or a sweep, whose windows have different rates or batches.
+pub(crate) fn load_without_rate(workload: &Workload) -> String {
+    load_at(workload, None)
+}
+
+fn load_at(workload: &Workload, rate: Option<f64>) -> String {
     let operations = count(workload.engine.operations().unwrap_or_default());
     match &workload.engine {
         Engine::Tool { command, .. } => return format!("{operations} operations of `{}`", command.join(" ")),
@@ -27,9 +36,12 @@ pub fn load_text(workload: &Workload) -> String {
     } else {
         ("records/s of".to_owned(), "producers")
     };
+    let sent = match rate {
+        Some(rate) => format!("{} {what} {records}", exact(rate)),
+        None => format!("records of {records}"),
+    };
     format!(
-        "{} {what} {records}{}, {} for {} s, {} {connections}, acks={acks}",
-        exact(workload.requests_per_s),
+        "{sent}{}, {} for {} s, {} {connections}, acks={acks}",
         keys(workload.keys),
         schedule(&workload.schedule),
         workload.duration_s,

@@ -198,7 +198,8 @@ pub fn of_story(story: &Story) -> Outcome {
     }
 }
 
-fn capital(text: &str) -> String {
+/// The text with its first letter in upper case.
+pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

@@ -44,6 +44,23 @@ pub(crate) fn confidence(estimate: &Estimate) -> String {
     quantity::chosen_percent(estimate.confidence)
 }
 
+/// Confidence level of the primary metric's interval, or of the others. `None` without an estimate.
+pub(crate) fn level(comparison: &Comparison, primary: bool) -> Option<String> {
+    let judgement = comparison.judgements.iter().find(|judgement| judgement.primary == primary)?;
+    Some(confidence(&judgement.estimate))
+}
+
+/// The intervals of a comparison with their confidence levels, for a legend.
+pub(crate) fn intervals(comparison: &Comparison) -> String {
+    match (level(comparison, true), level(comparison, false)) {
+        (Some(primary), Some(other)) if primary != other => {
+            format!("confidence interval: {primary} (primary), {other} (others)")
+        }
+        (Some(all), _) | (None, Some(all)) => format!("{all} confidence interval"),
+        (None, None) => "confidence interval".to_owned(),
+    }
+}
+
 /// The mode's name.
 pub(crate) fn mode(mode: Mode) -> &'static str {
     match mode {
@@ -198,6 +215,11 @@ fn steady(window: &Window, asked: &str, reached: &str) -> String {
         .filter_map(|metric| Some(format!("{} {}", metric.label(), quantity::time_us(window.value(metric)?))))
         .collect();
     let tail = if latencies.is_empty() { String::new() } else { format!("; {}", latencies.join(", ")) };
+    // A shortfall below the three digits that are shown is none.
+    let missed = 1.0 - window.facts.reached_requests_per_s / window.asked_requests_per_s();
+    if missed < 0.005 {
+        return format!("Steady: all {asked}{NBSP}requests/s were acknowledged{tail}.");
+    }
     format!("Steady: {reached} of {asked}{NBSP}requests/s were acknowledged{tail}.")
 }
 

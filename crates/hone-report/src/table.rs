@@ -11,6 +11,7 @@ pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Element>,
     class: &'static str,
+    caption_class: &'static str,
 }
 
 /// A column's title.
@@ -98,17 +99,24 @@ impl Table {
     /// A table with the columns' titles in its head; the first column holds the rows' titles.
     pub(crate) fn new(name: &str, columns: Vec<Column>) -> Self {
         Self {
-            caption: Markup::text(name),
+            caption: el("span").class("name").text(name).into(),
             name: name.to_owned(),
             columns,
             rows: Vec::new(),
             class: "scroll",
+            caption_class: "shown",
         }
     }
 
     /// A table of facts: a title and a value in each row, no head.
     pub(crate) fn facts(name: &str) -> Self {
         Self::new(name, Vec::new())
+    }
+
+    /// Hides the caption on a page, because the heading of the section says the same.
+    #[must_use]
+    pub(crate) fn under_its_heading(self) -> Self {
+        Self { caption_class: "said", ..self }
     }
 
     /// Adds a remark to the caption.
@@ -167,7 +175,7 @@ impl Table {
     pub(crate) fn finish(self) -> Element {
         let is_facts = self.columns.is_empty();
         let table = el("table").class(if is_facts { "facts" } else { "figures" });
-        let table = table.child(el("caption").child(self.caption));
+        let table = table.child(el("caption").class(self.caption_class).child(self.caption));
         let table = if is_facts { table } else { table.child(head(self.columns)) };
         el("div")
             .class(self.class)
@@ -203,6 +211,9 @@ mod tests {
         let html = Markup::from(table.finish()).into_string();
         assert_eq!(html.matches("scope=\"col\"").count(), 2);
         assert_eq!(html.matches("scope=\"row\"").count(), 2);
-        assert!(html.contains("<caption>n</caption>") && html.contains("colspan=\"2\""));
+        assert!(
+            html.contains("<caption class=\"shown\"><span class=\"name\">n</span></caption>")
+                && html.contains("colspan=\"2\"")
+        );
     }
 }

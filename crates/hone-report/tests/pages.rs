@@ -204,7 +204,7 @@ fn why_it_stalls_and_what_was_foretold_are_told() {
     for wanted in [
         "Why the CPU stalls",
         "Evidence: simulated (an exact trace on models of caches). Source: baseline, 100,000 requests",
-        "reactor-0 (91 %): will a better layout help? likely.",
+        "reactor-0 (91 %): Will a better layout help? Likely.",
         "It can save at most 64 % of the CPU.",
         "12.50 \u{2192} 0.21",
         "61 \u{2192} 17",
@@ -848,9 +848,12 @@ fn a_capacity_is_a_sentence_a_curve_and_every_window() {
     let html = check(&page);
     let text = words(&page);
     assert!(text.contains("p99 <= 10.0 ms holds up to 2,828 requests/s and breaks by 3,364."), "{text}");
-    assert!(text.contains("broke: target was saturated <b>"), "{text}");
+    assert!(text.contains("broke: saturated; up to 900 requests behind at the end"), "{text}");
     assert_eq!(select(&html, "svg.plot.wide").len(), 2);
     assert_eq!(select(&html, "svg.plot.wide rect.band").len(), 1, "the interval is shaded");
+    let slo =
+        select(&html, "svg.plot.wide text").into_iter().filter(|name| text_of(*name) == "p99 <= 10.0 ms");
+    assert_eq!(slo.count(), 1, "the SLO has a line");
     let mut twice = sample::capacity();
     let again = twice.points[3].clone();
     twice.points.push(hone_record::CurvePoint { held: Some(false), why: Some("late".to_owned()), ..again });
@@ -1159,7 +1162,7 @@ fn a_comparison_marks_the_stalls_events_and_cores_of_both_windows() {
     assert!(text.contains("baseline mean") && text.contains("partition 0 has another leader <2>"), "{text}");
     let page = comparison_page(comparison, &windows);
     assert_eq!(select(&check(&page), "svg.plot .stall").len(), 0);
-    assert!(words(&page).contains("The windows of the median pair hold no CPU by core."));
+    assert!(words(&page).contains("This record has no CPU by core: an older version of Hone made it"));
 }
 
 #[test]
@@ -1184,7 +1187,10 @@ fn a_load_run_shows_its_batches_stalls_and_cores() {
     older.environment.as_mut().unwrap().core_use = None;
     let page = documents::window(&older).html();
     check(&page);
-    for wanted in ["only the mean and the quantiles of the batch sizes", "The window holds no CPU by core."] {
+    for wanted in [
+        "only the mean and the quantiles of the batch sizes",
+        "This record has no CPU by core: an older version",
+    ] {
         assert!(words(&page).contains(wanted), "{wanted}");
     }
 }
@@ -1255,7 +1261,7 @@ fn an_xray_shows_each_topic_its_verdict_and_what_to_set() {
     let page = documents::xray(&sample::xray()).html();
     let html = check(&page);
     let head = text_of(select(&html, "header")[0]).replace('\u{a0}', " ");
-    assert!(head.contains("Of 2 topics, orders <eu> has the most costly batches: LINGER_BOUND."), "{head}");
+    assert!(head.contains("Of 2 topics, orders <eu> has the most costly batches: linger is too short, so batches leave early (LINGER_BOUND)."), "{head}");
     assert!(head.contains("Set linger to 60 ms: 84.0 % fewer batches"), "{head}");
     assert_eq!(select(&html, "svg.plot.wide rect.size-most").len(), 2);
     assert_eq!(select(&html, "svg.plot.wide rect.size-bar").len(), 8);
@@ -1298,4 +1304,26 @@ fn a_page_of_200_pairs_is_lighter_than_a_mebibyte() {
     }
     let page = comparison_page(&comparison, &windows);
     assert!(page.len() < 1 << 20, "{}", page.len());
+}
+
+#[test]
+fn a_run_summary_names_the_latencies_that_grew() {
+    let mut told = sample::story();
+    let set = |state: &mut hone_record::BatchState, ns| {
+        state.windows = 1;
+        state.latency = Hdr::new();
+        (0..2_000).for_each(|_| state.latency.record_ns(ns));
+    };
+    for chapter in told.chapters.iter_mut().filter(|chapter| !chapter.entry.workload.is_empty()) {
+        set(&mut chapter.before, 1_000_000);
+        set(&mut chapter.after, 5_000_000);
+    }
+    let html = check(&documents::story(&told).html());
+    let head = text_of(select(&html, "header")[0]).replace('\u{a0}', " ");
+    let wanted =
+        "Latency grew under load “orders” from the first to the last state: p50 from 1.00 ms to 5.00 ms";
+    assert!(head.contains(wanted), "{head}");
+    assert_eq!(select(&html, "header .verdict-word .mark").len(), 0, "a gain with a price has no tick");
+    let html = check(&documents::story(&sample::story()).html());
+    assert_eq!(select(&html, "header .verdict-word .mark.better").len(), 1);
 }

@@ -458,7 +458,10 @@ fn runs_and_records_are_listed_chosen_and_told() {
     for path in ["/records?a=0123456789abcdef&kind=comparison".to_owned(), format!("/run/{run}?a=x")] {
         let page = desk.page(&path);
         assert!(page.contains("There is no A: one side of the comparison is unknown here; choose"), "{page}");
-        assert!(page.contains(">clear the choice</a>") && page.contains("choose as A"), "{page}");
+        assert!(
+            page.contains(">clear the choice</a>") && page.contains("first side of a comparison"),
+            "{page}"
+        );
         assert!(!page.contains("compare with A"), "{page}");
     }
 
@@ -547,7 +550,7 @@ fn a_slower_commit_is_a_change_point_and_its_place_is_told() {
     assert_eq!(found["points"][SLOWER_FROM as usize]["label"], short);
     let page = desk.page(&format!("/history/{id}?metric=latency-p50"));
     assert!(
-        page.contains(&format!("The level changes at {short}")) && page.contains(", a regression"),
+        page.contains(&format!("The level changes at {short}")) && page.contains("The new level is worse."),
         "{page}"
     );
     // What did not change is silent.
@@ -804,7 +807,7 @@ fn ten_thousand_records_do_not_keep_the_first_page_waiting() {
     let all = desk.records("");
     assert_eq!((&all["in_all"], &all["pages"]), (&json!(10_000), &json!(200)));
     assert_eq!(all["items"].as_array().unwrap().len(), 50);
-    let page = desk.page("/records?page=200");
+    let page = desk.page("/records?windows=1&page=200");
     assert!(page.contains("Page 200 of 200") && page.len() < 200_000, "{}", page.len());
     let status = fs::read_to_string(format!("/proc/{}/status", desk.child.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -957,7 +960,7 @@ fn by_the_keyboard_alone_from_the_list_to_a_comparison() {
     browser.until_loaded(|browser| browser.press("Enter"));
     assert_eq!(browser.value("location.pathname.split('/')[1]"), json!("run"));
     // Compared.
-    browser.tab_to("e.textContent === 'choose as A : baseline'");
+    browser.tab_to("e.textContent === 'first side of a comparison : baseline'");
     browser.until_loaded(|browser| browser.press("Enter"));
     browser.tab_to("e.textContent === 'compare with A : pgo'");
     browser.until_loaded(|browser| browser.press("Enter"));

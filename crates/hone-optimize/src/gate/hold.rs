@@ -246,7 +246,7 @@ mod tests {
         // All pairs were dropped for what neighbours did.
         let mut blind = comparison(None);
         blind.judgements.clear();
-        blind.not_estimated.insert(Metric::CpuPerRecord, "only 0 of the pairs".to_owned());
+        blind.not_estimated.insert(Metric::CpuPerRecord, "none of the pairs has a value".to_owned());
         // Those of the control alone: then no verdict is worse, either.
         let mut alone = comparison(None);
         alone.design.control_pairs = 6;

@@ -1,12 +1,12 @@
 //! The page that compares two records.
 
 use hone_record::{
-    Category, Comparison, Diagnosis, Hdr, Metric, SavedComparison, SavedEstimate, SavedFinding, SideBySide,
-    Slots,
+    Category, Comparison, Diagnosis, Hdr, Metric, SavedComparison, SavedEstimate, SavedFinding, ShelfRecord,
+    SideBySide, Slots,
 };
 
 use super::frame::{Around, Tab, document, downloads, link};
-use super::list::select;
+use super::list::{optional, select, unmarked};
 use crate::plot::spectrum::{self, Line};
 use crate::plot::{Stroke, legend, mark, slots, spark, two_forests};
 use crate::quantity::{self, NONE};
@@ -14,6 +14,11 @@ use crate::section::story::csv_line;
 use crate::section::{absent, figure, no_figure, paragraph, section};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
+
+/// Windows that a side needs for a finding, as `hone compare` has it.
+const FEWEST_WINDOWS: u32 = 5;
+/// A longer list of fields is folded.
+const MOST_UNFOLDED: usize = 20;
 
 /// Compares windows of two sides that were measured at different times. The page opens with `primary`; `metrics` lists the
 /// alternatives. `sides` holds the names of the sides in addresses, and the addresses of their own pages. `latencies` has all
@@ -52,20 +57,21 @@ pub fn saved(
             "differences",
             "Differences between the sides",
             &found.differences,
-            "The records show no difference.",
+            "Both sides have the same setup.",
         ),
         listed("left-out", "Excluded windows", &left_out(found), "No window is excluded."),
         listed("limits", "Limits of windows measured at different times", &found.cannot_show, ""),
     ];
-    document("A and B", Tab::Records, around, content)
+    document(&format!("{} and {}", found.a.source, found.b.source), Tab::Records, around, content)
 }
 
 fn sentence(found: &SavedComparison, primary: Metric) -> String {
-    if let Some(why) = &found.no_finding {
-        return format!("There is no ratio: {why}.");
-    }
     if found.estimates.is_empty() {
         return "The two sides have no metric in common.".to_owned();
+    }
+    if let Some(why) = &found.no_finding {
+        let why = too_few(found).unwrap_or_else(|| why.clone());
+        return format!("No verdict: {why}. Ratios are shown without one.");
     }
     // Another metric has another error level, and was not requested.
     let Some(first) = found.estimates.iter().find(|estimate| estimate.metric == primary) else {
@@ -78,6 +84,17 @@ fn sentence(found: &SavedComparison, primary: Metric) -> String {
         first.metric.label(),
         quantity::ratio(first.ratio)
     )
+}
+
+/// Why there is no verdict, if a side has too few windows.
+fn too_few(found: &SavedComparison) -> Option<String> {
+    let [a, b] = [found.a.windows, found.b.windows];
+    let windows = |count: u32| quantity::counted(u64::from(count), "window", "windows");
+    let measured = match a == b {
+        true => format!("{} on each side", windows(a)),
+        false => format!("{} in A and {} in B", windows(a), windows(b)),
+    };
+    (a.min(b) < FEWEST_WINDOWS).then(|| format!("{measured}; at least {FEWEST_WINDOWS} are needed"))
 }
 
 fn sides_table(found: &SavedComparison, pages: [&str; 2]) -> Element {
@@ -109,7 +126,13 @@ fn estimates(found: &SavedComparison, primary: Metric) -> Element {
     }
     let mut columns = vec![Column::words("metric")];
     columns.extend(["A", "B", "change", "ratio B/A"].map(|name| Column::numbers(Markup::text(name))));
-    columns.extend(["confidence interval", "around no change", "finding"].map(Column::words));
+    // With few windows there is neither an interval nor a finding.
+    let has_interval = found.estimates.iter().any(|estimate| estimate.interval.is_some());
+    let has_finding = found.estimates.iter().any(|estimate| estimate.finding.is_some());
+    if has_interval {
+        columns.extend(["confidence interval", "around no change"].map(Column::words));
+    }
+    columns.extend(has_finding.then(|| Column::words("finding")));
     let mut table = Table::new("Metrics of both sides", columns).remark(
         "Geometric means over windows, and the Welch confidence interval of their ratio. hone \
              compare A.json B.json computes the same.",
@@ -117,7 +140,12 @@ fn estimates(found: &SavedComparison, primary: Metric) -> Element {
     let reach = spark::reach(found.estimates.iter().filter_map(interval_of));
     for estimate in &found.estimates {
         let class = if estimate.metric == primary { "primary" } else { "plain" };
-        table.row_of_class(class, Markup::text(estimate.metric.label()), estimate_cells(estimate, reach));
+        let mut cells = figures(estimate);
+        if has_interval {
+            cells.extend(interval_cells(estimate, reach));
+        }
+        cells.extend(has_finding.then(|| Cell::text(estimate.finding.map_or(NONE, SavedFinding::label))));
+        table.row_of_class(class, Markup::text(estimate.metric.label()), cells);
     }
     section.child(table.finish())
 }
@@ -126,8 +154,17 @@ fn interval_of(estimate: &SavedEstimate) -> Option<[f64; 3]> {
     estimate.interval.map(|(low, high, _)| [estimate.ratio, low, high])
 }
 
-fn estimate_cells(estimate: &SavedEstimate, reach: f64) -> Vec<Cell> {
+fn figures(estimate: &SavedEstimate) -> Vec<Cell> {
     let value = |value: f64| Cell::number(&quantity::of_metric(estimate.metric, value));
+    vec![
+        value(estimate.value_a),
+        value(estimate.value_b),
+        Cell::number(&quantity::change(estimate.ratio)),
+        Cell::number(&quantity::ratio(estimate.ratio)),
+    ]
+}
+
+fn interval_cells(estimate: &SavedEstimate, reach: f64) -> [Cell; 2] {
     let interval = estimate.interval.map_or_else(
         || NONE.to_owned(),
         |(low, high, confidence)| {
@@ -137,15 +174,7 @@ fn estimate_cells(estimate: &SavedEstimate, reach: f64) -> Vec<Cell> {
     );
     let bar = interval_of(estimate)
         .and_then(|ratio| spark::interval_bar(ratio, None, reach, estimate.metric.label()));
-    vec![
-        value(estimate.value_a),
-        value(estimate.value_b),
-        Cell::number(&quantity::change(estimate.ratio)),
-        Cell::number(&quantity::ratio(estimate.ratio)),
-        Cell::text(&interval),
-        Cell::words(bar.map_or_else(|| Markup::text(NONE), Markup::from)),
-        Cell::text(estimate.finding.map_or(NONE, SavedFinding::label)),
-    ]
+    [Cell::text(&interval), Cell::words(bar.map_or_else(|| Markup::text(NONE), Markup::from))]
 }
 
 /// The latencies of both sides, each over all its windows.
@@ -224,11 +253,16 @@ pub fn side_by_side(found: &SideBySide, both: &Both, around: &Around) -> String 
         let record = Cell::words(link(&format!("/record/{}", side.id), &side.path));
         let subject = side.outcome.as_ref().map(|outcome| outcome.subject.as_str());
         let what = subject.filter(|subject| !subject.is_empty()).unwrap_or(&side.title);
-        let cells = vec![record, Cell::text(&side.kind), Cell::text(what)];
+        let cells = vec![record, Cell::text(&side.kind), optional(&unmarked(what))];
         sides.row(el("span").class(class).text(name), cells);
     }
-    let sentence = "The page shows both results next to each other. It computes no ratio between them.";
-    let mut content = vec![el("p").class("sentence").text(sentence), sides.finish()];
+    let no_ratio = if found.a.kind == found.b.kind {
+        "Hone computes no ratio between these two results."
+    } else {
+        "Different kinds of record have no common figures."
+    };
+    let sentence = format!("{} {no_ratio}", own_results(found, both));
+    let mut content = vec![el("p").class("sentence").text(&sentence), sides.finish()];
     match both {
         Both::Comparisons(both) => {
             let [a, b] = &**both;
@@ -242,7 +276,47 @@ pub fn side_by_side(found: &SideBySide, both: &Both, around: &Around) -> String 
         Both::Others => {}
     }
     content.push(differences(found));
-    document("A and B", Tab::Records, around, content)
+    document(&format!("{} and {}", found.a.path, found.b.path), Tab::Records, around, content)
+}
+
+/// Each side's own result.
+fn own_results(found: &SideBySide, both: &Both) -> String {
+    let [a, b] = match both {
+        Both::Comparisons(both) => both.each_ref().map(result_of_comparison),
+        _ => [&found.a, &found.b].map(result_of_record),
+    };
+    format!("A: {a}. B: {b}.")
+}
+
+fn result_of_comparison(found: &Comparison) -> String {
+    let verdict = found.verdict().label();
+    match found.primary() {
+        Some(judged) => {
+            let label = found.label(judged.estimate.metric);
+            format!("{label} {}, {verdict}", quantity::change(judged.estimate.ratio))
+        }
+        None => verdict.to_owned(),
+    }
+}
+
+/// The result of any record, as the lists have it.
+fn result_of_record(found: &ShelfRecord) -> String {
+    let verdict = found.verdict.map(|verdict| verdict.label().to_owned());
+    let said = Some(found.said.clone());
+    let Some(outcome) = &found.outcome else {
+        return verdict.or(said).filter(|text| !text.is_empty()).unwrap_or_else(|| "no result".to_owned());
+    };
+    let label = outcome.metric.map(|metric| metric.label().to_owned());
+    let value = || Some(quantity::of_metric(outcome.metric?, outcome.value?));
+    let figure = match outcome.ratio {
+        Some([ratio, ..]) => Some(quantity::change(ratio)),
+        None => value().or_else(|| Some(outcome.figure.clone())),
+    };
+    let figure = [label, figure].into_iter().flatten().filter(|text| !text.is_empty()).collect::<Vec<_>>();
+    let word = Some(outcome.word.clone()).filter(|word| !word.is_empty()).or(verdict);
+    let parts = [Some(figure.join(" ")), word];
+    let parts = parts.into_iter().flatten().filter(|text| !text.is_empty()).collect::<Vec<_>>();
+    parts.join(", ")
 }
 
 /// The numbers of two comparisons or two diagnoses, or the fields that differ.
@@ -342,10 +416,9 @@ fn judgements(a: &Comparison, b: &Comparison) -> Element {
         columns.push(Column::numbers(Markup::text(&format!("{name}: ratio and interval"))));
         columns.push(Column::words(if name == "A" { "verdict in A" } else { "verdict in B" }));
     }
-    let mut table = Table::new("Results of each record", columns).remark(
-        "Each ratio compares the two arms of that record. The confidence interval and the verdict come from \
-         the record.",
-    );
+    let mut table = Table::new("Results of each record", columns).under_its_heading();
+    let remark = "Each ratio compares the two arms of that record. The confidence interval and the verdict \
+                  come from the record.";
     for metric in Metric::ALL {
         let of = |comparison: &Comparison| {
             let found = comparison.judgements.iter().find(|found| found.estimate.metric == metric)?;
@@ -369,22 +442,32 @@ fn judgements(a: &Comparison, b: &Comparison) -> Element {
         }
         table.row(Markup::text(metric.label()), cells);
     }
-    section("found", "Results of each record").child(table.finish())
+    section("found", "Results of each record").child(paragraph(remark)).child(table.finish())
 }
 
 fn differences(found: &SideBySide) -> Element {
     let section = section("differences", "Fields that differ");
     if found.differences.is_empty() {
-        return section.child(paragraph("All fields are the same."));
+        return section.child(paragraph("All fields that both records have are the same."));
     }
     let mut table = Table::new("Fields that differ", ["field", "A", "B"].map(Column::words).into());
+    table = table.under_its_heading();
     for field in &found.differences {
         let cell = |value: &Option<String>| Cell::text(value.as_deref().unwrap_or(NONE));
         table.row(Markup::text(&field.field), vec![cell(&field.a), cell(&field.b)]);
     }
-    let more = (found.not_listed > 0)
-        .then(|| paragraph(&format!("{} more are not listed.", quantity::count(found.not_listed as u64))));
-    section.child(table.finish()).children(more)
+    let listed = found.differences.len();
+    let more = (found.not_listed > 0).then(|| {
+        let more = quantity::counted(found.not_listed as u64, "more field is", "more fields are");
+        paragraph(&format!("{more} not listed."))
+    });
+    if listed <= MOST_UNFOLDED {
+        return section.child(table.finish()).children(more);
+    }
+    let [listed, all] = [listed, listed + found.not_listed].map(|fields| quantity::count(fields as u64));
+    let summary = if listed == all { format!("{all} fields") } else { format!("{listed} of {all} fields") };
+    let summary = el("summary").text(&summary);
+    section.child(el("details").child(summary).child(table.finish()).children(more))
 }
 
 #[cfg(test)]
@@ -397,15 +480,12 @@ mod tests {
         Around { here: "/compare?a=1&b=2".to_owned(), has_csv: true, ..Around::default() }
     }
 
+    fn side(source: &str, windows: u32) -> SavedSide {
+        SavedSide { source: source.to_owned(), windows, left_out: Vec::new(), from_unix_ms: 1, to_unix_ms: 2 }
+    }
+
     #[test]
     fn two_loads_have_changes_in_percent_and_both_spectra() {
-        let side = |source: &str| SavedSide {
-            source: source.to_owned(),
-            windows: 5,
-            left_out: Vec::new(),
-            from_unix_ms: 1,
-            to_unix_ms: 2,
-        };
         let estimate = SavedEstimate {
             metric: Metric::LatencyP99,
             value_a: 1_000.0,
@@ -415,8 +495,8 @@ mod tests {
             finding: Some(SavedFinding::Differs),
         };
         let found = SavedComparison {
-            a: side("x.json"),
-            b: side("y.json"),
+            a: side("x.json", 5),
+            b: side("y.json", 5),
             differences: Vec::new(),
             no_finding: None,
             estimates: vec![estimate],
@@ -437,12 +517,69 @@ mod tests {
     }
 
     #[test]
+    fn single_windows_have_ratios_and_no_empty_columns() {
+        let estimate = SavedEstimate {
+            metric: Metric::LatencyP99,
+            value_a: 1_000.0,
+            value_b: 1_250.0,
+            ratio: 1.25,
+            interval: None,
+            finding: None,
+        };
+        let mut found = SavedComparison {
+            a: side("x.json", 1),
+            b: side("y.json", 1),
+            differences: Vec::new(),
+            no_finding: Some("1 window(s) on a side".to_owned()),
+            estimates: vec![estimate],
+            cannot_show: Vec::new(),
+        };
+        let html = |found: &SavedComparison| {
+            let sides = [("1", "/record/1"), ("2", "/record/2")];
+            let metrics = [Metric::LatencyP99];
+            saved(found, Metric::LatencyP99, &metrics, sides, &[Hdr::new(), Hdr::new()], &around())
+        };
+        let page = html(&found).replace('\u{a0}', " ");
+        assert!(page.contains("No verdict: 1 window on each side; at least 5 are needed."), "{page}");
+        assert!(page.contains("<h1>x.json and y.json</h1>") && page.contains("the same setup"), "{page}");
+        assert!(!page.contains("around no change") && !page.contains("finding</th>"), "{page}");
+        found.b.windows = 3;
+        assert!(html(&found).replace('\u{a0}', " ").contains("1 window in A and 3 windows in B"));
+    }
+
+    #[test]
+    fn records_of_different_kinds_have_their_own_results_and_a_folded_list() {
+        let outcome = hone_record::ShelfOutcome {
+            word: "capacity found".to_owned(),
+            metric: Some(Metric::Capacity),
+            value: Some(2_828.0),
+            ..hone_record::ShelfOutcome::default()
+        };
+        let a = ShelfRecord {
+            kind: "comparison".to_owned(),
+            verdict: Some(Verdict::Better),
+            ..ShelfRecord::default()
+        };
+        let b = ShelfRecord { kind: "capacity".to_owned(), outcome: Some(outcome), ..ShelfRecord::default() };
+        let field = hone_record::FieldDifference { field: "x".to_owned(), a: None, b: None };
+        let found = SideBySide { a, b, differences: vec![field; 21], not_listed: 949 };
+        let html = side_by_side(&found, &Both::Others, &around()).replace('\u{a0}', " ");
+        let said = "A: better. B: capacity 2,830 requests/s, capacity found. Different kinds of record have";
+        assert!(html.contains(said), "{html}");
+        assert!(
+            html.contains("<details><summary>21 of 970 fields") && html.contains("949 more fields are not")
+        );
+    }
+
+    #[test]
     fn two_comparisons_share_one_axis_and_two_diagnoses_one_picture() {
         let a = sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.85, 0.95, 1.1);
         let both = Both::Comparisons(Box::new([a.clone(), a]));
         let found = SideBySide::default();
         let html = side_by_side(&found, &both, &around());
         assert!(html.contains("forest-wide-title") && html.contains("Results of each record"), "{html}");
+        let said = "A: CPU per record −10.0\u{a0}%, better. B: CPU per record −10.0\u{a0}%, better.";
+        assert!(html.contains(said), "{html}");
         assert!(side_by_side_csv(&found, &both).contains("cpu-per-record,0.9,0.85,0.95,better,0.9,"));
         let diagnosis = sample::diagnosis();
         let both = Both::Diagnoses(Box::new([diagnosis.clone(), diagnosis]));

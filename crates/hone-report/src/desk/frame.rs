@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hone_record::{RunState, ShelfRun};
 use sha2::{Digest as _, Sha256};
 
 use crate::document::{SCRIPT as COPY_SCRIPT, STYLE};
@@ -98,8 +99,8 @@ fn framed(
     below: Option<Element>,
     content: impl IntoIterator<Item = Element>,
 ) -> String {
-    let main =
-        el("main").attr("id", "main").attr("tabindex", "-1").child(el("h1").text(title)).children(content);
+    let main = el("main").class("bench").attr("id", "main").attr("tabindex", "-1");
+    let main = main.child(el("h1").text(title)).children(content);
     let body = el("body").child(skip()).child(above).child(main).children(below).child(script());
     let html = el("html").attr("lang", "en").child(head(title)).child(body);
     Markup::constant("<!DOCTYPE html>\n").with(html).with(Markup::constant("\n")).into_string()
@@ -137,7 +138,7 @@ pub(super) fn bar(tab: Tab) -> Element {
 fn chosen(around: &Around) -> Option<Element> {
     let Chosen { name, forget } = around.chosen.as_ref()?;
     let text = match name {
-        Ok(name) => format!("A is {name}. Choose a record to compare with it, or "),
+        Ok(name) => format!("{name} is the first side, A. Choose the second side, or "),
         Err(why) => format!("There is no A: {why}. Choose another record, or "),
     };
     Some(
@@ -221,15 +222,29 @@ pub(super) fn ago(unix_ms: u64, now_unix_ms: u64) -> Element {
     if unix_ms == 0 || now_unix_ms == 0 {
         return el("span").class("word").text(&date);
     }
-    let seconds = now_unix_ms.saturating_sub(unix_ms) / 1_000;
-    let relative = match seconds {
+    let relative = match now_unix_ms.saturating_sub(unix_ms) / 1_000 {
         0..60 => "just now".to_owned(),
-        60..3_600 => format!("{} min ago", seconds / 60),
-        3_600..172_800 => format!("{} h ago", seconds / 3_600),
-        172_800..5_184_000 => format!("{} days ago", seconds / 86_400),
+        seconds @ 60..5_184_000 => format!("{}\u{a0}ago", age(seconds)),
         _ => date.get(..10).unwrap_or(&date).to_owned(),
     };
-    el("span").class("word").attr("title", &date).text(&relative.replace(' ', "\u{a0}"))
+    el("span").class("word").attr("title", &date).text(&relative)
+}
+
+/// A time span in its largest unit.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..3_600 => format!("{}\u{a0}min", seconds / 60),
+        3_600..172_800 => format!("{}\u{a0}h", seconds / 3_600),
+        _ => format!("{}\u{a0}days", seconds / 86_400),
+    }
+}
+
+/// How long a running run has been silent. `left_s` is the expected time until its last pair: the server knows none for a run
+/// that has measured pairs and then wrote nothing for much longer than a pair takes.
+pub(super) fn silence(run: &ShelfRun, pairs: u64, left_s: Option<f64>, now_unix_ms: u64) -> Option<String> {
+    let seconds = now_unix_ms.saturating_sub(run.at_unix_ms) / 1_000;
+    let is_silent = run.state == RunState::Running && pairs > 0 && left_s.is_none() && seconds >= 60;
+    is_silent.then(|| age(seconds))
 }
 
 pub(super) fn link(address: &str, text: &str) -> Element {

@@ -3,6 +3,7 @@
 use hone_record::{ChangePoint, History, HistoryLine, HistoryOver, HistoryPoint, Metric};
 
 use super::frame::{Around, Tab, ago, document, downloads, link, link_to, when};
+use super::home::with_units;
 use super::list::{encoded, select};
 use crate::plot::{over, spark};
 use crate::quantity::{self, NONE};
@@ -11,7 +12,10 @@ use crate::section::{absent, figure as plotted, no_figure, paragraph, raised, se
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
-/// The lines that a reader can follow.
+/// Points that the search for change points needs: three on each side.
+const FEWEST_POINTS: usize = 6;
+
+/// The lines that a reader can follow, those with a regression first.
 pub fn history_lines(lines: &[HistoryLine], around: &Around) -> String {
     if lines.is_empty() {
         let why = "There is no history yet. It needs two records of one load on one machine that name a \
@@ -19,20 +23,54 @@ pub fn history_lines(lines: &[HistoryLine], around: &Around) -> String {
              commit into its record.";
         return document("History", Tab::History, around, [absent(why)]);
     }
-    let columns = ["line, and the same at all points", "metric and points, newest points, state"];
+    let columns = ["line", "metric, number of points, newest points, state"];
     let mut table = Table::new("Lines", columns.map(Column::words).into()).class("scroll cards lines");
-    for line in lines {
-        let metrics = line.metrics.iter().map(|(metric, points)| listed(line, *metric, *points));
-        let same = format!("over {}: {}", line.over.label(), line.circumstances);
+    let mut sorted: Vec<&HistoryLine> = lines.iter().collect();
+    sorted.sort_by_key(|line| !line.metrics.keys().any(|metric| has_regressed(line, *metric)));
+    for line in &sorted {
+        let mut metrics: Vec<(Metric, usize)> =
+            line.metrics.iter().map(|(metric, points)| (*metric, *points)).collect();
+        metrics.sort_by_key(|(metric, _)| !has_regressed(line, *metric));
+        let metrics = metrics.into_iter().map(|(metric, points)| listed(line, metric, points));
+        let same = format!("over {}: {}", line.over.label(), with_units(&line.circumstances));
         let title = Markup::text(&line.name).with(el("span").class("small path").text(&same));
         table.row(title, vec![Cell::words(el("ul").class("metrics").children(metrics))]);
     }
-    document("History", Tab::History, around, [table.finish()])
+    let sentence = el("p").class("sentence").text(&regressed(&sorted));
+    document("History", Tab::History, around, [sentence, table.finish()])
+}
+
+/// Names the lines with a regression in their newest level.
+fn regressed(lines: &[&HistoryLine]) -> String {
+    let counted = |line: &&HistoryLine| {
+        let worse = line.metrics.keys().filter(|metric| has_regressed(line, **metric)).count();
+        let all = quantity::counted(line.metrics.len() as u64, "metric", "metrics");
+        (worse > 0).then(|| format!("{worse} of {all} of {} regressed", line.name))
+    };
+    let found: Vec<String> = lines.iter().filter_map(counted).collect();
+    match &found[..] {
+        [] => "No metric regressed.".to_owned(),
+        [first] => format!("{first}."),
+        [first, others @ ..] => {
+            let others = quantity::counted(others.len() as u64, "other line", "other lines");
+            format!("{first}. Metrics of {others} regressed, too.")
+        }
+    }
+}
+
+fn has_regressed(line: &HistoryLine, metric: Metric) -> bool {
+    let last = line.trends.get(&metric).and_then(|trend| trend.last_change.as_ref());
+    last.is_some_and(|last| is_better(line.over, metric, last) == Some(false))
+}
+
+/// Whether a change goes into the better direction. It is unknown for a ratio that another program judged.
+fn is_better(over: HistoryOver, metric: Metric, change: &ChangePoint) -> Option<bool> {
+    (over != HistoryOver::Entries).then(|| metric.lower_is_better() == (change.ratio < 1.0))
 }
 
 /// A metric of a line: the link, its newest points, and what the last change point means.
 fn listed(line: &HistoryLine, metric: Metric, points: usize) -> Element {
-    let text = format!("{} ({})", metric.label(), quantity::count(points as u64));
+    let count = el("span").class("small").text(&quantity::counted(points as u64, "point", "points"));
     let trend = line.trends.get(&metric);
     let drawn = trend.and_then(|trend| {
         let count = trend.values.len() as u64;
@@ -40,23 +78,29 @@ fn listed(line: &HistoryLine, metric: Metric, points: usize) -> Element {
         spark::sparkline(&trend.values, &name)
     });
     let state = trend.filter(|trend| trend.is_searched).map(|trend| {
-        let (class, word) = state_of(line.over, metric, trend.last_change.as_ref());
+        let (class, word) = match trend.last_change.as_ref() {
+            None => ("chip", without_change(trend.values.len())),
+            Some(last) => match is_better(line.over, metric, last) {
+                None => ("chip", "changed"),
+                Some(true) => ("chip better", "improved"),
+                Some(false) => ("chip worse", "regression"),
+            },
+        };
         el("b").class(class).text(word)
     });
     el("li")
-        .child(link_to(&address(line, metric), &text, &format!("of {}", line.name)))
+        .child(
+            el("span")
+                .child(link_to(&address(line, metric), metric.label(), &format!("of {}", line.name)))
+                .child(count),
+        )
         .child(el("span").children(drawn))
         .child(el("span").children(state))
 }
 
-/// The class and the word for the newest level of a line.
-fn state_of(over: HistoryOver, metric: Metric, last: Option<&ChangePoint>) -> (&'static str, &'static str) {
-    let Some(last) = last else { return ("chip", "stable") };
-    match (over, metric.lower_is_better() == (last.ratio < 1.0)) {
-        (HistoryOver::Entries, _) => ("chip", "changed"),
-        (_, true) => ("chip better", "improved"),
-        (_, false) => ("chip worse", "regression"),
-    }
+/// The state of a line without a change point. With few points none can be found.
+fn without_change(points: usize) -> &'static str {
+    if points < FEWEST_POINTS { "too few points" } else { "stable" }
 }
 
 fn address(line: &HistoryLine, metric: Metric) -> String {
@@ -82,12 +126,12 @@ pub fn history(found: &History, around: &Around) -> String {
         .child(select("metric", "Metric", Some(metric.name()), metrics))
         .child(el("button").attr("type", "submit").text("Show"));
     let content = [
-        state(found, metric, around),
+        state(found, around),
         el("p").class("sentence").text(&sentence(found, metric)),
         paragraph(&format!(
             "Over {}. The same at all points: {}.",
             found.line.over.label(),
-            found.line.circumstances
+            with_units(&found.line.circumstances)
         )),
         form,
         drawing(found, metric, around),
@@ -98,13 +142,14 @@ pub fn history(found: &History, around: &Around) -> String {
     document(&title, Tab::History, around, content)
 }
 
-/// Whether the newest level is a regression: what an alert would say.
-fn state(found: &History, metric: Metric, around: &Around) -> Element {
+/// The newest level. A change point is a place to look at, so it has no mark of a verdict.
+fn state(found: &History, around: &Around) -> Element {
     let line = el("p").class("alert");
-    let (class, word) = state_of(found.line.over, metric, found.change_points.last());
     let Some(last) = found.change_points.last() else {
-        return line.child(el("b").class(class).text(word)).text(" No change point.");
+        let word = without_change(found.points.len());
+        return line.child(el("b").class("chip").text(word)).text(" No change point.");
     };
+    let word = if last.ratio > 1.0 { "change point, higher" } else { "change point, lower" };
     let point = found.points.get(last.first);
     let label = point.map_or(NONE, |point| &point.label);
     let since = found.points.len().saturating_sub(last.first) as u64;
@@ -113,7 +158,7 @@ fn state(found: &History, metric: Metric, around: &Around) -> Element {
         quantity::change(last.ratio),
         quantity::counted(since, "point", "points")
     );
-    line.child(el("b").class(class).text(word))
+    line.child(el("b").class("chip").text(word))
         .text(&text)
         .child(ago(point.map_or(0, |point| point.at_unix_ms), around.now_unix_ms))
         .text(".")
@@ -126,11 +171,12 @@ fn notes(found: &History) -> Element {
     }
     let columns = ["note", "change", "decision", "when"].map(Column::words);
     let mut table = Table::new("Ledger entries in this time", columns.into())
+        .class("scroll cards")
         .remark("A letter marks each entry in the picture. An entry need not be the cause of a change.");
     for (number, note) in found.notes.iter().enumerate() {
         let address = format!("/ledger/{}?line={}#line-{}", note.ledger, note.line, note.line);
         let cells = vec![
-            Cell::words(link(&address, &note.change)),
+            Cell::words(link(&address, &note.change)).class("words prose"),
             Cell::text(&note.decision),
             Cell::words(el("span").class("word").text(&when(note.at_unix_ms))),
         ];
@@ -168,9 +214,12 @@ fn sentence(found: &History, metric: Metric) -> String {
             quantity::counted(found.points.len() as u64, "point", "points")
         ),
         [only] => format!(
-            "The level changes at {}: {}{}.",
+            "The level changes at {}: {} before, {} after ({}, p {}).{}",
             label(only),
+            value_words(found, metric, only.before),
+            value_words(found, metric, only.after),
             quantity::change(only.ratio),
+            quantity::plain(only.p_value),
             judged(metric, found, only)
         ),
         many => {
@@ -181,13 +230,14 @@ fn sentence(found: &History, metric: Metric) -> String {
     }
 }
 
-/// The better direction is known for a metric, but not for a ratio that another program judged.
-fn judged(metric: Metric, found: &History, point: &ChangePoint) -> &'static str {
-    match (found.line.over, metric.lower_is_better() == (point.ratio < 1.0)) {
-        (HistoryOver::Entries, _) => "",
-        (_, true) => ", an improvement",
-        (_, false) => ", a regression",
-    }
+/// The direction of a change, and what it is not.
+fn judged(metric: Metric, found: &History, point: &ChangePoint) -> String {
+    let direction = match is_better(found.line.over, metric, point) {
+        None => return String::new(),
+        Some(true) => "better",
+        Some(false) => "worse",
+    };
+    format!(" The new level is {direction}. A change point is a place to look at, not a verdict.")
 }
 
 fn value_words(found: &History, metric: Metric, value: f64) -> String {
@@ -205,9 +255,11 @@ fn drawing(found: &History, metric: Metric, around: &Around) -> Element {
         found.points.iter().map(|point| (point.label.clone(), point.value)).collect();
     let notes: Vec<(usize, String)> =
         found.notes.iter().map(|note| (note.first, format!("{}: {}", note.change, note.decision))).collect();
+    let y_name = if is_ratio { "ratio of after to before" } else { metric.label() };
+    let y_name = format!("{y_name} (log)");
     let chart = over::Chart {
         x_name: found.line.over.label(),
-        y_name: if is_ratio { "ratio of after to before" } else { metric.label() },
+        y_name: &y_name,
         y_mark: match (is_ratio, metric.unit()) {
             (true, _) => quantity::plain,
             (false, "µs") => |us| quantity::TimeUnit::fitting(us).tick(us),
@@ -245,7 +297,7 @@ fn changes(found: &History, metric: Metric) -> Element {
         ["level before", "level after", "change", "p"].map(|name| Column::numbers(Markup::text(name))),
     );
     columns.push(Column::words("compare"));
-    let mut table = Table::new("Change points", columns);
+    let mut table = Table::new("Change points", columns).under_its_heading();
     for (place, change) in found.change_points.iter().enumerate() {
         let point = found.points.get(change.first);
         let before = change.first.checked_sub(1).and_then(|place| found.points.get(place));
@@ -292,8 +344,7 @@ fn points(found: &History, metric: Metric) -> Element {
     // The oldest and the newest point are chosen at first.
     let has_record = |point: &HistoryPoint| point.record.is_some();
     let sides = (found.points.iter().position(has_record), found.points.iter().rposition(has_record));
-    let mut table = Table::new("Points", columns)
-        .remark("In the order of measurement. A line above a row marks a change point.");
+    let mut table = Table::new("Points", columns).under_its_heading();
     for (place, point) in found.points.iter().enumerate() {
         let is_change = found.change_points.iter().any(|change| change.first == place);
         let source = match (&point.run, &point.record) {
@@ -315,7 +366,8 @@ fn points(found: &History, metric: Metric) -> Element {
     let left_out = (found.left_out > 0).then(|| {
         paragraph(&format!("{} older points are left out.", quantity::count(found.left_out as u64)))
     });
-    let section = section("points", "Points").children(left_out);
+    let order = paragraph("In the order of measurement. A line above a row marks a change point.");
+    let section = section("points", "Points").child(order).children(left_out);
     if !can_choose {
         return section.child(table.finish());
     }
@@ -381,26 +433,33 @@ mod tests {
     }
 
     #[test]
-    fn the_state_says_whether_the_newest_level_is_a_regression() {
+    fn the_state_says_where_the_newest_level_began_without_a_verdict() {
         let html = history(&found(), &Around { now_unix_ms: 1_795_204_020_000, ..Around::default() });
-        assert!(html.contains("chip worse\">regression</b>"), "{html}");
+        assert!(html.contains("chip\">change point, higher</b>"), "{html}");
+        let values = "100\u{a0}µs before, 125\u{a0}µs after (+25.0\u{a0}%, p 0.01). The new level is worse.";
+        assert!(html.contains(values), "{html}");
         assert!(html.contains("+25.0\u{a0}% at commit-2, 2\u{a0}points so far"), "{html}");
         let better = History { metric: Some(Metric::Throughput), ..found() };
-        assert!(history(&better, &Around::default()).contains("chip better\">improved</b>"));
-        let stable = History { change_points: Vec::new(), ..found() };
+        assert!(history(&better, &Around::default()).contains("The new level is better."));
+        let few = History { change_points: Vec::new(), ..found() };
+        assert!(history(&few, &Around::default()).contains("chip\">too few points</b>"));
+        let points = [found().points, found().points].concat();
+        let stable = History { points, ..few };
         assert!(history(&stable, &Around::default()).contains("chip\">stable</b>"));
     }
 
     #[test]
     fn the_list_has_the_newest_points_and_the_state_of_each_metric() {
         let change = ChangePoint { first: 1, before: 100.0, after: 125.0, ratio: 1.25, p_value: 0.01 };
-        let trend = |last_change| HistoryTrend { values: vec![100.0, 125.0], last_change, is_searched: true };
+        let trend = |last_change| HistoryTrend { values: vec![100.0; 6], last_change, is_searched: true };
         let late = HistoryTrend { is_searched: false, ..trend(None) };
+        let few = HistoryTrend { values: vec![100.0, 125.0], ..trend(None) };
         let trends = [
             (Metric::LatencyP50, trend(Some(change))),
             (Metric::Throughput, trend(Some(change))),
             (Metric::LatencyP90, trend(None)),
             (Metric::LatencyP99, late),
+            (Metric::LatencyP999, few),
         ];
         let line = HistoryLine {
             name: "<target>".to_owned(),
@@ -408,12 +467,20 @@ mod tests {
             trends: trends.into(),
             ..HistoryLine::default()
         };
-        let html = history_lines(&[line], &Around::default());
-        assert_eq!(html.matches("class=\"spark-picture\"").count(), 4, "{html}");
-        for chip in ["chip worse\">regression<", "chip better\">improved<", "chip\">stable<"] {
+        let quiet = HistoryLine { name: "quiet".to_owned(), ..HistoryLine::default() };
+        let html = history_lines(&[quiet, line], &Around::default());
+        assert_eq!(html.matches("class=\"spark-picture\"").count(), 5, "{html}");
+        for chip in [
+            "chip worse\">regression<",
+            "chip better\">improved<",
+            "chip\">stable<",
+            "chip\">too few points<",
+        ] {
             assert_eq!(html.matches(chip).count(), 1, "{chip}: {html}");
         }
-        assert!(html.contains("p50 over 2\u{a0}points") && html.contains("&lt;target&gt;"), "{html}");
+        assert!(html.contains("1 of 5\u{a0}metrics of &lt;target&gt; regressed."), "{html}");
+        assert!(html.find(">quiet<") > html.find("&lt;target&gt;"), "{html}");
+        assert!(html.contains("p50 over 6\u{a0}points") && html.contains("&lt;target&gt;"), "{html}");
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! The first page: every run as one row, with what it compared or changed, its verdict and the change in numbers. Running runs come first.
+//! The first page: every run as one row, with what it compared or changed, its verdict and the result in numbers. Running runs come first.
 
 use hone_record::{RunState, ShelfFilter, ShelfLedger, ShelfOutcome, ShelfPage, ShelfRun};
 
-use super::frame::{Around, Tab, ago, copyable, document, link, refresher};
-use super::list::{Pager, VERDICTS, counted, encoded, pages, search_form, select, state};
+use super::frame::{Around, Tab, ago, copyable, document, link, refresher, silence};
+use super::list::{Pager, VERDICTS, counted, encoded, pages, search_form, select, state, unmarked};
 use crate::plot::{mark, spark};
 use crate::quantity::{self, NONE};
-use crate::section::section;
+use crate::section::{paragraph, section};
 use crate::tree::{Element, Markup, el};
 
 /// Ages of runs for the filter, in hours.
@@ -14,7 +14,7 @@ const AGES: [(u64, &str); 4] =
     [(24, "last 24 hours"), (168, "last 7 days"), (720, "last 30 days"), (8_760, "last year")];
 /// Titles of the columns.
 const COLUMNS: [&str; 7] =
-    ["outcome", "compared or changed", "change", "over time", "when", "took", "state and machine"];
+    ["outcome", "compared or changed", "result", "over time", "when", "took", "state and machine"];
 
 /// All runs, the running ones first, then the newest, and the ledgers.
 pub fn runs(page: &ShelfPage<ShelfRun>, ledgers: &[ShelfLedger], pager: &Pager, around: &Around) -> String {
@@ -66,7 +66,9 @@ fn listed(ledgers: &[ShelfLedger]) -> Option<Element> {
         let size = format!(", {}", quantity::bytes(ledger.bytes));
         el("li").child(link(&format!("/ledger/{}", ledger.id), &ledger.path)).text(&size)
     });
-    Some(section("ledgers", "Ledgers").child(el("ul").children(items)))
+    let what =
+        paragraph("A ledger lists the tested changes of its folder, each with its result and decision.");
+    Some(section("ledgers", "Ledgers").child(what).child(el("ul").children(items)))
 }
 
 fn found(page: &ShelfPage<ShelfRun>, pager: &Pager, around: &Around) -> Vec<Element> {
@@ -94,21 +96,38 @@ fn found(page: &ShelfPage<ShelfRun>, pager: &Pager, around: &Around) -> Vec<Elem
 
 fn row(run: &ShelfRun, filter: &ShelfFilter, reach: f64, now_unix_ms: u64) -> Element {
     let outcome = run.outcome.as_ref();
-    let cell = |class: &'static str, content: Markup| el("td").class(class).child(content);
+    let cell = |class: &'static str, content: Option<Markup>| match content {
+        Some(content) => el("td").class(class).child(content),
+        // A phone omits an empty field.
+        None => el("td").attr("class", format!("{class} none")).text(NONE),
+    };
     let is_running = run.state == RunState::Running;
+    let pairs = run.stage.as_ref().map_or(0, |stage| stage.done);
+    let silence = silence(run, pairs, run.left_s, now_unix_ms);
     el("tr")
         .class(if is_running { "running" } else { "plain" })
-        .child(cell("chip", chip(run)))
+        .child(cell(
+            "chip",
+            Some(silence.map_or_else(
+                || chip(run),
+                |silence| silent(&format!("no sign of life for {silence}")).into(),
+            )),
+        ))
         .child(el("th").attr("scope", "row").class("what").child(subject(run, filter)))
         .child(cell("gain", gain(run, outcome, reach)))
         .child(cell("trend", trend(run, outcome)))
-        .child(cell("when", Markup::default().with(ago(run.at_unix_ms, now_unix_ms))))
+        .child(cell("when", Some(ago(run.at_unix_ms, now_unix_ms).into())))
         .child(cell("took", took(run, outcome)))
         .child(cell("where", machine(run, outcome)))
 }
 
+/// The state of a running run that writes nothing.
+pub(super) fn silent(text: &str) -> Element {
+    el("span").class("state silent").text(text)
+}
+
 /// The outcome, or the state where there is none. It is the first thing in a row, also on a phone.
-fn chip(run: &ShelfRun) -> Markup {
+pub(super) fn chip(run: &ShelfRun) -> Markup {
     if run.state != RunState::Finished {
         return state(run.state).into();
     }
@@ -132,6 +151,7 @@ fn subject(run: &ShelfRun, filter: &ShelfFilter) -> Markup {
     let query = filter.a.as_ref().map_or_else(String::new, |a| format!("?a={}", encoded(a)));
     let known = run.outcome.as_ref().map(|outcome| outcome.subject.as_str()).filter(|text| !text.is_empty());
     let name = known.or((!run.title.is_empty()).then_some(run.title.as_str())).unwrap_or(&run.path);
+    let name = unmarked(name);
     let mut below: Vec<String> = Vec::new();
     if let Some(outcome) = &run.outcome {
         let is_new = !outcome.target.is_empty() && !name.contains(&outcome.target);
@@ -141,19 +161,20 @@ fn subject(run: &ShelfRun, filter: &ShelfFilter) -> Markup {
     below.extend((!run.kind.is_empty()).then(|| run.kind.clone()));
     below.extend((name != run.path).then(|| run.path.clone()));
     Markup::default()
-        .with(link(&format!("/run/{}{query}", run.id), name))
+        .with(link(&format!("/run/{}{query}", run.id), &name))
         .with(el("span").class("small path").text(&below.join(" · ")))
 }
 
 /// The signed change of the primary metric, with its interval as a bar. Where nothing was compared, the figure that carries the outcome.
-fn gain(run: &ShelfRun, outcome: Option<&ShelfOutcome>, reach: f64) -> Markup {
-    let Some(outcome) = outcome else { return Markup::text(NONE) };
+pub(super) fn gain(run: &ShelfRun, outcome: Option<&ShelfOutcome>, reach: f64) -> Option<Markup> {
+    let outcome = outcome?;
     let so_far = if run.state == RunState::Running { ", so far" } else { "" };
     let name = match (outcome.metric, &*outcome.figure_name) {
         (Some(metric), "") => metric.label().to_owned(),
         (Some(metric), part) => format!("{}, {part}", metric.label()),
         (None, name) => name.to_owned(),
     };
+    let name = with_units(&name);
     let small = |text: &str| {
         let part = (!text.is_empty()).then(|| el("span").class("small path").text(text));
         part.into_iter().collect::<Markup>()
@@ -161,27 +182,42 @@ fn gain(run: &ShelfRun, outcome: Option<&ShelfOutcome>, reach: f64) -> Markup {
     if let Some((ratio, metric)) = outcome.ratio.zip(outcome.metric) {
         let verdict = run.verdict.filter(|_| run.state == RunState::Finished);
         let bar = spark::interval_bar(ratio, verdict, reach, metric.label());
-        return Markup::default()
-            .with(el("b").class("word").text(&quantity::change(ratio[0])))
-            .with(bar.into_iter().collect::<Markup>())
-            .with(small(&format!("{name}{so_far}")));
+        let change = el("b").class("word").text(&quantity::change(ratio[0]));
+        let bar = bar.into_iter().collect::<Markup>();
+        return Some(Markup::from(change).with(bar).with(small(&format!("{name}{so_far}"))));
     }
     let value = outcome.metric.zip(outcome.value).map(|(metric, value)| quantity::of_metric(metric, value));
     let figure =
         value.or_else(|| (!outcome.figure.is_empty()).then(|| outcome.figure.replace(' ', "\u{a0}")));
     match figure {
-        Some(figure) => Markup::default()
-            .with(el("b").class("word").text(&figure))
-            .with(small(&format!("{name}{so_far}"))),
-        None if outcome.metric.is_some() && run.state == RunState::Finished => {
-            Markup::text(NONE).with(small(&format!("{name}: no estimate")))
+        Some(figure) => {
+            let figure = Markup::from(el("b").class("word").text(&figure));
+            Some(figure.with(small(&format!("{name}{so_far}"))))
         }
-        None => Markup::text(NONE),
+        None if outcome.metric.is_some() && run.state == RunState::Finished => {
+            Some(Markup::text(NONE).with(small(&format!("{name}: no estimate"))))
+        }
+        None => None,
     }
 }
 
+/// Keeps each number and its unit on one line.
+pub(super) fn with_units(text: &str) -> String {
+    let mut words = text.split(' ').peekable();
+    let mut kept = String::new();
+    while let Some(word) = words.next() {
+        kept.push_str(word);
+        let is_digit = |letter: char| letter.is_ascii_digit();
+        let is_number = word.starts_with(is_digit) && word.ends_with(is_digit);
+        if words.peek().is_some() {
+            kept.push(if is_number { quantity::NBSP } else { ' ' });
+        }
+    }
+    kept
+}
+
 /// The metric in the runs of the same question. A running run has its progress here.
-fn trend(run: &ShelfRun, outcome: Option<&ShelfOutcome>) -> Markup {
+fn trend(run: &ShelfRun, outcome: Option<&ShelfOutcome>) -> Option<Markup> {
     if let Some(stage) = &run.stage {
         let done = match stage.of {
             Some(of) => format!("{} of {} {}", stage.done, of, stage.counted),
@@ -196,36 +232,30 @@ fn trend(run: &ShelfRun, outcome: Option<&ShelfOutcome>) -> Markup {
         });
         let left = run.left_s.map(|left| format!(", about {} left", quantity::duration(left)));
         let words = format!("{done}{}", left.unwrap_or_default());
-        return bar.into_iter().collect::<Markup>().with(el("span").class("small").text(&words));
+        let words = el("span").class("small").text(&words);
+        return Some(bar.into_iter().chain([words]).collect());
     }
     let name = outcome.and_then(|outcome| outcome.metric).map_or("values", |metric| metric.label());
     let count = run.history.len() as u64;
-    let drawn =
-        spark::sparkline(&run.history, &format!("{name} over {}", quantity::counted(count, "run", "runs")));
+    let name = format!("{name} over {}", quantity::counted(count, "run", "runs"));
+    let drawn = spark::sparkline(&run.history, &name)?;
     let value = outcome
         .and_then(|outcome| Some(quantity::of_metric(outcome.metric?, outcome.values?[1])))
         .map(|value| el("span").class("small").text(&value));
-    if drawn.is_none() && value.is_none() {
-        return Markup::text(NONE);
-    }
-    drawn.into_iter().chain(value).collect()
+    Some(std::iter::once(drawn).chain(value).collect())
 }
 
-fn took(run: &ShelfRun, outcome: Option<&ShelfOutcome>) -> Markup {
+fn took(run: &ShelfRun, outcome: Option<&ShelfOutcome>) -> Option<Markup> {
     let known = outcome.and_then(|outcome| outcome.duration_s).filter(|_| run.state == RunState::Finished);
-    let text = known.map_or_else(|| NONE.to_owned(), quantity::duration);
-    el("span").class("word").text(&text).into()
+    Some(el("span").class("word").text(&quantity::duration(known?)).into())
 }
 
 /// The state, unless the first cell has it, and the machine.
-fn machine(run: &ShelfRun, outcome: Option<&ShelfOutcome>) -> Markup {
+fn machine(run: &ShelfRun, outcome: Option<&ShelfOutcome>) -> Option<Markup> {
     let state = (run.state == RunState::Finished).then(|| state(run.state));
     let machine = outcome.map(|outcome| outcome.machine.as_str()).filter(|machine| !machine.is_empty());
-    if state.is_none() && machine.is_none() {
-        return Markup::text(NONE);
-    }
-    let machine = machine.map(|machine| el("span").class("small path").text(machine));
-    state.into_iter().chain(machine).collect()
+    let machine = machine.map(|machine| el("span").class("small path").text(&with_units(machine)));
+    (state.is_some() || machine.is_some()).then(|| state.into_iter().chain(machine).collect())
 }
 
 fn by_ref(list: &[(String, String)]) -> impl Iterator<Item = (&str, String)> {
@@ -277,7 +307,8 @@ fn form(page: &ShelfPage<ShelfRun>) -> Element {
         select("kind", "Kind", filter.kind.as_deref(), by_ref(&kinds)),
     ];
     let chosen = [&*filter.text, filter.a.as_deref().unwrap_or_default()];
-    search_form("/", chosen, fields).attr("data-swap", "live")
+    // The script filters without a new page, so the link is always there.
+    search_form("/", chosen, fields, true).attr("data-swap", "live")
 }
 
 /// The numbers of the runs, one line for each.
@@ -382,7 +413,7 @@ mod tests {
             })
             .collect();
         assert!(at.windows(2).all(|pair| pair[0] < pair[1]), "{at:?} in {row}");
-        assert!(row.contains("class=\"spark\"") && row.contains("Example 9, 2 cores"), "{row}");
+        assert!(row.contains("class=\"spark\"") && row.contains("Example 9, 2\u{a0}cores"), "{row}");
         assert!(html.contains("&lt;b&gt;x&lt;/b&gt;") && html.contains("data-live=\"no\""), "{html}");
     }
 
@@ -395,6 +426,27 @@ mod tests {
         assert!(html.contains("data-live=\"yes\"") && html.contains("3 of 12 pairs"), "{html}");
         assert!(html.contains("so far") && html.contains("spark-bar open"), "{html}");
         assert!(!html.contains("spark-bar better"), "{html}");
+    }
+
+    #[test]
+    fn a_running_run_that_writes_nothing_says_so() {
+        let stage = RunStage { counted: "pairs".to_owned(), done: 3, of: Some(12), ..RunStage::default() };
+        let silent = ShelfRun { stage: Some(stage), left_s: None, ..run("compare-002", RunState::Running) };
+        let html = page(vec![silent.clone()]).replace('\u{a0}', " ");
+        assert!(html.contains("no sign of life for 3 h") && !html.contains(" left<"), "{html}");
+        let html = page(vec![ShelfRun { stage: None, ..silent }]);
+        assert!(
+            html.contains(">running<") && !html.contains("no sign"),
+            "a build writes nothing, too: {html}"
+        );
+    }
+
+    #[test]
+    fn a_number_keeps_its_unit_and_an_empty_field_is_marked_for_phones() {
+        assert_eq!(with_units("p50 <= 50.0 ms, 2 cores"), "p50 <= 50.0\u{a0}ms, 2\u{a0}cores");
+        let alone = ShelfRun { history: vec![12.0], ..run("compare-001", RunState::Finished) };
+        let html = page(vec![alone]);
+        assert!(html.contains("<td class=\"trend none\">"), "one run is no line: {html}");
     }
 
     #[test]

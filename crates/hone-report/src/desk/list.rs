@@ -5,7 +5,7 @@ use hone_record::{RunState, ShelfFilter, ShelfPage, ShelfRecord, Verdict};
 use super::frame::{Around, Tab, document, link, link_to, when};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
-use crate::section::absent;
+use crate::section::{absent, paragraph};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
@@ -36,56 +36,92 @@ pub(super) fn state(state: RunState) -> Element {
     el("span").class(class).text(state.label())
 }
 
-/// All records.
-pub fn records(page: &ShelfPage<ShelfRecord>, pager: &Pager, around: &Around) -> String {
-    let mut table = table("Records", &page.items, page.filter.a.as_deref());
-    table = table.remark(&counted(page, "record", "records"));
+/// All records. `windows` is the number of windows of runs that the list hides, and the address that shows them.
+pub fn records(
+    page: &ShelfPage<ShelfRecord>,
+    pager: &Pager,
+    windows: Option<(usize, &str)>,
+    around: &Around,
+) -> String {
+    let table = table("Records", &page.items, page.filter.a.as_deref()).under_its_heading();
+    let count = paragraph(&counted(page, "record", "records")).class("meta");
+    let count = windows.into_iter().fold(count, |line, (hidden, address)| {
+        let shown = quantity::counted(hidden as u64, "window", "windows");
+        line.text(" ").child(link(address, &format!("Show {shown} of runs")))
+    });
     let found = el("section").attr("aria-label", "Records").children(listed(page, table, pager));
-    document("Records", Tab::Records, around, [form(&page.filter, &page.kinds), found])
+    document("Records", Tab::Records, around, [form(&page.filter, &page.kinds), count, found])
+}
+
+/// A name without Markdown: code between backticks is set in quotation marks.
+pub(super) fn unmarked(name: &str) -> String {
+    let mut parts = name.split('`');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.enumerate().fold(first, |text, (place, part)| text + ["“", "”"][place % 2] + part)
+}
+
+/// A cell that a phone omits when it has no content.
+pub(super) fn optional(text: &str) -> Cell {
+    if text.is_empty() || text == NONE {
+        Cell::text(NONE).class("words none")
+    } else {
+        Cell::text(text).class("words prose")
+    }
 }
 
 /// Records with a summary of each.
 pub(super) fn table(name: &str, records: &[ShelfRecord], a: Option<&str>) -> Table {
     let columns = ["record", "kind", "what", "found", "when", "compare"].map(Column::words);
-    let mut table = Table::new(name, columns.into());
+    let mut table = Table::new(name, columns.into()).class("scroll cards");
     for record in records {
-        let found = match record.verdict {
-            Some(found) if record.said.is_empty() => mark::verdict_words(found),
-            Some(found) => mark::verdict_words(found).with(el("span").class("small").text(&record.said)),
-            None => Markup::text(if record.said.is_empty() { NONE } else { &record.said }),
-        };
-        let title = if record.title.is_empty() { NONE } else { &record.title };
         let cells = vec![
-            Cell::words(kind(record)),
-            Cell::text(title),
-            Cell::words(found),
-            Cell::words(el("span").class("word").text(&when(record.at_unix_ms))),
-            Cell::words(comparing(record, a)),
+            Cell::words(kind(record)).named("kind"),
+            optional(&unmarked(&record.title)),
+            found(record),
+            Cell::words(el("span").class("word").text(&when(record.at_unix_ms))).named("when"),
+            comparing(record, a),
         ];
         table.row(link(&format!("/record/{}", record.id), &record.path), cells);
     }
     table
 }
 
+/// The outcome. Its text may say the verdict itself.
+fn found(record: &ShelfRecord) -> Cell {
+    match record.verdict {
+        Some(found) if record.said.is_empty() => Cell::words(mark::verdict_words(found)),
+        Some(found) if record.said.contains(found.label()) => {
+            Cell::words(mark::verdict_with(found, &record.said))
+        }
+        Some(found) => {
+            Cell::words(mark::verdict_words(found).with(el("span").class("small").text(&record.said)))
+        }
+        None => optional(&record.said),
+    }
+}
+
 fn kind(record: &ShelfRecord) -> Element {
     el("span").class(if record.is_broken() { "state broken" } else { "word" }).text(&record.kind)
 }
 
-fn comparing(record: &ShelfRecord, a: Option<&str>) -> Markup {
+fn comparing(record: &ShelfRecord, a: Option<&str>) -> Cell {
     if record.is_broken() {
-        return Markup::text(NONE);
+        return optional(NONE);
     }
+    let own = format!("/records?a={}", record.id);
+    Cell::words(side_link(a, (&record.id, &record.path), &own))
+}
+
+/// The link that makes a side the first one of a comparison, or compares it with the first one. `own` is the address that chooses it.
+pub(super) fn side_link(a: Option<&str>, (side, name): (&str, &str), own: &str) -> Markup {
+    let of = format!(": {name}");
     match a {
-        Some(a) if a == record.id => Markup::text("A"),
-        Some(a) => link_to(
-            &format!("/compare?a={}&b={}", encoded(a), record.id),
-            "compare with A",
-            &format!(": {}", record.path),
-        )
-        .into(),
-        None => {
-            link_to(&format!("/records?a={}", record.id), "choose as A", &format!(": {}", record.path)).into()
+        Some(a) if a == side => Markup::text("A"),
+        Some(a) => {
+            let address = format!("/compare?a={}&b={}", encoded(a), encoded(side));
+            link_to(&address, "compare with A", &of).into()
         }
+        None => link_to(own, "first side of a comparison", &of).into(),
     }
 }
 
@@ -133,15 +169,20 @@ fn form(filter: &ShelfFilter, kinds: &std::collections::BTreeMap<String, usize>)
     let named = VERDICTS.iter().find(|(_, verdict)| Some(*verdict) == filter.verdict).map(|(name, _)| *name);
     let verdicts = VERDICTS.iter().map(|(name, verdict)| (*name, verdict.label().to_owned()));
     let verdict = select("verdict", "Verdict", named, verdicts);
-    search_form("/records", [&filter.text, filter.a.as_deref().unwrap_or_default()], [kind, verdict])
+    let is_active = !filter.text.is_empty() || filter.kind.is_some() || filter.verdict.is_some();
+    let texts = [&*filter.text, filter.a.as_deref().unwrap_or_default()];
+    search_form("/records", texts, [kind, verdict], is_active)
 }
 
-/// A form that chooses from a list by a text and these fields. `a` is the first side of a comparison, empty if none is chosen.
+/// A form that chooses from a list by a text and these fields. `a` is the first side of a comparison, empty if none is chosen. If
+/// `can_clear`, a link leads to the list without a filter.
 pub(super) fn search_form(
     action: &'static str,
     [text, a]: [&str; 2],
     fields: impl IntoIterator<Item = Element>,
+    can_clear: bool,
 ) -> Element {
+    let all = if a.is_empty() { action.to_owned() } else { format!("{action}?a={}", encoded(a)) };
     let field = el("input").attr("id", "q").attr("name", "q").attr("type", "search").attr("value", text);
     let kept = (!a.is_empty()).then(|| el("input").attr("type", "hidden").attr("name", "a").attr("value", a));
     el("form")
@@ -153,7 +194,8 @@ pub(super) fn search_form(
         .child(el("div").child(el("label").attr("for", "q").text("Text")).child(field))
         .children(fields)
         .children(kept)
-        .child(el("button").attr("type", "submit").text("Show"))
+        .child(el("button").attr("type", "submit").text("Apply"))
+        .children(can_clear.then(|| link(&all, "clear filter")))
 }
 
 /// A field with a choice of words. Initially none is selected.

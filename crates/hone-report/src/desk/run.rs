@@ -1,9 +1,10 @@
 //! The progress of a run.
 
-use hone_record::{Metric, RunPairs, RunProgress, RunStage, RunState, ShelfRecord, ShelfRun};
+use hone_record::{Metric, RunPairs, RunProgress, RunStage, RunState, ShelfRecord, ShelfRun, Verdict};
 
-use super::frame::{Around, Tab, ago, copyable, document, downloads, link, link_to, refresher, when};
-use super::list::{encoded, state, table};
+use super::frame::{Around, Tab, ago, copyable, document, downloads, link, refresher, silence, when};
+use super::home::{chip, gain, silent};
+use super::list::{encoded, optional, side_link, state, table, unmarked};
 use crate::plot::{pairs, spark};
 use crate::quantity::{self, NONE};
 use crate::section::{absent, figure, paragraph, section};
@@ -52,20 +53,50 @@ pub fn run(found: &RunProgress, a: Option<&str>, extras: &RunExtras, around: &Ar
     let live = el("div")
         .attr("id", "live")
         .attr("data-live", if is_live { "yes" } else { "no" })
+        .children(result(&found.run))
         .child(standing(found, around))
         .children(extras.stop.as_ref().filter(|_| is_live).map(|stop| stopping(found, stop)))
         .children(found.pairs.as_ref().filter(|_| is_live).map(|pairs| comparison(pairs, around)))
-        .child(stages(found))
-        .child(windows(found))
+        .children(is_live.then(|| stages(found)))
+        .children(is_live.then(|| windows(found)))
         .children(extras.log.as_ref().filter(|_| is_live).map(log));
-    let content = [is_live.then(refresher), Some(live), variants(found, a), others(found, a)];
-    document(title(&found.run), Tab::Runs, around, content.into_iter().flatten())
+    let below = [
+        others(found, a),
+        variants(found, a),
+        (!is_live && !found.last_windows.is_empty()).then(|| windows(found)),
+    ];
+    let content = [is_live.then(refresher), Some(live)].into_iter().chain(below).flatten();
+    document(&title(&found.run), Tab::Runs, around, content)
 }
 
-fn title(run: &ShelfRun) -> &str {
+fn title(run: &ShelfRun) -> String {
     let subject = run.outcome.as_ref().map(|outcome| outcome.subject.as_str());
     let known = [subject.unwrap_or_default(), &run.title].into_iter().find(|text| !text.is_empty());
-    known.unwrap_or(&run.path)
+    unmarked(known.unwrap_or(&run.path))
+}
+
+/// The outcome of a finished run as the list of runs has it, with its interval in numbers and the way to the report.
+fn result(run: &ShelfRun) -> Option<Element> {
+    let id = run.result.as_ref().filter(|_| run.state == RunState::Finished)?;
+    let outcome = run.outcome.as_ref();
+    let ratio = outcome.and_then(|outcome| outcome.ratio);
+    let figure = gain(run, outcome, spark::reach(ratio.into_iter()));
+    let interval = ratio.filter(|ratio| ratio.iter().all(|end| end.is_finite() && *end > 0.0));
+    let interval = interval.map(|[_, low, high]| {
+        let text = format!("confidence interval {}", quantity::change_interval([low, high]));
+        el("span").class("small path").text(&text)
+    });
+    let report = link(&format!("/record/{id}"), &format!("Report of the {}, with all figures", run.kind));
+    let figure = figure.map(|figure| el("p").class("figure").child(figure).children(interval));
+    let word = el("p").class("verdict-word").child(chip(run));
+    let class = match outcome.and_then(|outcome| outcome.mark).or(run.verdict) {
+        Some(Verdict::Better) => "verdict better",
+        Some(Verdict::Worse) => "verdict worse",
+        Some(Verdict::Equivalent) => "verdict equivalent",
+        Some(Verdict::NotShown) => "verdict not-shown",
+        None => "verdict",
+    };
+    Some(el("div").class(class).child(word).children(figure).child(el("p").child(report)))
 }
 
 fn stopping(found: &RunProgress, stop: &StopOffer) -> Element {
@@ -133,7 +164,7 @@ fn comparison(pairs: &RunPairs, around: &Around) -> Element {
             "Five A/B pairs give the first interval",
         )),
     };
-    let left = pairs.left_s.map_or_else(|| NONE.to_owned(), quantity::duration);
+    let left = pairs.left_s.map_or_else(|| "unknown".to_owned(), quantity::duration);
     let progress = format!("{measured} of {} pairs measured", pairs.planned);
     tiles = tiles.child(tile("time left", Markup::text(&left), &progress));
     let effect = quantity::change_size(pairs.effect_ratio);
@@ -155,11 +186,25 @@ fn comparison(pairs: &RunPairs, around: &Around) -> Element {
     let Some(plot) = pairs::plot("running-pairs", &name, found) else {
         return section.child(absent("No pair has a ratio yet."));
     };
-    let caption = "A dot is an A/B pair, a diamond is an A/A pair, a cross is an excluded pair. The band is the interval so far; it \
-                   narrows with each pair.";
     section
-        .child(figure(&name, None, plot, caption, None))
+        .child(figure(&name, None, plot, &caption(pairs, estimate.is_some()), None))
         .children(downloads(around, &[("running-pairs", "The pairs")]))
+}
+
+/// What the picture of the pairs shows.
+fn caption(pairs: &RunPairs, has_interval: bool) -> String {
+    let mut text = "A dot is an A/B pair, a diamond is an A/A pair, a cross is an excluded pair.".to_owned();
+    let margin = pairs.comparison.design.rule.equivalence;
+    if margin.is_finite() && margin > 0.0 {
+        let margin = quantity::chosen_percent(margin);
+        text.push_str(&format!(
+            " The grey area is the margin of ±{margin}, inside which both sides are equal."
+        ));
+    }
+    if has_interval {
+        text.push_str(" The band is the interval so far; it narrows with each pair.");
+    }
+    text
 }
 
 fn log(log: &LogTail) -> Element {
@@ -176,21 +221,24 @@ fn log(log: &LogTail) -> Element {
 
 fn standing(found: &RunProgress, around: &Around) -> Element {
     let run = &found.run;
-    let sentence = match (run.state, run.pid) {
-        (RunState::Running, Some(pid)) => format!(" Process {pid} runs it."),
-        (RunState::Running, None) => String::new(),
-        (RunState::Finished, _) => " Its result is available.".to_owned(),
-        (RunState::Unfinished, _) => {
+    let (measured, left_s) =
+        found.pairs.as_ref().map_or((0, None), |pairs| (pairs.comparison.pairs.len(), pairs.left_s));
+    let silence = silence(run, measured as u64, left_s, around.now_unix_ms);
+    let sentence = match (run.state, run.pid, &silence) {
+        (RunState::Running, Some(pid), None) => format!(" Process {pid} runs it."),
+        (RunState::Running, Some(pid), Some(_)) => format!(" Process {pid} still holds its folder."),
+        (RunState::Running, None, _) | (RunState::Finished, ..) => String::new(),
+        (RunState::Unfinished, ..) => {
             " There is no result, and no process of the run is visible. The run was interrupted, or it runs \
              where its processes are not visible. To continue it, repeat its command with --resume."
                 .to_owned()
         }
     };
-    let result = run.result.as_ref().map(|id| {
-        let text = format!("Its {}", run.kind);
-        el("p").child(link(&format!("/record/{id}"), &text)).text(", with all figures")
-    });
-    el("div").child(el("p").class("sentence").child(state(run.state)).text(&sentence)).children(result).child(
+    let state =
+        silence.map_or_else(|| state(run.state), |silence| silent(&format!("No sign of life for {silence}")));
+    let sentence =
+        (run.state != RunState::Finished).then(|| el("p").class("sentence").child(state).text(&sentence));
+    el("div").children(sentence).child(
         el("p")
             .class("meta")
             .text(&format!("{} · last written ", run.path))
@@ -230,11 +278,7 @@ fn stage_cells(stage: &RunStage, name: &str) -> Vec<Cell> {
             .text(&done)
     });
     let bar = bar.map_or_else(|| Markup::text(NONE), Markup::from);
-    vec![
-        Cell::numbers(el("span").class("word").text(&done)),
-        Cell::words(bar),
-        Cell::text(if stage.note.is_empty() { NONE } else { &stage.note }),
-    ]
+    vec![Cell::numbers(el("span").class("word").text(&done)), Cell::words(bar), optional(&stage.note)]
 }
 
 fn windows(found: &RunProgress) -> Element {
@@ -242,15 +286,31 @@ fn windows(found: &RunProgress) -> Element {
     if found.last_windows.is_empty() {
         return section.child(absent("There is no window yet."));
     }
-    let mut columns = vec![Column::words("window"), Column::words("variant"), Column::words("outcome")];
+    let mut columns = vec![Column::words("window"), Column::words("outcome")];
     columns.extend(TOLD.map(|metric| Column::numbers(Markup::text(metric.label()))));
     columns.push(Column::words("began"));
-    let mut table = Table::new("The last windows", columns).remark("Newest first.");
+    let mut table = Table::new("The last windows", columns).under_its_heading();
     for window in &found.last_windows {
-        let name = window.path.rsplit('/').next().unwrap_or_default();
-        table.row(link(&format!("/record/{}", window.id), name), window_cells(window));
+        let name = window_name(&window.path, window.window.as_ref().map_or("", |facts| &facts.variant));
+        table.row(link(&format!("/record/{}", window.id), &name), window_cells(window));
     }
-    section.child(table.finish())
+    let left_out = found.variants.values().sum::<usize>().saturating_sub(found.last_windows.len());
+    let order = match left_out {
+        0 => "Newest first.".to_owned(),
+        more => format!("Newest first. {} older windows are not listed.", quantity::count(more as u64)),
+    };
+    section.child(paragraph(&order)).child(table.finish())
+}
+
+/// The name of a window of a pair: the number of the pair as its report counts it, and the variant. Other windows keep their file names.
+fn window_name(path: &str, variant: &str) -> String {
+    let file = path.rsplit('/').next().unwrap_or_default();
+    let pair = file.strip_suffix("-a.json").or_else(|| file.strip_suffix("-b.json"));
+    let name = match pair.and_then(|index| index.parse::<u32>().ok()) {
+        Some(index) => format!("pair {}", index.saturating_add(1)),
+        None => file.to_owned(),
+    };
+    if variant.is_empty() { name } else { format!("{name}, {variant}") }
 }
 
 fn window_cells(record: &ShelfRecord) -> Vec<Cell> {
@@ -259,8 +319,7 @@ fn window_cells(record: &ShelfRecord) -> Vec<Cell> {
         let value = facts.and_then(|facts| facts.values.get(&metric));
         Cell::number(&value.map_or_else(|| NONE.to_owned(), |value| quantity::of_metric(metric, *value)))
     };
-    let variant = facts.map_or(NONE, |facts| &facts.variant);
-    let mut cells = vec![Cell::text(variant), Cell::text(&record.said)];
+    let mut cells = vec![Cell::text(&record.said)];
     cells.extend(TOLD.map(figure));
     cells.push(Cell::words(el("span").class("word").text(&when(record.at_unix_ms))));
     cells
@@ -275,22 +334,11 @@ fn variants(found: &RunProgress, a: Option<&str>) -> Option<Element> {
         Column::numbers(Markup::text("windows")),
         Column::words("compare all its windows"),
     ];
-    let mut table = Table::new("Variants", columns);
+    let mut table = Table::new("Variants", columns).under_its_heading();
     for (name, windows) in &found.variants {
         let side = format!("{}~{name}", found.run.id);
-        let link = match a {
-            Some(a) if a == side => Markup::text("A"),
-            Some(a) => link_to(
-                &format!("/compare?a={}&b={}", encoded(a), encoded(&side)),
-                "compare with A",
-                &format!(": {name}"),
-            )
-            .into(),
-            None => {
-                let address = format!("/run/{}?a={}", found.run.id, encoded(&side));
-                link_to(&address, "choose as A", &format!(": {name}")).into()
-            }
-        };
+        let address = format!("/run/{}?a={}", found.run.id, encoded(&side));
+        let link = side_link(a, (&side, name), &address);
         table.row(
             Markup::text(name),
             vec![Cell::number(&quantity::count(*windows as u64)), Cell::words(link)],
@@ -307,10 +355,7 @@ fn others(found: &RunProgress, a: Option<&str>) -> Option<Element> {
     if found.records.is_empty() {
         return None;
     }
-    Some(
-        section("others", "Its other records")
-            .child(table("Records that are no windows", &found.records, a).finish()),
-    )
+    Some(section("others", "Records").child(table("Records", &found.records, a).under_its_heading().finish()))
 }
 
 #[cfg(test)]
@@ -322,7 +367,7 @@ mod tests {
         let (optimization, _) = sample::optimization();
         let mut comparison = optimization.comparisons[0].clone();
         // There is no verdict before the last pair.
-        comparison.judgements.iter_mut().for_each(|judged| judged.verdict = hone_record::Verdict::NotShown);
+        comparison.judgements.iter_mut().for_each(|judged| judged.verdict = Verdict::NotShown);
         RunProgress {
             run: ShelfRun {
                 id: "0123456789abcdef".to_owned(),
@@ -365,6 +410,49 @@ mod tests {
         found.run.state = RunState::Finished;
         let html = page(&found, &RunExtras { log: Some(log), stop: Some(StopOffer::Button) });
         assert!(!html.contains("running-pairs") && !html.contains("Stop this run"), "{html}");
+        assert!(!html.contains("Progress"), "{html}");
+    }
+
+    #[test]
+    fn a_finished_run_begins_with_its_result() {
+        let mut found = progress();
+        found.run = ShelfRun {
+            state: RunState::Finished,
+            kind: "comparison".to_owned(),
+            result: Some("fedcba9876543210".to_owned()),
+            verdict: Some(Verdict::Better),
+            outcome: Some(hone_record::ShelfOutcome {
+                subject: "diagnosis of `x`".to_owned(),
+                metric: Some(Metric::CpuPerRecord),
+                ratio: Some([0.854, 0.822, 0.888]),
+                ..hone_record::ShelfOutcome::default()
+            }),
+            ..found.run
+        };
+        let html = page(&found, &RunExtras::default());
+        let places =
+            ["<h1>diagnosis of “x”", "mark better", "−14.6 %", "[−17.8, −11.2] %", "/record/fedcba98"];
+        let at = places.map(|place| html.find(place).unwrap_or_else(|| panic!("{place}: {html}")));
+        assert!(at.is_sorted(), "{at:?}");
+    }
+
+    #[test]
+    fn a_run_that_writes_nothing_has_no_time_left() {
+        let mut found = progress();
+        found.run.at_unix_ms = 1;
+        if let Some(pairs) = &mut found.pairs {
+            pairs.left_s = None;
+        }
+        let around = Around { now_unix_ms: 12 * 3_600_000 + 1, ..Around::default() };
+        let html = run(&found, None, &RunExtras::default(), &around).replace('\u{a0}', " ");
+        assert!(html.contains("No sign of life for 12 h") && html.contains(">unknown<"), "{html}");
+    }
+
+    #[test]
+    fn windows_are_named_by_pair_and_variant() {
+        assert_eq!(window_name("runs/x/windows/017-a.json", "B"), "pair 18, B");
+        assert_eq!(window_name("runs/x/windows/017-pgo.json", "pgo"), "017-pgo.json, pgo");
+        assert_eq!(window_name("runs/x/window.json", ""), "window.json");
     }
 
     #[test]

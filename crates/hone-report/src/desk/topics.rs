@@ -1,9 +1,9 @@
 //! Topics by the batches that they do not need, and what another linger or batch size would change.
 
-use hone_record::{BatchXray, TopicXray};
+use hone_record::{BatchFinding, BatchVerdict, BatchXray, TopicXray};
 
 use super::frame::{Around, Tab, ago, copyable, document, link, link_to};
-use super::list::encoded;
+use super::list::{encoded, optional};
 use crate::quantity::{self, NONE};
 use crate::section::story::csv_line;
 use crate::section::{absent, paragraph, section};
@@ -109,26 +109,25 @@ pub fn topics(records: &[XrayRecord], others: &[TopicRecord], around: &Around) -
         Column::words("cheapest fix"),
         Column::words("measured"),
     ];
-    let mut table = Table::new("Topics", columns).class("scroll cards").remark(
-        "A batch is needless if batches of 16 KiB would avoid it. The topics with most of them come first.",
-    );
+    let mut table = Table::new("Topics", columns).class("scroll cards").under_its_heading();
+    let order =
+        "A batch is needless if batches of 16 KiB would avoid it. The topics with most of them come first.";
     for found in &all {
         match found {
             ListedTopic::Xrayed(record, topic) => xrayed(&mut table, record, topic, around),
             ListedTopic::Other(topic) => other(&mut table, topic, around),
         }
     }
-    document("Topics", Tab::Topics, around, [table.finish()])
+    document("Topics", Tab::Topics, around, [paragraph(order), table.finish()])
 }
 
 fn xrayed(table: &mut Table, record: &XrayRecord, topic: &TopicXray, around: &Around) {
     let finding = topic.findings.first();
     let verdict = finding.map_or(NONE, |finding| finding.verdict.name());
     let address = format!("/whatif?record={}&topic={}", record.id, encoded(&topic.topic));
-    let action = finding.map(|finding| finding.action.as_str()).filter(|action| !action.is_empty());
     let mut cells = vec![Cell::words(link_to(&address, &topic.topic, "with other settings"))];
     cells.extend(figures(topic.batches_per_s, topic.needless_batches_per_s(), mean_bytes(topic)));
-    cells.push(Cell::text(action.unwrap_or(NONE)));
+    cells.push(fix(record, topic));
     cells.push(measured(&record.id, &record.xray.source, record.at_unix_ms, around));
     table.row(el("code").text(verdict), cells);
 }
@@ -136,17 +135,33 @@ fn xrayed(table: &mut Table, record: &XrayRecord, topic: &TopicXray, around: &Ar
 fn other(table: &mut Table, topic: &TopicRecord, around: &Around) {
     let mut cells = vec![Cell::text(&topic.topic)];
     cells.extend(figures(topic.batches_per_s, topic.needless_batches_per_s(), topic.mean_bytes));
-    cells.push(Cell::text(if topic.action.is_empty() { NONE } else { &topic.action }));
+    cells.push(optional(&topic.action));
     cells.push(measured(&topic.record, &topic.source, topic.at_unix_ms, around));
     table.row(Markup::text("no X-ray"), cells);
 }
 
+/// The first advice of a topic. The advice on small batches as such points to the findings after it, and the first of these names the fix.
+fn fix(record: &XrayRecord, topic: &TopicXray) -> Cell {
+    let is_small = |finding: &&BatchFinding| finding.verdict == BatchVerdict::Small;
+    let reasons = topic.findings.iter().skip_while(is_small);
+    let mut actions = reasons.map(|finding| finding.action.as_str()).filter(|action| !action.is_empty());
+    match (actions.next(), topic.findings.first()) {
+        (Some(action), _) => Cell::text(action).class("words prose"),
+        (None, Some(_)) => Cell::words(link(&format!("/record/{}", record.id), "see its report")),
+        (None, None) => optional(NONE),
+    }
+}
+
 fn figures(batches_per_s: Option<f64>, needless: Option<f64>, mean_bytes: Option<f64>) -> [Cell; 3] {
     let mean = mean_bytes.map_or_else(|| NONE.to_owned(), |bytes| quantity::bytes(bytes as u64));
+    let figure = |text: &str, name: &'static str| match text {
+        NONE => Cell::number(NONE).class("number none"),
+        text => Cell::number(text).named(name),
+    };
     [
-        Cell::number(&rate(batches_per_s)).named("batches/s"),
-        Cell::number(&rate(needless)).named("needless batches/s"),
-        Cell::number(&mean).named("mean batch"),
+        figure(&rate(batches_per_s), "batches/s"),
+        figure(&rate(needless), "needless batches/s"),
+        figure(&mean, "mean batch"),
     ]
 }
 
@@ -337,7 +352,6 @@ fn answered(topic: &TopicXray, (linger_ms, batch_bytes): (f64, u64), found: &Top
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hone_record::{BatchFinding, BatchVerdict};
 
     fn record(id: &str, source: &str, at_unix_ms: u64, topics: &[(&str, f64)]) -> XrayRecord {
         let topic = |(name, needless): &(&str, f64)| TopicXray {
@@ -376,6 +390,23 @@ mod tests {
         assert!(html.contains("/whatif?record=new&amp;topic=%3Clarge%3E"), "{html}");
         assert_eq!(topics_csv(&records, &[]).lines().count(), 3);
         assert!(topics(&[], &[], &Around::default()).contains("hone batch xray"));
+    }
+
+    #[test]
+    fn the_fix_of_small_batches_is_the_one_of_their_first_reason() {
+        let mut record = record("0123456789abcdef", "b:9092", 2, &[("orders", 900.0)]);
+        let reason = record.xray.topics[0].findings[0].clone();
+        let small = BatchFinding {
+            verdict: BatchVerdict::Small,
+            action: "see the reasons below, in their order".to_owned(),
+            ..reason.clone()
+        };
+        record.xray.topics[0].findings = vec![small.clone(), reason];
+        let html = topics(std::slice::from_ref(&record), &[], &Around::default());
+        assert!(html.contains(">set linger.ms<") && !html.contains("reasons below"), "{html}");
+        record.xray.topics[0].findings = vec![small];
+        let html = topics(&[record], &[], &Around::default());
+        assert!(html.contains("/record/0123456789abcdef\">see its report<"), "{html}");
     }
 
     #[test]

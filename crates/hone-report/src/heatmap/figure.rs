@@ -28,6 +28,12 @@ fn picture(width: f64, height: f64, name: &str) -> Element {
         .attr("aria-label", name)
 }
 
+/// A picture that scrolls on a narrow page: scaled down, its text would be too small to read.
+fn scrolling(picture: Element) -> Element {
+    let region = el("div").class("scroll").attr("role", "group").attr("tabindex", "0");
+    region.attr("aria-label", "Picture, scrolls sideways").child(picture)
+}
+
 fn text(x: f64, y: f64, anchor: &'static str, words: &str) -> Element {
     el("text")
         .attr("x", format!("{x:.1}"))
@@ -62,7 +68,7 @@ fn curves_behind(map: &Heatmap, heading: Element) -> Element {
     let words = "The hottest units come first. A dashed line is the best that a structure can hold. A real \
          one holds less, because it can't choose.";
     let pictures = [64, 4096].into_iter().filter_map(|unit| curve(map, unit));
-    heading.child(el("p").text(words)).children(legend(map)).children(pictures)
+    heading.child(el("p").text(words)).children(legend(map)).children(pictures.map(scrolling))
 }
 
 fn legend(map: &Heatmap) -> Option<Element> {
@@ -173,7 +179,7 @@ pub(super) fn moved(map: &Heatmap) -> Option<Element> {
                  count as one. A rising line is a function that now does more of the work. A function \
                  without a partner was inlined, or no longer runs.",
             ))
-            .child(slopes(&joined(map)))
+            .child(scrolling(slopes(&joined(map))))
             .child(table),
     )
 }
@@ -266,5 +272,5 @@ pub(super) fn sets(map: &Heatmap) -> Element {
         .child(text(width - 10.0, height - 6.0, "end", "set 63"))
         .child(text(width / 2.0, height - 6.0, "middle", &side(map, index)))
     });
-    section.children(pictures)
+    section.children(pictures.map(scrolling))
 }

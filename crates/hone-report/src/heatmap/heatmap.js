@@ -12,7 +12,7 @@
   const STOPS = data.stops;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const hex = (value) => "0x" + value.toString(16);
-  const percent = (share) => (share > 0 ? (100 * share).toPrecision(3) : "0") + " %";
+  const percent = (share) => (share >= 1e-4 ? (100 * share).toPrecision(3) : share > 0 ? "< 0.01" : "0") + " %";
   const down = (value, unit) => value - (value % unit);
   const many = (value, one, more) => value.toLocaleString("en") + " " + (value === 1 ? one : more);
 
@@ -89,7 +89,7 @@
     if (level === 1 && share > 0) {
       const page = side.pages.get(address);
       if (side.raw.sampled) out.push(page.lines + " of 64 lines have samples; others may have run, too");
-      else out.push(page.lines + " of 64 lines ran; of these " + many(page.used, "byte ran", "bytes ran") + " and " + (64 * page.lines - page.used) + " did not");
+      else out.push(page.lines + " of 64 lines ran; of these " + many(page.used, "byte ran", "bytes ran") + " and " + Math.max(0, 64 * page.lines - page.used).toLocaleString("en") + " did not");
     }
     if (level === 2 && share > 0) {
       const line = side.lines.get(address);

@@ -122,6 +122,11 @@ fn rect(class: &'static str, x: f64, y: f64, width: f64) -> Element {
         .attr("height", CELL - 0.5)
 }
 
+/// The coldest share, without an exponent.
+fn small_percent(share: f64) -> String {
+    if share < 1e-4 { "< 0.01 %".to_owned() } else { percent(share) }
+}
+
 fn legend(most: f64, unit_bytes: u64, y: f64) -> Vec<Element> {
     let mut out: Vec<Element> = CLASSES
         .iter()
@@ -129,8 +134,12 @@ fn legend(most: f64, unit_bytes: u64, y: f64) -> Vec<Element> {
         .map(|(at, class)| rect(class, LABELS + 14.0 * at as f64, y, 14.0))
         .collect();
     let low = most / 10_f64.powf(hone_record::HEAT_DECADES);
-    let words =
-        format!("{} to {} of the execution in {}", percent(low), percent(most), exact_bytes(unit_bytes));
+    let words = format!(
+        "{} to {} of the execution in {}",
+        small_percent(low),
+        percent(most),
+        exact_bytes(unit_bytes)
+    );
     out.push(text(LABELS + 14.0 * STEPS as f64 + 8.0, y + 8.0, "soft", &words));
     out
 }

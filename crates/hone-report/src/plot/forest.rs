@@ -6,6 +6,7 @@ use super::frame::{Anchor, Drawing, Pane, Size, both_sizes, label, line, path, r
 use super::scale::{self, Scale};
 use super::{is_sound_ratio, legend_of_shapes, mark};
 use crate::quantity;
+use crate::sentence;
 use crate::tree::{Element, Markup};
 
 /// Ratios that share an axis.
@@ -19,6 +20,8 @@ pub(crate) struct Forest<'a> {
     pub(crate) equivalence: f64,
     /// Whether the axis holds every interval, and not only those of strong rows.
     pub(crate) holds_all: bool,
+    /// Name of the intervals, with their confidence level.
+    pub(crate) intervals: String,
     /// From top to bottom.
     pub(crate) rows: Vec<Row<'a>>,
 }
@@ -30,6 +33,8 @@ pub(crate) struct Row<'a> {
     pub(crate) label: String,
     /// Whether the axis must hold the whole interval.
     pub(crate) strong: bool,
+    /// Whether a smaller value is the better one.
+    pub(crate) is_cost: bool,
     /// The ratio with the ends of its interval.
     pub(crate) ratio: [f64; 3],
     /// The same of the A/A control of the session.
@@ -54,6 +59,7 @@ impl<'a> Forest<'a> {
             Row {
                 label: if is_cost { noun.to_owned() } else { format!("{noun} ↑") },
                 strong: judged.primary,
+                is_cost,
                 ratio: triple(&judged.estimate),
                 control: judged.control.as_ref().map(triple),
                 verdict: judged.verdict,
@@ -65,6 +71,7 @@ impl<'a> Forest<'a> {
             b: &comparison.b,
             equivalence: comparison.design.rule.equivalence,
             holds_all: false,
+            intervals: sentence::intervals(comparison),
             rows: judgements.iter().map(row).collect(),
         }
     }
@@ -91,7 +98,6 @@ fn describe(row: &Row<'_>) -> String {
 /// The shapes of the plot with their names.
 pub(crate) fn legend(forest: &Forest<'_>) -> Element {
     let rows: Vec<&Row<'_>> = forest.rows.iter().filter(|row| is_sound_ratio(&row.ratio)).collect();
-    let margin = forest.equivalence;
     let reach = reach(forest).unwrap_or(f64::INFINITY);
     let is_cut = |[_, low, high]: [f64; 3]| high > reach || low < 1.0 / reach;
     let any_cut = rows.iter().any(|row| is_cut(row.ratio) || sound_control(row).is_some_and(is_cut));
@@ -101,15 +107,20 @@ pub(crate) fn legend(forest: &Forest<'_>) -> Element {
     let control = interval("interval control").with(mark::diamond(18.0, 5.0, "control-mark"));
     let arrow =
         interval("interval").with(path([(28.0, 1.0), (34.0, 5.0), (28.0, 9.0)].map(Some), "interval"));
-    let band: Markup = rectangle((2.0, 0.0), (34.0, 10.0), "band").into();
     let entries = [
-        Some((measured, "confidence interval".to_owned())),
+        Some((measured, forest.intervals.clone())),
         rows.iter().any(|row| sound_control(row).is_some()).then(|| (control, "A/A control".to_owned())),
-        (margin.is_finite() && margin > 0.0)
-            .then(|| (band, format!("margin of ±{}: equivalent", quantity::chosen_percent(margin)))),
+        margin_entry(forest.equivalence),
         any_cut.then(|| (arrow, "the interval continues".to_owned())),
     ];
     legend_of_shapes(entries.into_iter().flatten())
+}
+
+/// The band of the margin with its name, for a legend. `None` without a margin.
+pub(super) fn margin_entry(margin: f64) -> Option<(Markup, String)> {
+    let band = rectangle((2.0, 0.0), (34.0, 10.0), "band");
+    let name = format!("margin of ±{}: equivalent", quantity::chosen_percent(margin));
+    (margin.is_finite() && margin > 0.0).then(|| (band.into(), name))
 }
 
 fn figures(ratio: [f64; 3]) -> String {
@@ -158,36 +169,63 @@ struct Layout {
     row_height: f64,
     /// From a row's top to its interval.
     to_interval: f64,
-    /// From a row's top to its words.
-    to_words: f64,
+    /// From a row's top to its name.
+    to_name: f64,
+    /// From a row's top to its figures.
+    to_figures: f64,
+    /// Room for a name.
+    name_width: f64,
 }
 
-fn layout(size: Size, rows: usize) -> Layout {
-    let row_height = size.pick(34.0, 56.0);
-    let (left, right) = size.pick((190.0, 625.0), (8.0, size.width() - 8.0));
+fn layout(size: Size, rows: &[Row<'_>]) -> Layout {
+    let longest = rows.iter().map(|row| text_width(&row.label)).fold(0.0, f64::max);
+    let is_too_long =
+        |row: &Row<'_>| text_width(&row.label) + text_width(&said(row)) + 16.0 > Size::Narrow.width();
+    // On a narrow drawing, a name without room beside the figures has a line of its own.
+    let line = size.pick(0.0, if rows.iter().any(is_too_long) { 16.0 } else { 0.0 });
+    let row_height = size.pick(34.0, 56.0 + line);
+    let (left, right) = size.pick(((longest + 10.0).clamp(190.0, 300.0), 625.0), (8.0, size.width() - 8.0));
     let top = 24.0;
     Layout {
-        pane: Pane { left, right, top, bottom: top + row_height * rows as f64 },
+        pane: Pane { left, right, top, bottom: top + row_height * rows.len() as f64 },
         row_height,
-        to_interval: size.pick(13.0, 32.0),
-        to_words: size.pick(18.0, 16.0),
+        to_interval: size.pick(13.0, 32.0 + line),
+        to_name: size.pick(18.0, 16.0),
+        to_figures: size.pick(18.0, 16.0 + line),
+        name_width: size.pick(left - 10.0, size.width()),
+    }
+}
+
+/// The figures of a row with its word.
+fn said(row: &Row<'_>) -> String {
+    format!("{} {}", figures(row.ratio), row.word)
+}
+
+/// The directions of the axis. The better one is named if it is the same for all rows.
+fn directions(rows: &[Row<'_>]) -> [&'static str; 2] {
+    let costs = rows.iter().filter(|row| row.is_cost).count();
+    match costs {
+        0 => ["← smaller", "larger (better) →"],
+        all if all == rows.len() => ["← smaller (better)", "larger →"],
+        _ => ["← smaller", "larger →"],
     }
 }
 
 fn draw(size: Size, forest: &Forest<'_>, reach: f64) -> Drawing {
-    let layout = layout(size, forest.rows.len());
+    let layout = layout(size, &forest.rows);
     let pane = layout.pane;
     let x = Scale::log((1.0 / reach, reach), (pane.left, pane.right));
     let mut body = band(forest.equivalence, &pane, &x).with(axis(reach, &pane, &x));
     body.push(line((x.at(1.0), pane.top), (x.at(1.0), pane.bottom), "one"));
-    body.push(label(x.at(1.0) - 8.0, 12.0, Anchor::End, "← smaller"));
-    body.push(label(x.at(1.0) + 8.0, 12.0, Anchor::Start, "larger →"));
+    let [smaller, larger] = directions(&forest.rows);
+    body.push(label(x.at(1.0) - 8.0, 12.0, Anchor::End, smaller));
+    body.push(label(x.at(1.0) + 8.0, 12.0, Anchor::Start, larger));
     for (index, row) in forest.rows.iter().enumerate() {
         let top = pane.top + layout.row_height * index as f64;
+        body.push(words(size, row, top, &layout));
         if index > 0 {
             body.push(line((0.0, top), (size.width(), top), "grid"));
         }
-        body.push(words(size, row, top + layout.to_words));
         body.push(marks(row, &x, top + layout.to_interval, reach));
     }
     let height = pane.bottom + 40.0;
@@ -220,25 +258,29 @@ pub(super) fn tick_name(ratio: f64) -> String {
     quantity::plain((ratio * 100.0).round() / 100.0)
 }
 
-fn words(size: Size, row: &Row<'_>, y: f64) -> Markup {
-    let figures = format!("{} {}", figures(row.ratio), row.word);
-    let shown = clipped(&row.label, size.pick(180.0, size.width() - text_width(&figures) - 16.0));
-    let name =
-        label(0.0, y, Anchor::Start, &shown).attr("class", if row.strong { "strong" } else { "plain" });
-    let said = match size {
-        Size::Wide => label(641.0, y, Anchor::Start, &figures),
-        Size::Narrow => label(size.width() - 2.0, y, Anchor::End, &figures),
-    };
-    Markup::default().with(name).with(said)
+/// Name and figures of a row. On a narrow drawing they have a strip above the interval, free of grid lines.
+fn words(size: Size, row: &Row<'_>, top: f64, layout: &Layout) -> Markup {
+    let shown = clipped(&row.label, layout.name_width);
+    let name = label(0.0, top + layout.to_name, Anchor::Start, &shown)
+        .attr("class", if row.strong { "strong" } else { "plain" });
+    let y = top + layout.to_figures;
+    match size {
+        Size::Wide => Markup::from(name).with(label(641.0, y, Anchor::Start, &said(row))),
+        Size::Narrow => Markup::from(rectangle((0.0, top), (size.width(), y + 5.0), "strip"))
+            .with(name)
+            .with(label(size.width() - 2.0, y, Anchor::End, &said(row))),
+    }
 }
 
-/// A text that fits a width, with an ellipsis if something is missing.
+/// A text that fits a width. An ellipsis stands in the middle, because the end has the value that was tried.
 fn clipped(text: &str, width: f64) -> String {
     if text_width(text) <= width {
         return text.to_owned();
     }
-    let room = (width / text_width("x")) as usize;
-    text.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+    let room = ((width / text_width("x")) as usize).saturating_sub(1);
+    let end = room / 3;
+    let left_out = text.chars().count().saturating_sub(end);
+    text.chars().take(room - end).chain(['…']).chain(text.chars().skip(left_out)).collect()
 }
 
 fn marks(row: &Row<'_>, x: &Scale, y: f64, reach: f64) -> Markup {
@@ -338,6 +380,6 @@ mod tests {
     fn a_long_name_of_a_change_is_cut() {
         assert_eq!(clipped("linger=5ms", 200.0), "linger=5ms");
         let cut = clipped("topic.compression.type=zstd, linger=20ms", 100.0);
-        assert!(cut.ends_with('…') && text_width(&cut) <= 100.0, "{cut}");
+        assert!(cut.ends_with("…20ms") && text_width(&cut) <= 100.0, "{cut}");
     }
 }

@@ -59,6 +59,13 @@ pub(crate) fn bar(estimate: &Estimate, verdict: Verdict, reach: Reach) -> Elemen
         .attr("aria-hidden", "true")
         .attr("data-bar", format!("{low:.0} {at:.0} {high:.0}"))
         .children([zero, span, spot])
+        .children((estimate.low.ln() < -reach.0).then(|| arrow("M6 1L0 7L6 13Z")))
+        .children((estimate.high.ln() > reach.0).then(|| arrow("M94 1L100 7L94 13Z")))
+}
+
+/// Shows that the interval continues beyond the bar.
+fn arrow(shape: &'static str) -> Element {
+    el("path").class("at").attr("d", shape)
 }
 
 #[cfg(test)]

@@ -59,12 +59,13 @@ pub(crate) fn legend(comparison: &Comparison) -> Element {
             let band = rectangle((1.0, 0.0), (35.0, 10.0), "so-far");
             (
                 Markup::from(band).with(line((1.0, 5.0), (35.0, 5.0), "mean")),
-                format!("mean and {level} interval so far"),
+                format!("mean and {level} confidence interval so far"),
             )
         }),
         judged.zip(confidence).map(|(judgement, level)| {
             (whisker(18.0, 0.0, 10.0), format!("final {level} interval: {}", judgement.verdict.label()))
         }),
+        super::forest::margin_entry(comparison.design.rule.equivalence),
     ];
     legend_of_shapes(entries.into_iter().flatten())
 }
@@ -172,11 +173,12 @@ fn so_far(steps: &[Running], x: &Scale, y: &Scale) -> Markup {
 fn last(judgement: &Judgement, x: f64, y: &Scale) -> Markup {
     let estimate = &judgement.estimate;
     let (top, middle) = (y.at(estimate.high), y.at(estimate.ratio));
-    // The mark is above a narrow interval, which it would hide.
-    whisker(x, top, y.at(estimate.low))
-        .with(line((x - 6.0, middle), (x + 6.0, middle), "mean"))
-        .with(mark::verdict(judgement.verdict, x, (top - 13.0).max(26.0)))
-        .with(label(x, 13.0, Anchor::Middle, "final"))
+    whisker(x, top, y.at(estimate.low)).with(mark::verdict(judgement.verdict, x, middle)).with(label(
+        x,
+        13.0,
+        Anchor::Middle,
+        "final",
+    ))
 }
 
 /// An upright interval with bars at its ends.
@@ -275,7 +277,7 @@ mod tests {
         assert!(band[23].1 - band[0].1 > 2.0 * (bottom - top), "{band:?}");
         let legend = Markup::from(legend(comparison)).into_string();
         assert!(
-            legend.contains("mean and 95\u{a0}% interval so far")
+            legend.contains("mean and 95\u{a0}% confidence interval so far")
                 && legend.contains("final 95\u{a0}% interval: better"),
             "{legend}"
         );

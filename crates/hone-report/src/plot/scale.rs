@@ -70,6 +70,12 @@ pub(crate) fn log_ticks((low, high): (f64, f64), at_least: usize) -> Vec<f64> {
     if finer.len() >= 2 { finer } else { equal_steps(low, high, 3) }
 }
 
+/// Like [`log_ticks`], with marks in between on an axis that would have fewer than four.
+pub(crate) fn fine_log_ticks((low, high): (f64, f64)) -> Vec<f64> {
+    let coarse = log_ticks((low, high), 4);
+    if coarse.len() >= 4 { coarse } else { log_marks(low, high, &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]) }
+}
+
 /// Round marks between two positive values, about `wanted` of them.
 fn equal_steps(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     if !(low > 0.0 && high.is_finite() && low < high) {

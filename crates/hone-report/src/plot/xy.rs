@@ -55,16 +55,15 @@ fn draw(size: Size, chart: &Chart<'_>, x_domain: (f64, f64), y_domain: (f64, f64
         Pane { left: size.pick(70.0, 58.0), right: size.width() - 14.0, top: 26.0, bottom: height - 44.0 };
     let x = Scale::log(x_domain, (pane.left, pane.right));
     let y = Scale::log(y_domain, (pane.bottom, pane.top));
-    let ticks = |domain, at_least, scale: &Scale, write: &dyn Fn(f64) -> String| {
-        let marks = scale::log_ticks(domain, at_least);
+    let ticks = |marks: Vec<f64>, scale: &Scale, write: &dyn Fn(f64) -> String| {
         marks.into_iter().map(|mark| (scale.at(mark), write(mark))).collect::<Vec<_>>()
     };
     let mut body = Markup::default();
     if let Some((from, to)) = chart.band {
         body.push(rectangle((x.at(from), pane.top), (x.at(to), pane.bottom), "band b"));
     }
-    body.push(pane.y_axis(&ticks(y_domain, 4, &y, &|mark| (chart.y_mark)(mark))));
-    body.push(pane.x_axis(&ticks(x_domain, 4, &x, &crate::quantity::short)));
+    body.push(pane.y_axis(&ticks(scale::log_ticks(y_domain, 4), &y, &|mark| (chart.y_mark)(mark))));
+    body.push(pane.x_axis(&ticks(scale::fine_log_ticks(x_domain), &x, &crate::quantity::short)));
     body.push(pane.floor());
     body.push(label(0.0, 13.0, Anchor::Start, chart.y_name));
     body.push(label(pane.right, height - 6.0, Anchor::End, chart.x_name));
@@ -98,12 +97,14 @@ fn dot((x, y): (f64, f64), stroke: Stroke) -> Element {
     el("circle").class(class).attr("cx", at(x)).attr("cy", at(y)).attr("r", "3")
 }
 
-/// The median figure of each position, in order. Of two, the lower one.
+/// The median figure of each position, in order.
 pub(crate) fn medians(windows: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
     let mut sorted: Vec<(f64, f64)> = windows.to_vec();
     sorted.sort_by(|left, right| left.0.total_cmp(&right.0).then(left.1.total_cmp(&right.1)));
     let places = sorted.chunk_by(|left, right| left.0.total_cmp(&right.0).is_eq());
-    let middle = |same: &[(f64, f64)]| same.get((same.len() - 1) / 2).copied();
+    let middle = |same: &[(f64, f64)]| {
+        Some((same.first()?.0, hone_record::median(same.iter().map(|(_, figure)| *figure))?))
+    };
     places.filter_map(middle).collect::<Vec<_>>().into_iter()
 }
 

@@ -7,6 +7,7 @@ use hone_record::{
 };
 
 use super::{figure, no_figure, paragraph, section};
+use crate::outcome::capital;
 use crate::plot::top_down::{self, Bar};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
@@ -34,7 +35,7 @@ pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
 
 /// A single diagnosis, as a page shows it.
 pub(crate) fn alone(diagnosis: &Diagnosis) -> Element {
-    section("diagnosis", "Why the CPU stalls").child(told(0, diagnosis))
+    section("diagnosis", "Why the CPU stalls").child(figures(0, diagnosis, true))
 }
 
 /// The diagnoses of several targets. `None` when there are none.
@@ -46,8 +47,18 @@ pub(crate) fn of_all(diagnoses: &[Diagnosis]) -> Option<Element> {
 fn told(index: usize, diagnosis: &Diagnosis) -> Markup {
     Markup::default()
         .with(paragraph(&format!("Evidence: {}. Source: {}.", diagnosis.evidence.label(), diagnosis.source)))
+        .with(figures(index, diagnosis, false))
+}
+
+/// A diagnosis without its evidence and source, which the head of its own page has, as it has the first change in words.
+fn figures(index: usize, diagnosis: &Diagnosis, has_head: bool) -> Markup {
+    let shifts = diagnosis.shifts.iter().enumerate().map(|(place, shift)| {
+        let is_said = has_head && place == 0 && shift.sentence().is_some();
+        shifted(shift, is_said)
+    });
+    Markup::default()
         .with(bars(&format!("diagnosis-{}-slots", index + 1), diagnosis))
-        .with(diagnosis.shifts.iter().map(shifted).collect::<Markup>())
+        .with(shifts.collect::<Markup>())
         .with(slots(diagnosis).into_iter().collect::<Markup>())
         .with(diagnosis.parts.iter().filter_map(verdict).collect::<Markup>())
         .with(diagnosis.parts.iter().filter_map(refused).collect::<Markup>())
@@ -70,7 +81,7 @@ fn bars(id: &str, diagnosis: &Diagnosis) -> Markup {
         let scope = shift.after.as_deref().map(|scope| format!(", {scope}")).unwrap_or_default();
         let (id, title) = (format!("{id}-{}", index + 1), format!("{title}, before and after{scope}"));
         let plot = top_down::plot(&id, &title, &bars, true)?;
-        let caption = format!("{caption} The numbers below are the change in points.");
+        let caption = format!("{caption} The numbers under the bars are the changes in points.");
         Some(figure(&title, Some(top_down::legend(&bars)), plot, &caption, None))
     };
     if !diagnosis.shifts.is_empty() {
@@ -132,7 +143,7 @@ fn refused(part: &Diagnosed) -> Option<Element> {
 }
 
 /// How the slots changed between two measurements.
-fn shifted(shift: &Shift) -> Element {
+fn shifted(shift: &Shift, is_said: bool) -> Element {
     let scope = shift.after.as_deref().map(|scope| format!(", {scope}")).unwrap_or_default();
     let mut table = Table::new(
         &format!("How the slots changed{scope}"),
@@ -143,12 +154,16 @@ fn shifted(shift: &Shift) -> Element {
     )
     .remark("Shares of the pipeline's slots. To see whether the program became faster, compare its CPU per record.");
     for (category, [before, after]) in &shift.percent {
-        let cells = [format!("{before:.1} %"), format!("{after:.1} %"), format!("{:+.1}", after - before)];
+        let cells = [format!("{before:.1} %"), format!("{after:.1} %"), signed(after - before)];
         table.row(Markup::text(&category.to_string()), cells.map(|cell| Cell::number(&cell)).into());
     }
     let words =
         shift.sentence().unwrap_or_else(|| "No category changed by half a percentage point".to_owned());
-    el("div").child(table.finish()).child(paragraph(&format!("{words}.")))
+    el("div").child(table.finish()).children((!is_said).then(|| paragraph(&format!("{words}."))))
+}
+
+fn signed(points: f64) -> String {
+    format!("{points:+.1}").replace('-', "−")
 }
 
 fn verdict(part: &Diagnosed) -> Option<Element> {
@@ -158,15 +173,21 @@ fn verdict(part: &Diagnosed) -> Option<Element> {
         .ceiling_words()
         .map(|most| format!(" It can save at most {most} of the CPU."))
         .unwrap_or_default();
-    let words = format!("{scope}will a better layout help? {}.", verdict.likelihood);
-    let why = format!("{} ({}).{ceiling} Next: {}.", verdict.rule, verdict.source, verdict.next.advice());
+    let words = format!("{scope}Will a better layout help? {}.", capital(&verdict.likelihood.to_string()));
+    let why = format!(
+        "{} (source: {}).{ceiling} Next: {}.",
+        capital(&verdict.rule),
+        verdict.source,
+        verdict.next.advice()
+    );
     Some(el("div").child(el("h3").text(&words)).child(paragraph(&why)))
 }
 
 /// Whether a better layout helps, for the first part with an answer.
 pub(crate) fn likelihood(diagnosis: &Diagnosis) -> Option<String> {
     let verdict = diagnosis.parts.iter().find_map(|part| part.verdict.as_ref())?;
-    Some(format!("Will a better layout of the code help? {}.", verdict.likelihood))
+    let answer = capital(&verdict.likelihood.to_string());
+    Some(format!("Will a better layout of the code help? {answer}."))
 }
 
 /// Layouts by thread.
@@ -179,12 +200,8 @@ fn parts(diagnosis: &Diagnosis) -> Option<Element> {
     if told.is_empty() {
         return None;
     }
-    let columns = ["threads"].into_iter().chain(STRUCTURES).chain([
-        "branches taken",
-        "lines for 99 %",
-        "pages for 99 %",
-    ]);
-    let mut table = Table::new("Layout of the executed code", columns.map(Column::words).collect()).remark(
+    let columns = columns("threads", &["branches taken", "lines for 99 %", "pages for 99 %"]);
+    let mut table = Table::new("Layout of the executed code", columns).remark(
         "Misses and branches per 1,000 instructions, from models of caches. Lines of 64 B and pages of 4 KiB \
          that hold 99 % of the execution.",
     );
@@ -197,13 +214,23 @@ fn parts(diagnosis: &Diagnosis) -> Option<Element> {
     Some(table.class("scroll").finish())
 }
 
+/// A column of words, then one of numbers for each structure and each of these titles.
+fn columns(first: &str, more: &[&str]) -> Vec<Column> {
+    // A record names structures with the letter x.
+    let structures = STRUCTURES.map(|name| name.replace(" x ", " × "));
+    let titles = structures.iter().map(String::as_str).chain(more.iter().copied());
+    std::iter::once(Column::words(first))
+        .chain(titles.map(|title| Column::numbers(Markup::text(title))))
+        .collect()
+}
+
 fn number(value: Option<f64>) -> Cell {
-    Cell::text(&value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.2}")))
+    Cell::number(&value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.2}")))
 }
 
 fn units(layout: &CodeLayout, unit: usize) -> Cell {
     let found = layout.footprints.get(unit).map(|footprint| quantity::count(footprint.units[MOST]));
-    Cell::text(&found.unwrap_or_else(|| NONE.to_owned()))
+    Cell::number(&found.unwrap_or_else(|| NONE.to_owned()))
 }
 
 /// The prediction for each layout, compared with its measurement.
@@ -216,17 +243,9 @@ fn foretold(optimization: &Optimization) -> Option<Element> {
     if told.is_empty() {
         return None;
     }
-    let columns = ["variant"].into_iter().chain(STRUCTURES).chain([
-        "branches taken",
-        "pages for 99 %",
-        "expected",
-        "found",
-    ]);
-    let mut table = Table::new(
-        "Predicted by replay, before any measurement",
-        columns.map(Column::words).collect(),
-    )
-    .remark(
+    let mut columns = columns("variant", &["branches taken", "pages for 99 %"]);
+    columns.extend(["expected", "found"].map(Column::words));
+    let mut table = Table::new("Predicted by replay, before any measurement", columns).remark(
         "Hone replays windows of the recorded instruction order, first with the original layout and then \
              with the layout of the variant. Misses and branches per 1,000 instructions. The expectation \
              follows a rule of Hone that is not calibrated. The table shows right and wrong predictions.",
@@ -235,7 +254,7 @@ fn foretold(optimization: &Optimization) -> Option<Element> {
         let (before, now) = (&foretelling.before, &foretelling.now);
         let change = |before: Option<f64>, now: Option<f64>| {
             let words = before.zip(now).map(|(before, now)| format!("{before:.2} \u{2192} {now:.2}"));
-            Cell::text(&words.unwrap_or_else(|| NONE.to_owned()))
+            Cell::number(&words.unwrap_or_else(|| NONE.to_owned()))
         };
         let mut cells: Vec<Cell> =
             STRUCTURES.iter().map(|name| change(before.missed(name), now.missed(name))).collect();
@@ -243,7 +262,7 @@ fn foretold(optimization: &Optimization) -> Option<Element> {
         let pages = |layout: &CodeLayout| layout.footprints.get(PAGES).map(|found| found.units[MOST] as f64);
         let pages =
             pages(before).zip(pages(now)).map(|(before, now)| format!("{before:.0} \u{2192} {now:.0}"));
-        cells.push(Cell::text(&pages.unwrap_or_else(|| NONE.to_owned())));
+        cells.push(Cell::number(&pages.unwrap_or_else(|| NONE.to_owned())));
         cells.push(Cell::text(&foretelling.expected.to_string()));
         cells.push(found(variant, foretelling, &optimization.comparisons));
         table.row(Markup::text(&variant.name), cells);

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use hone_format::{change, exact_percent};
-use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, Window};
+use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateState, Verdict, Window};
 
 use super::{paragraph, results, section};
 use crate::gate::{label, loss_size};
+use crate::plot::mark;
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
@@ -20,7 +21,7 @@ pub(crate) fn findings(found: &CommitGate) -> Option<Element> {
     let titles = ["base", "head", "change", "interval", "limit", "would have found"];
     columns.extend(titles.map(|title| Column::numbers(Markup::text(title))));
     columns.push(Column::words("state"));
-    let mut table = Table::new(FINDINGS, columns);
+    let mut table = Table::new(FINDINGS, columns).under_its_heading();
     for finding in &found.findings {
         table.row(Markup::text(&finding.workload), cells(found, finding));
     }
@@ -45,7 +46,17 @@ fn cells(found: &CommitGate, finding: &GateFinding) -> Vec<Cell> {
         or_none(finding.detectable_loss().map(loss_size)),
     ];
     let numbers = numbers.iter().map(|number| Cell::number(number));
-    std::iter::once(Cell::words(metric)).chain(numbers).chain([Cell::text(finding.state.label())]).collect()
+    std::iter::once(Cell::words(metric)).chain(numbers).chain([Cell::words(state(finding))]).collect()
+}
+
+/// The state of a finding with its mark.
+fn state(finding: &GateFinding) -> Markup {
+    let verdict = match finding.state {
+        GateState::Worse => Verdict::Worse,
+        GateState::Held | GateState::Tolerated => Verdict::Equivalent,
+        GateState::NotShown | GateState::NotSeen => Verdict::NotShown,
+    };
+    Markup::from(mark::inline_verdict(verdict)).with(el("span").text(finding.state.label()))
 }
 
 /// Both commits with their builds.

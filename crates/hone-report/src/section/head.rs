@@ -1,9 +1,9 @@
 //! The head of a page: what was compared, what came out, how sure it is. It fits on the first screen of a laptop and of a phone.
 
-use hone_record::{Comparison, Judgement, Machine, Metric, Verdict};
+use hone_record::{Comparison, Judgement, Machine, Metric, PairKind, Verdict};
 
 use super::{raised, results};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, capital};
 use crate::plot::interval_bar::{self, Reach};
 use crate::plot::mark;
 use crate::quantity;
@@ -38,7 +38,16 @@ impl Head {
 
     /// Adds the verdict: one word, the sentence that a terminal prints first, and more lines of the same block.
     pub(crate) fn verdict(self, outcome: Outcome, sentence: &str, more: Vec<Element>) -> Self {
-        self.verdict_of(outcome, el("p").class("sentence").text(sentence), more)
+        // The page shows the outcome as a large word above.
+        let said = format!("{}: ", outcome.word);
+        let sentence = match sentence.strip_prefix(&said) {
+            Some(rest) => el("p")
+                .class("sentence")
+                .child(el("span").class("said-word").text(&said))
+                .child(el("span").class("rest").text(rest)),
+            None => el("p").class("sentence").text(sentence),
+        };
+        self.verdict_of(outcome, sentence, more)
     }
 
     /// The same with a finished sentence.
@@ -56,7 +65,7 @@ impl Head {
             outcome.verdict.into_iter().fold(word, |word, found| word.child(mark::inline_verdict(found)));
         let block = el("div")
             .class(class)
-            .child(word.text(&outcome.word))
+            .child(word.child(el("span").text(&outcome.word)))
             .child(sentence)
             .children(more)
             .children(folded(basis));
@@ -75,7 +84,7 @@ impl Head {
 
     /// Adds the tiles and the forest plot of a comparison.
     pub(crate) fn figures_of(self, comparison: &Comparison) -> Self {
-        self.with_all(tiles_of(comparison)).picture(Some(results::forest("head", comparison)))
+        self.with_all(tiles_of(comparison, None)).picture(Some(results::forest("head", comparison)))
     }
 
     /// Adds a figure. Its heading follows the title of the page.
@@ -101,14 +110,24 @@ fn folded(basis: Vec<Element>) -> Option<Element> {
 
 /// CPU model and number of cores.
 pub(crate) fn machine_in_short(machine: &Machine) -> String {
-    let model = if machine.cpu_model.is_empty() { "CPU model unknown" } else { &machine.cpu_model };
-    format!("{model}, {}", quantity::counted(u64::from(machine.cores), "core", "cores"))
+    let cores = quantity::counted(u64::from(machine.cores), "core", "cores");
+    match (machine.cpu_model.as_str(), machine.cores) {
+        ("", 0) => "unknown machine".to_owned(),
+        ("", _) => format!("CPU model unknown, {cores}"),
+        (model, 0) => model.to_owned(),
+        (model, _) => format!("{model}, {cores}"),
+    }
 }
 
 /// When a comparison started and how long its pairs took.
 pub(crate) fn when(comparison: &Comparison) -> [String; 2] {
     let took_s: f64 = comparison.pairs.iter().map(|pair| pair.took_s).sum();
-    let pairs = quantity::counted(comparison.pairs.len() as u64, "pair", "pairs");
+    let of = |kind| comparison.pairs.iter().filter(|pair| pair.kind == kind).count() as u64;
+    let tests = quantity::counted(of(PairKind::Test), "A/B pair", "A/B pairs");
+    let pairs = match of(PairKind::Control) {
+        0 => tests,
+        controls => format!("{tests} and {controls} A/A"),
+    };
     let took = match took_s > 0.0 {
         true => format!("{pairs} in {}", quantity::duration(took_s)),
         false => pairs,
@@ -158,8 +177,8 @@ fn chosen(comparison: &Comparison) -> Vec<&Judgement> {
     ranked.into_iter().take(TILES).map(|(_, judged)| judged).collect()
 }
 
-/// The tiles of a comparison. `None` when nothing was estimated.
-pub(crate) fn tiles_of(comparison: &Comparison) -> Option<Element> {
+/// The tiles of a comparison. `subject` names the change if the page has several. `None` when nothing was estimated.
+pub(crate) fn tiles_of(comparison: &Comparison, subject: Option<&str>) -> Option<Element> {
     let chosen = chosen(comparison);
     let reach = Reach::over(chosen.iter().map(|judged| &judged.estimate));
     if reach.is_none() && missing(comparison).next().is_none() {
@@ -187,7 +206,30 @@ pub(crate) fn tiles_of(comparison: &Comparison) -> Option<Element> {
         let cell = Cell::text(&why).across(5).class("words tile-missing");
         table.row_of_class("tile", results::metric_title(comparison, metric), vec![cell]);
     }
-    Some(table.tiles())
+    Some(table.tiles().child(key_of_tiles(comparison, subject)))
+}
+
+/// What the tiles are about, and how to read their bars.
+fn key_of_tiles(comparison: &Comparison, subject: Option<&str>) -> Element {
+    let load = results::under(comparison);
+    let about = match (subject, load) {
+        (Some(subject), Some(load)) => format!("{subject}, {load}. "),
+        (Some(subject), None) => format!("{subject}. "),
+        (None, load) => load.map_or(String::new(), |load| format!("{}. ", capital(&load))),
+    };
+    let text = format!("{about}Bars: {}; the line marks no change.", sentence::intervals(comparison));
+    el("p").class("key only-page").text(&text)
+}
+
+/// The pairs of several comparisons and the confidence of their primary metric: `95 % CI, 8 pairs each`. Empty without an estimate.
+pub(crate) fn basis_of<'a>(comparisons: impl Iterator<Item = &'a Comparison>) -> String {
+    let all: Vec<_> = comparisons.filter_map(|one| Some(&one.primary()?.estimate)).collect();
+    let pairs = || all.iter().map(|estimate| estimate.pairs);
+    let (Some(first), Some(least), Some(most)) = (all.first(), pairs().min(), pairs().max()) else {
+        return String::new();
+    };
+    let range = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    format!("{} CI, {range} pairs each", sentence::confidence(first))
 }
 
 /// Metrics that the verdict rests on and that have no estimate, with a known reason.
@@ -281,9 +323,10 @@ pub(crate) fn tiles_of_change(name: &str, figures: Vec<BeforeAfter>) -> Option<E
 pub(crate) fn title(comparison: &Comparison) -> String {
     let Comparison { a, b, change, targets: [of_a, of_b], .. } = comparison;
     if let Some(change) = change {
+        let label = with_arrows(&change.label());
         return match &**of_a {
-            "" => change.label(),
-            target => format!("{} on {}", change.label(), in_short(target)),
+            "" => label,
+            target => format!("{label} on {}", in_short(target)),
         };
     }
     let named = |name: &str, target: &str| match target {
@@ -295,6 +338,11 @@ pub(crate) fn title(comparison: &Comparison) -> String {
         (a_short, b_short) if a_short == b_short => format!("{b} against {a}"),
         (a_short, b_short) => format!("{b_short} against {a_short}"),
     }
+}
+
+/// A change as a page shows it: a terminal has `->`.
+pub(crate) fn with_arrows(change: &str) -> String {
+    change.replace(" -> ", "\u{a0}→\u{a0}")
 }
 
 /// An address as it is, and a command by its program.
@@ -350,7 +398,7 @@ mod tests {
             to: "5".to_owned(),
             was: None,
         });
-        assert_eq!(title(&comparison), "client.linger.ms: 0 -> 5 on k:9092");
+        assert_eq!(title(&comparison), "client.linger.ms: 0\u{a0}→\u{a0}5 on k:9092");
         assert_eq!(sides_of(&comparison)[1], ("B", "client.linger.ms = 5, the only change".to_owned()));
     }
 

@@ -1,14 +1,14 @@
 //! The heads of all pages: what was compared, the verdict, the figures that carry it, and the circumstances.
 
 use hone_record::{
-    Capacity, CommitGate, Comparison, Curve, CurveOver, Decision, Diagnosis, HostTrial, LedgerEntry, Metric,
-    Optimization, PairKind, Proof, ProofStep, Requirement, SavedFigure, Saving, Story, Tuning, VariantFacts,
-    Verdict, Window,
+    Capacity, Chapter, CommitGate, Comparison, Curve, CurveOver, Decision, Diagnosis, Fate, Fates, HostTrial,
+    LedgerEntry, Metric, Optimization, PairKind, Proof, ProofStep, Requirement, SavedFigure, Saving, Story,
+    Tuning, VariantFacts, Verdict, Window,
 };
 
 use super::head::{self, BeforeAfter, Head, machine_in_short};
 use super::{figure, in_order, is_ground, paragraph, rates};
-use crate::load::load_text;
+use crate::load::{load_text, load_without_rate};
 use crate::outcome::{self, Outcome};
 use crate::plot::forest::{self, Forest, Row};
 use crate::plot::{is_sound_ratio, mark};
@@ -127,9 +127,18 @@ fn word_of(verdict: Verdict) -> &'static str {
     }
 }
 
+/// A target and its load, for a title.
+fn under(target: &str, load: &str) -> String {
+    match (target, load) {
+        // The names of a target and a load without names.
+        ("target", "command-line") => "Load of the command line".to_owned(),
+        _ => format!("{target} under load “{load}”"),
+    }
+}
+
 /// The head of one load run.
 pub(crate) fn window(window: &Window) -> Element {
-    let title = format!("{} under {}", window.variant, window.workload.name);
+    let title = under(&window.variant, &window.workload.name);
     let head = Head::new("Load run", &title)
         .sides(&[("Target", window.address.clone()), ("Load", load_text(&window.workload))])
         .verdict(outcome::of_load(window), &sentence::outcome(window), broken_rules(window))
@@ -177,8 +186,8 @@ pub(crate) fn capacity(found: &Capacity) -> Element {
             .into_iter()
             .flatten()
             .collect();
-    Head::new("Capacity", &format!("{} under {}", found.variant, found.workload.name))
-        .sides(&[("Target", found.address.clone()), ("Load", load_text(&found.workload))])
+    Head::new("Capacity", &under(&found.variant, &found.workload.name))
+        .sides(&[("Target", found.address.clone()), ("Load", load_without_rate(&found.workload))])
         .with(el("p").class("sentence").text(&rates::knee_sentence(found)))
         .with_all(head::tiles_of_values("Confirmed rates", &values))
         .meta(&[machine_in_short(&found.machine)])
@@ -190,9 +199,14 @@ pub(crate) fn curve(found: &Curve) -> Element {
         CurveOver::Rate => "Sweep over rates",
         CurveOver::RecordsPerBatch => "Sweep over batch sizes",
     };
-    let sentence = rates::batch_sentence(found).unwrap_or_else(|| rates::span_sentence(found));
-    Head::new(kind, &format!("{} under {}", found.variant, found.workload.name))
-        .sides(&[("Target", found.address.clone()), ("Load", load_text(&found.workload))])
+    let span = rates::span_sentence(found);
+    let sentence = match (rates::batch_sentence(found), rates::steady_sentence(found)) {
+        (Some(batches), _) => batches,
+        (None, Some(steady)) => format!("{steady} {span}"),
+        (None, None) => span,
+    };
+    Head::new(kind, &under(&found.variant, &found.workload.name))
+        .sides(&[("Target", found.address.clone()), ("Load", load_without_rate(&found.workload))])
         .with(el("p").class("sentence").text(&sentence))
         .meta(&[machine_in_short(&found.machine)])
 }
@@ -202,7 +216,7 @@ pub(crate) fn diagnosis(found: &Diagnosis) -> Element {
     let moved = found.shifts.first().and_then(hone_record::Shift::sentence).map(|words| format!("{words}."));
     let sentence = moved.or_else(|| largest_loss(found)).or_else(|| super::diagnosis::likelihood(found));
     let none = || "No figure says where the CPU stalls.".to_owned();
-    Head::new("Diagnosis", &found.source)
+    Head::new("Diagnosis", &found.source.replace('`', ""))
         .with(el("p").class("sentence").text(&sentence.unwrap_or_else(none)))
         .meta(&[format!("Evidence: {}", found.evidence.label())])
 }
@@ -233,7 +247,9 @@ pub(crate) fn tuning(found: &Tuning) -> Element {
     Head::new("Tuned", &found.name)
         .sides(&[("Target", found.target.clone()), ("Load", found.load.clone())])
         .verdict(outcome::of_tuning(found), &found.verdict(), lines)
-        .with_all(worth.and_then(head::tiles_of).map(Element::detail))
+        .with_all(
+            worth.and_then(|worth| head::tiles_of(worth, Some("All kept changes"))).map(Element::detail),
+        )
         .picture(steps_in_a_forest(first, rows.chain(all).collect(), &found.workload.name))
         .meta(&[format!("{} measured", quantity::duration(found.took_s)), machine_in_short(&found.machine)])
 }
@@ -242,8 +258,9 @@ pub(crate) fn tuning(found: &Tuning) -> Element {
 fn row_of<'a>(change: &str, word: &'static str, comparison: &'a Comparison) -> Option<Row<'a>> {
     let judged = comparison.primary()?;
     Some(Row {
-        label: change.to_owned(),
+        label: head::with_arrows(change),
         strong: false,
+        is_cost: judged.estimate.metric.lower_is_better(),
         ratio: forest::triple(&judged.estimate),
         control: judged.control.as_ref().map(forest::triple),
         verdict: shown_verdict(comparison),
@@ -271,8 +288,11 @@ fn price(worth: &Comparison) -> Option<Element> {
 
 /// The ratio of each change in one plot. `None` when nothing was estimated.
 fn steps_in_a_forest(first: Option<&Comparison>, rows: Vec<Row<'_>>, load: &str) -> Option<Element> {
-    let title = format!("{}, change by change", first?.design.rule.primary.label());
-    let rows = Forest { a: "before", b: "after", equivalence: 0.0, holds_all: true, rows };
+    let first = first?;
+    let title = format!("{}, change by change", first.design.rule.primary.label());
+    let level = sentence::level(first, true).map_or(String::new(), |level| format!("{level} "));
+    let intervals = format!("{level}confidence interval");
+    let rows = Forest { a: "before", b: "after", equivalence: 0.0, holds_all: true, intervals, rows };
     let legend = forest::legend(&rows);
     let plot = forest::plot("head-forest", &title, rows)?;
     let caption = format!("Each change compared with the state before it, under {load}.");
@@ -282,7 +302,9 @@ fn steps_in_a_forest(first: Option<&Comparison>, rows: Vec<Row<'_>>, load: &str)
 /// The head of steps that were tried one after the other.
 pub(crate) fn proof(found: &Proof) -> Element {
     let accepted = || found.steps.iter().filter(|step| step.decision == Decision::Accepted);
-    let shown = accepted().next_back().or(found.steps.first()).and_then(|step| step.comparison.as_ref());
+    let shown = accepted().next_back().or(found.steps.first());
+    let tiles = shown
+        .and_then(|step| head::tiles_of(step.comparison.as_ref()?, Some(&format!("Change {}", step.change))));
     let first = found.steps.iter().find_map(|step| step.comparison.as_ref());
     let rows = found.steps.iter().filter_map(step_row);
     Head::new("Proof of batch settings", &found.target)
@@ -292,16 +314,11 @@ pub(crate) fn proof(found: &Proof) -> Element {
             &found.outcomes_in_words(),
             super::proof::next(found).into_iter().collect(),
         )
-        .with_all(shown.and_then(head::tiles_of).map(Element::detail))
+        .with_all(tiles.map(Element::detail))
         .picture(steps_in_a_forest(first, rows.collect(), &found.workload.name))
         .meta(&[
-            head::date(
-                found
-                    .steps
-                    .iter()
-                    .find_map(|step| Some(step.comparison.as_ref()?.started_unix_ms))
-                    .unwrap_or(0),
-            ),
+            head::date(first.map_or(0, |first| first.started_unix_ms)),
+            head::basis_of(found.steps.iter().filter_map(|step| step.comparison.as_ref())),
             machine_in_short(&found.machine),
         ])
 }
@@ -311,7 +328,9 @@ pub(crate) fn host_trial(found: &HostTrial) -> Element {
     let all = || found.tried.iter().chain(&found.together);
     let outcome = outcome::of_host_trial(found);
     let best = found.tried.iter().find(|knob| Some(knob.verdict) == outcome.verdict);
-    let shown = found.together.as_ref().or(best).map(|knob| &knob.comparison);
+    let together = found.together.as_ref().map(|knob| (knob, "All settings together".to_owned()));
+    let best = best.map(|knob| (knob, format!("Setting {}", super::host_trial::change(found, knob))));
+    let tiles = together.or(best).and_then(|(knob, name)| head::tiles_of(&knob.comparison, Some(&name)));
     let rows = all().filter_map(|knob| {
         let row = row_of(&super::host_trial::title(found, knob), knob.verdict.label(), &knob.comparison)?;
         Some(Row { verdict: knob.verdict, ..row })
@@ -320,7 +339,7 @@ pub(crate) fn host_trial(found: &HostTrial) -> Element {
     Head::new("Trial of host settings", &found.target)
         .sides(&[("Load", found.load.clone())])
         .verdict(outcome, &super::host_trial::sentence(found), lines.collect())
-        .with_all(shown.and_then(head::tiles_of).map(Element::detail))
+        .with_all(tiles.map(Element::detail))
         .picture(steps_in_a_forest(
             all().next().map(|knob| &knob.comparison),
             rows.collect(),
@@ -328,6 +347,7 @@ pub(crate) fn host_trial(found: &HostTrial) -> Element {
         ))
         .meta(&[
             head::date(all().next().map_or(0, |knob| knob.comparison.started_unix_ms)),
+            head::basis_of(all().map(|knob| &knob.comparison)),
             machine_in_short(&found.machine),
         ])
 }
@@ -340,7 +360,7 @@ pub(crate) fn gate(found: &CommitGate) -> Element {
     let shown = found.comparisons.iter().find(is_deciding).or(found.comparisons.first());
     let head = gate_head(found, &super::gate::sides(found))
         .with_all(warnings.map(|warning| el("p").class("warning").text(&warning)))
-        .with_all(shown.and_then(head::tiles_of).map(Element::detail));
+        .with_all(shown.and_then(|shown| head::tiles_of(shown, None)).map(Element::detail));
     let forest = shown.map(|shown| super::results::forest("head", shown));
     let first = found.comparisons.first();
     let [date, took] = first.map_or([String::new(), String::new()], head::when);
@@ -371,11 +391,41 @@ pub(crate) fn story(story: &Story) -> Element {
         .map(|(first, last)| format!("{} to {}", quantity::date_utc(first), quantity::date_utc(last)));
     let saving = story.tuned.as_ref().and_then(|tuned| tuned.saving.as_ref());
     let how = saving.map(|saving| paragraph(&saving.how).detail());
+    let price: Vec<Element> = grown_latencies(story);
+    let outcome = outcome::of_story(story);
+    // A gain that has a price gets no tick.
+    let outcome = Outcome { verdict: outcome.verdict.filter(|_| price.is_empty()), ..outcome };
     Head::new("Run summary", &story.title)
-        .verdict(outcome::of_story(story), &story.sentence(), how.into_iter().collect())
+        .verdict(outcome, &head::with_arrows(&story.sentence()), price.into_iter().chain(how).collect())
         .with_all(saving.and_then(saved_figures))
         .picture(entries_in_a_forest(story))
         .meta(&[story.source.clone(), count, span.unwrap_or_default()])
+}
+
+/// From this growth on, a latency is part of the result.
+const GROWN: f64 = 1.1;
+
+/// The latencies that grew from the first to the last state, a line for each target and load.
+fn grown_latencies(story: &Story) -> Vec<Element> {
+    let fates = story.fates();
+    let grown = |group: &Vec<&Chapter>| {
+        let first = group.first().filter(|first| first.entry.metric != Some(Metric::Capacity))?;
+        let stays = |chapter: &&&Chapter| chapter.entry.fate() == Fate::Kept && fates.stays(&chapter.entry);
+        let last = group.iter().rev().find(stays)?;
+        let figure = |(name, quantile): (&str, f64)| {
+            let (was, is) = (first.before.latency_us(quantile)?, last.after.latency_us(quantile)?);
+            (is > was * GROWN)
+                .then(|| format!("{name} from {} to {}", quantity::time_us(was), quantity::time_us(is)))
+        };
+        let figures: Vec<String> = [("p50", 0.5), ("p99", 0.99)].into_iter().filter_map(figure).collect();
+        let load = match first.entry.workload.as_str() {
+            "" => String::new(),
+            load => format!(" under load “{load}”"),
+        };
+        let text = format!("Latency grew{load} from the first to the last state: {}.", figures.join(", "));
+        (!figures.is_empty()).then(|| el("p").class("warning").text(&text))
+    };
+    story.groups().iter().filter_map(grown).collect()
 }
 
 /// The saving as tiles.
@@ -419,13 +469,13 @@ fn entries_in_a_forest(story: &Story) -> Option<Element> {
         let metric = entry.metric.filter(|_| !has_one_metric).map(Metric::label);
         let load = (!has_one_load && !entry.workload.is_empty()).then_some(entry.workload.as_str());
         let parts: Vec<&str> = [Some(entry.change_alone()), load, metric].into_iter().flatten().collect();
-        let verdict = entry.verdict.unwrap_or(Verdict::NotShown);
         Some(Row {
-            label: parts.join(", "),
+            label: head::with_arrows(&parts.join(", ")),
             strong: false,
+            is_cost: entry.metric.is_none_or(Metric::lower_is_better),
             ratio: entry.ratio?,
             control: None,
-            verdict: if entry.worse.is_empty() { verdict } else { Verdict::Worse },
+            verdict: mark_of(&fates, entry),
             word: fates.outcome_of(entry),
         })
     });
@@ -434,7 +484,8 @@ fn entries_in_a_forest(story: &Story) -> Option<Element> {
         Some(metric) => format!("{}, change by change", metric.label()),
         None => "Ratios, change by change".to_owned(),
     };
-    let forest = Forest { a: "before", b: "after", equivalence: 0.0, holds_all: true, rows };
+    let intervals = "confidence interval".to_owned();
+    let forest = Forest { a: "before", b: "after", equivalence: 0.0, holds_all: true, intervals, rows };
     let legend = forest::legend(&forest);
     let plot = forest::plot("head-forest", &title, forest)?;
     let older = match left_out {
@@ -449,6 +500,19 @@ fn entries_in_a_forest(story: &Story) -> Option<Element> {
     let caption =
         format!("Each entry compares the state after its change with the state before it{under}.{older}");
     Some(figure(&title, Some(legend), plot, &caption, None))
+}
+
+/// The mark of an entry. It follows the decision, because a change can be rejected for another metric.
+fn mark_of(fates: &Fates<'_>, entry: &LedgerEntry) -> Verdict {
+    match entry.fate() {
+        // A later change took its place.
+        Fate::Kept if !fates.stays(entry) => Verdict::Equivalent,
+        Fate::Kept => Verdict::Better,
+        Fate::Rejected | Fate::TakenBack => Verdict::Worse,
+        Fate::NotShown => Verdict::NotShown,
+        Fate::Undecided | Fate::Among if !entry.worse.is_empty() => Verdict::Worse,
+        Fate::Undecided | Fate::Among => entry.verdict.unwrap_or(Verdict::NotShown),
+    }
 }
 
 /// The names of the programs whose CPU was measured.

@@ -57,19 +57,32 @@ pub(crate) fn next(found: &HostTrial) -> Option<Element> {
     })
 }
 
-/// Names the durability class in every row if there are several.
+/// The setting, with its values and its durability class where they distinguish it from another row.
 pub(crate) fn title(found: &HostTrial, knob: &TriedKnob) -> String {
-    if !found.factorial {
-        return knob.title.clone();
-    }
-    let acks = hone_format::acks(knob.durability.acks);
-    format!("{}, acks={acks}", knob.title)
+    let values =
+        |knob: &TriedKnob| knob.settings.iter().map(|one| one.value.as_str()).collect::<Vec<_>>().join(", ");
+    let own = values(knob);
+    let has_other = namesakes(found, knob).any(|other| values(other) != own);
+    let value = if has_other { format!(" = {own}") } else { String::new() };
+    format!("{}{value}{}", knob.title, class(found, knob))
+}
+
+/// All rows with the same setting.
+fn namesakes<'a>(found: &'a HostTrial, knob: &'a TriedKnob) -> impl Iterator<Item = &'a TriedKnob> {
+    all(found).filter(|other| other.title == knob.title)
+}
+
+/// The durability class, if there are several for this setting.
+fn class(found: &HostTrial, knob: &TriedKnob) -> String {
+    let acks = knob.durability.acks;
+    let has_other = namesakes(found, knob).any(|other| other.durability.acks != acks);
+    if found.factorial || has_other { format!(", acks={}", hone_format::acks(acks)) } else { String::new() }
 }
 
 /// The setting with its values, if the knob has exactly one.
-fn change(found: &HostTrial, knob: &TriedKnob) -> String {
+pub(crate) fn change(found: &HostTrial, knob: &TriedKnob) -> String {
     match &knob.settings[..] {
-        [one] => format!("{} {} → {}", title(found, knob), one.was, one.value),
+        [one] => format!("{}{} {} → {}", knob.title, class(found, knob), one.was, one.value),
         _ => title(found, knob),
     }
 }
@@ -80,9 +93,9 @@ pub(crate) fn verdicts(found: &HostTrial) -> Element {
     let metric = first.map(|knob| knob.comparison.label(knob.comparison.design.rule.primary));
     let name = metric.map_or("Setting by setting".to_owned(), |metric| format!("{metric} by setting"));
     let mut columns = vec![Column::words("setting"), Column::words("verdict")];
-    let titles = ["as it is", "with it", "ratio and interval"];
+    let titles = ["before", "after", "ratio and interval"];
     columns.extend(titles.map(|title| Column::numbers(Markup::text(title))));
-    let mut table = Table::new(&name, columns);
+    let mut table = Table::new(&name, columns).under_its_heading();
     for knob in all(found) {
         let cells =
             std::iter::once(Cell::text(knob.verdict.label())).chain(decided(knob.comparison.primary()));
@@ -135,7 +148,7 @@ fn has_same_ground(one: &TriedKnob, other: &TriedKnob) -> bool {
 
 fn ground(knob: &TriedKnob) -> String {
     let anew = if knob.started_anew { ", restarted" } else { "" };
-    format!("as it is, acks={}{anew}", hone_format::acks(knob.durability.acks))
+    format!("before, acks={}{anew}", hone_format::acks(knob.durability.acks))
 }
 
 fn ground_cells(knob: &TriedKnob) -> Vec<Cell> {
@@ -219,8 +232,8 @@ fn details(found: &HostTrial, knob: &TriedKnob) -> Vec<String> {
         lines.push(format!("settings: {}", settings.join(", ")));
     }
     lines.extend(knob.promise.as_ref().map(|promise| format!("it also {promise}, so the speed is no gain")));
-    lines.extend(rests_on("as it is", &knob.before, &knob.stalls_before));
-    lines.extend(rests_on("with it", &knob.after, &knob.stalls_after));
+    lines.extend(rests_on("before", &knob.before, &knob.stalls_before));
+    lines.extend(rests_on("after", &knob.after, &knob.stalls_after));
     lines.push(format!(
         "stalls: {} ({} by the sign test at {})",
         knob.stalls.why,

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use hone_record::{
-    BatchState, Comparison, Decision, Engine, Estimate, Metric, Proof, ProofStep, Replica, Workload,
+    ALL_TOGETHER, BatchState, Comparison, Decision, Engine, Estimate, Metric, Proof, ProofStep, Replica,
+    Workload,
 };
 
+use super::head::with_arrows;
 use super::{absent, figure, no_figure, paragraph, section};
 use crate::plot::states::{self, Panel, Reading, State};
 use crate::quantity::{self, NONE};
@@ -42,30 +44,45 @@ pub(crate) fn states(proof: &Proof) -> Element {
     };
     let numbers = |name: &str| Column::numbers(Markup::text(name));
     let mut columns = vec![Column::words("all windows of a state"), numbers("original")];
-    columns.extend(proof.steps.iter().map(|step| numbers(&step.change)));
-    let mut table = Table::new(STATES, columns);
-    table.row(Markup::text("outcome"), behind(NONE, proof, |step| step.outcome().to_owned()));
-    let states: Vec<&BatchState> =
-        std::iter::once(&first.before).chain(proof.steps.iter().map(|step| &step.after)).collect();
+    let shown = &total_first(proof);
+    columns.extend(shown.steps.iter().map(|step| numbers(&with_arrows(&step.change))));
+    let mut table = Table::new(STATES, columns).under_its_heading();
+    table.row(Markup::text("outcome"), behind(NONE, shown, |step| step.outcome().to_owned()));
+    let states = states_of(first, shown);
     // No two windows of a climb had the same load.
     let climbs = proof.workload.climb().is_some();
     let figures = if climbs { vec![windows(&states)] } else { figures(&states) };
     let (known, unknown): (Vec<Figure>, Vec<Figure>) = figures.into_iter().partition(Figure::is_shown);
     known.iter().for_each(|figure| table.row(Markup::text(figure.name), figure.cells(&states)));
     if climbs {
-        table.row_of_class("primary", Markup::text("capacity, requests/s"), capacities(proof, first));
+        table.row_of_class("primary", Markup::text("capacity, requests/s"), capacities(shown, first));
     }
-    ratios(&mut table, proof);
+    ratios(&mut table, shown);
     let unknown: Vec<&str> = unknown.iter().map(|figure| figure.name).collect();
     let unknown = match &unknown[..] {
         [] => String::new(),
         names => format!(" Unknown for all states: {}.", names.join(", ")),
     };
-    let drawn = (!climbs).then(|| curves(proof, first, &states));
+    let drawn = (!climbs).then(|| curves(proof, first, &states_of(first, proof)));
     section
         .child(table.finish())
         .children(drawn)
         .child(paragraph(&format!("{}{unknown}", of_a_column(proof))).detail())
+}
+
+/// The original state and the state after each step.
+fn states_of<'a>(first: &'a ProofStep, proof: &'a Proof) -> Vec<&'a BatchState> {
+    std::iter::once(&first.before).chain(proof.steps.iter().map(|step| &step.after)).collect()
+}
+
+/// The steps with all changes together first: a wide table hides its last column.
+fn total_first(proof: &Proof) -> Proof {
+    let mut shown = proof.clone();
+    let is_total = |step: &ProofStep| ALL_TOGETHER.strip_prefix("all: ") == Some(&*step.change);
+    if shown.steps.last().is_some_and(is_total) {
+        shown.steps.rotate_right(1);
+    }
+    shown
 }
 
 /// The most important rows of the table as curves.
@@ -81,14 +98,15 @@ fn curves(proof: &Proof, first: &ProofStep, states: &[&BatchState]) -> Element {
         latency("p50", quantile(0.5, Metric::LatencyP50)),
         latency("p99", quantile(0.99, Metric::LatencyP99)),
         number("batches per second", states.iter().map(|state| reading(state.batches_per_s())).collect()),
-        number("CPU, cores", cores(proof, states)),
+        number("CPU, cores", readings(proof, states, &|state| state.cores(), Metric::CpuPerRecord)),
     ];
     let Some(plot) = states::plot("states-curves", title, &named, &panels) else {
         return no_figure(title, "Fewer than two states have a figure, so there is no curve to draw.");
     };
     let caption = match first.comparison.as_ref().map(|comparison| comparison.design.rule.primary) {
         Some(_) => {
-            "An interval is the measured ratio of a step, times the value of the state before it. Batches have none."
+            "An interval is the confidence interval of the step's ratio, around the value of its state. Cores \
+             have that of the CPU per record, and batches have none."
         }
         None => "A point is a state.",
     };
@@ -116,35 +134,19 @@ fn readings(
     metric: Metric,
 ) -> Vec<Reading> {
     let after = states.iter().skip(1).zip(&proof.steps).map(|(state, step)| {
-        let interval = interval_of(step, metric).zip(value(&step.before));
-        Reading {
-            value: value(state),
-            interval: interval.map(|((low, high), before)| (low * before, high * before)),
-        }
+        // The value covers all windows and the ratio only pairs, so the interval is relative to its own ratio.
+        let ends = value(state).zip(interval_of(step, metric));
+        Reading { value: value(state), interval: ends.map(|(at, (low, high))| (at * low, at * high)) }
     });
     let original = states.first().map(|state| reading(value(state)));
     original.into_iter().chain(after).collect()
 }
 
-/// Cores in use. The interval is the one of the CPU per record, at the rate of the state.
-fn cores(proof: &Proof, states: &[&BatchState]) -> Vec<Reading> {
-    let per_record = readings(proof, states, &|state| state.cpu_us_per_record(), Metric::CpuPerRecord);
-    let at_its_rate = |(state, found): (&&BatchState, Reading)| {
-        let per_core = (state.seconds > 0.0).then(|| state.acked_records as f64 / state.seconds / 1e6);
-        let interval = found.interval.zip(per_core);
-        Reading {
-            value: state.cores(),
-            interval: interval.map(|((low, high), rate)| (low * rate, high * rate)),
-        }
-    };
-    states.iter().zip(per_record).map(at_its_rate).collect()
-}
-
-/// The confidence interval of a metric's ratio.
+/// The confidence interval of a metric's ratio, divided by the ratio.
 fn interval_of(step: &ProofStep, metric: Metric) -> Option<(f64, f64)> {
     let judged = step.comparison.as_ref()?.judgements.iter();
     let estimate = judged.map(|judgement| &judgement.estimate).find(|estimate| estimate.metric == metric)?;
-    sentence::is_sound(estimate).then_some((estimate.low, estimate.high))
+    sentence::is_sound(estimate).then(|| (estimate.low / estimate.ratio, estimate.high / estimate.ratio))
 }
 
 /// Replaces a quantile with fewer than ten samples beyond it.
@@ -274,7 +276,7 @@ pub(super) fn decision(step: &ProofStep, remark: &str, reasons: Vec<String>) -> 
         .child(el("strong").text(&format!("{}{remark}: {}. ", step.change, step.outcome())))
         .child(Markup::text(&step.why));
     let details = reasons.into_iter().chain(details(step));
-    entry.child(el("ul").children(details.map(|detail| el("li").text(&detail))))
+    entry.child(el("ul").children(details.map(|detail| el("li").text(&with_arrows(&detail)))))
 }
 
 fn details(step: &ProofStep) -> Vec<String> {

@@ -3,6 +3,7 @@
 use hone_record::{Capacity, CapacityEnd, Curve, CurveOver, CurvePoint, Metric, Outcome};
 
 use super::{figure, no_figure, paragraph, section};
+use crate::outcome;
 use crate::plot::xy::{self, Chart, Line};
 use crate::plot::{Stroke, legend_of_shapes, stroke_sample};
 use crate::quantity::{self, NONE};
@@ -68,6 +69,12 @@ pub(crate) fn span_sentence(found: &Curve) -> String {
     }
 }
 
+/// The result of a sweep over rates. `None` if no rate was steady.
+pub(crate) fn steady_sentence(found: &Curve) -> Option<String> {
+    let rate = outcome::highest_steady_rate(found)?;
+    Some(format!("Steady up to {} requests/s.", hone_format::rate(rate)))
+}
+
 /// How the search ended, if that limits the result, and what to do about it.
 fn end_sentence(found: &Capacity) -> Option<String> {
     let design = &found.design;
@@ -111,20 +118,35 @@ pub(crate) fn of_capacity(found: &Capacity) -> Element {
 pub(crate) fn inside_of_capacity(id: &str, found: &Capacity) -> Vec<Element> {
     let band = found.held_requests_per_s.zip(found.failed_requests_per_s);
     let design = &found.design;
-    let method = format!(
-        "All windows at an end of the interval agree; each end has at least {}. Rates in between gave both \
-         answers, or lie within {} of an end. A saturated window breaks the SLO.",
-        design.confirmations,
-        quantity::chosen_percent(design.precision - 1.0)
-    );
+    let windows = quantity::counted(design.confirmations.into(), "window", "windows");
+    let method = match found.end {
+        CapacityEnd::BrokenOff { .. } | CapacityEnd::OutOfWindows => {
+            format!("An end of the interval needs at least {windows} that all agree.")
+        }
+        _ => format!(
+            "Each end of the interval has at least {windows}, and all of them agree. Rates in between gave \
+             both answers, or lie within {} of an end.",
+            quantity::chosen_percent(design.precision - 1.0)
+        ),
+    };
+    let method = format!("{method} A saturated window breaks the SLO.");
+    let limits: Vec<(f64, String)> = design.promise.iter().filter_map(|rule| latency_limit(rule)).collect();
     let end = end_sentence(found).map(|sentence| paragraph(&sentence));
     let figures = [
-        latency_figure(id, &found.points, CurveOver::Rate, band),
+        latency_figure(id, &found.points, CurveOver::Rate, band, &limits),
         cpu_figure(id, &found.points, CurveOver::Rate),
         points_table(&found.points, CurveOver::Rate),
         paragraph(&method),
     ];
     end.into_iter().chain(figures).collect()
+}
+
+/// The limit of a latency rule such as `p99 <= 10.0 ms`, in microseconds, with the rule. `None` for another rule.
+fn latency_limit(rule: &str) -> Option<(f64, String)> {
+    let (metric, limit) = rule.split_once('<')?;
+    metric.starts_with('p').then_some(())?;
+    let seconds = hone_format::read_duration_s(limit.trim_start_matches('=').trim()).ok()?;
+    (seconds > 0.0).then(|| (seconds * 1e6, rule.to_owned()))
 }
 
 /// The section of a sweep.
@@ -134,7 +156,7 @@ pub(crate) fn of_curve(found: &Curve) -> Element {
 
 /// The content of the section; `id` begins the ids of its drawings.
 pub(crate) fn inside_of_curve(id: &str, found: &Curve) -> Vec<Element> {
-    let latency = latency_figure(id, &found.points, found.over, None);
+    let latency = latency_figure(id, &found.points, found.over, None, &[]);
     let cpu = cpu_figure(id, &found.points, found.over);
     let table = points_table(&found.points, found.over);
     match found.over {
@@ -155,7 +177,13 @@ fn line(points: &[CurvePoint], over: CurveOver, metric: Metric, stroke: Stroke) 
     Line { stroke, label: metric.label().to_owned(), windows: points.iter().filter_map(window).collect() }
 }
 
-fn latency_figure(id: &str, points: &[CurvePoint], over: CurveOver, band: Option<(f64, f64)>) -> Element {
+fn latency_figure(
+    id: &str,
+    points: &[CurvePoint],
+    over: CurveOver,
+    band: Option<(f64, f64)>,
+    limits: &[(f64, String)],
+) -> Element {
     let title = match over {
         CurveOver::Rate => "Latency over rate",
         CurveOver::RecordsPerBatch => "Latency over batch size, at the same records/s",
@@ -173,13 +201,13 @@ fn latency_figure(id: &str, points: &[CurvePoint], over: CurveOver, band: Option
         lines: &lines,
         places: &places,
         band,
-        limits: &[],
+        limits,
     };
     let description = "Percentiles of latency, both axes logarithmic, a dot for each window.";
     let Some(plot) = xy::plot(&format!("{id}-latency"), title, description, &chart) else {
         return no_figure(title, "No window was steady, so there is no latency to draw.");
     };
-    let caption = "A dot is a window, and the line goes through their medians. Saturated windows have no \
+    let caption = "Each dot is a window. The line connects the medians. Saturated windows have no \
                    percentiles and no dot.";
     figure(title, Some(key(&lines, band.is_some())), plot, caption, None)
 }
@@ -209,7 +237,7 @@ fn cpu_figure(id: &str, points: &[CurvePoint], over: CurveOver) -> Element {
             title,
             Some(key(&lines, false)),
             plot,
-            "A dot is a window, and the line goes through their medians.",
+            "Each dot is a window. The line connects the medians.",
             None,
         ),
         None => {
@@ -232,11 +260,14 @@ fn points_table(points: &[CurvePoint], over: CurveOver) -> Element {
     };
     let number = |title: &str| Column::numbers(Markup::text(title));
     let metrics = [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyP999, Metric::CpuPerRecord];
-    let mut columns = vec![Column::words(first), number("windows"), number("reached/s")];
+    let mut columns = vec![Column::words(first), number("windows"), number("reached requests/s")];
     columns.extend(metrics.iter().map(|metric| number(metric.label())));
     columns.push(Column::words("result"));
-    let mut table = Table::new("Every rate", columns)
-        .remark("Medians, if a rate has several windows. Reached is requests/s.");
+    let name = match over {
+        CurveOver::Rate => "Every rate",
+        CurveOver::RecordsPerBatch => "Every batch size",
+    };
+    let mut table = Table::new(name, columns).remark("Medians, if there are several windows.");
     for group in grouped(points, over) {
         let of = |value: &dyn Fn(&CurvePoint) -> Option<f64>| {
             hone_record::median(group.iter().filter_map(|point| value(point)))
@@ -247,11 +278,13 @@ fn points_table(points: &[CurvePoint], over: CurveOver) -> Element {
             Cell::number(&reached.map_or(NONE.to_owned(), quantity::significant)),
         ];
         let value = |metric: Metric| of(&|point| point.values.get(&metric).copied());
-        cells.extend(
-            metrics
-                .iter()
-                .map(|metric| Cell::number(&value(*metric).map_or(NONE.to_owned(), quantity::time_us))),
-        );
+        let is_steady = group.iter().any(|point| point.outcome == Outcome::Steady);
+        let text = |metric: Metric| match value(metric) {
+            Some(us) => quantity::time_us(us),
+            None if is_steady && metric.samples_needed().is_some() => "too few samples".to_owned(),
+            None => NONE.to_owned(),
+        };
+        cells.extend(metrics.map(|metric| Cell::number(&text(metric))));
         cells.push(Cell::text(&said_by(&group)));
         let position = group.first().map_or(0.0, |point| point.position(over));
         table.row(Markup::text(&rate_words_of(position, over)), cells);
@@ -279,11 +312,19 @@ fn said_by(group: &[&CurvePoint]) -> String {
             None => told.push((said, 1)),
         }
     }
-    match told.as_slice() {
+    let result = match told.as_slice() {
         [(said, _)] => said.clone(),
         several => {
             several.iter().map(|(said, count)| format!("{said} ({count})")).collect::<Vec<_>>().join(", ")
         }
+    };
+    let backlog = |point: &&CurvePoint| match point.outcome {
+        Outcome::Saturated { backlog_requests } => Some(backlog_requests),
+        _ => None,
+    };
+    match group.iter().filter_map(backlog).max() {
+        Some(most) => format!("{result}; up to {} requests behind at the end", quantity::count(most)),
+        None => result,
     }
 }
 
@@ -296,6 +337,8 @@ fn rate_words_of(position: f64, over: CurveOver) -> String {
 
 fn said(point: &CurvePoint) -> String {
     match (point.held, &point.why, &point.outcome) {
+        // The reason of the record has a number, so that no two would be equal.
+        (Some(false), _, Outcome::Saturated { .. }) => "broke: saturated".to_owned(),
         (Some(true), ..) => "held".to_owned(),
         (Some(false), Some(why), _) => format!("broke: {why}"),
         (Some(false), None, _) => "broke".to_owned(),

@@ -6,6 +6,7 @@ use hone_record::{Comparison, Estimate, Hdr, Judgement, Metric, PairKind, PairOu
 
 use super::{conditions, figure, no_figure, ratio_cell, seconds, section};
 use crate::evidence::{Arm, CountedPair, Evidence, log_ratio, merged};
+use crate::outcome::capital;
 use crate::plot::forest::Forest;
 use crate::plot::running::{Running, running};
 use crate::plot::series::Track;
@@ -100,11 +101,7 @@ fn table_name(comparison: &Comparison) -> String {
 }
 
 fn table_remark(comparison: &Comparison) -> String {
-    let confidence = |primary: bool| {
-        let judgement = comparison.judgements.iter().find(|judgement| judgement.primary == primary)?;
-        Some(sentence::confidence(&judgement.estimate))
-    };
-    let intervals = match (confidence(true), confidence(false)) {
+    let intervals = match (sentence::level(comparison, true), sentence::level(comparison, false)) {
         (Some(primary), Some(other)) if primary != other => {
             format!(
                 "Confidence intervals: {primary} for the primary metric, {other} for the others, corrected \
@@ -272,15 +269,20 @@ pub(super) fn forest(id: &str, comparison: &Comparison) -> Element {
     let title = "Ratios with their intervals";
     let rows = Forest::of_metrics(comparison, &ordered(comparison));
     let legend = forest::legend(&rows);
+    let has_arrow = rows.rows.iter().any(|row| !row.is_cost);
     let Some(plot) = forest::plot(&format!("{id}-forest"), title, rows) else {
         return no_figure(title, "No metric could be estimated, so there is no ratio to draw.");
     };
-    let caption = format!(
-        "Left of 1, {b} needs less than {a}. For a metric with ↑, more is better.",
-        a = comparison.a,
-        b = comparison.b
-    );
+    let load = under(comparison).map_or(String::new(), |load| format!("{}. ", capital(&load)));
+    let costs = if has_arrow { " For a metric with ↑, more is better." } else { "" };
+    let caption = format!("{load}Left of 1, {} needs less than {}.{costs}", comparison.b, comparison.a);
     figure(title, Some(legend), plot, &caption, None)
+}
+
+/// The load of a comparison. `None` for a load without a name.
+pub(super) fn under(comparison: &Comparison) -> Option<String> {
+    let name = &comparison.workload.name;
+    (name != "command-line").then(|| format!("under load “{name}”"))
 }
 
 fn spectrum(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
@@ -370,8 +372,8 @@ fn pairs(id: &str, comparison: &Comparison) -> Element {
     let Some(plot) = pairs::judged(&format!("{id}-pairs"), &title, comparison) else {
         return no_figure(&title, &without_pairs(comparison));
     };
-    let caption = "The band is the t-interval over the pairs so far, and the last one is the final interval. Dots \
-                   that rise or fall together show a drift.";
+    let caption = "The band is the confidence interval over the pairs so far, and its end is the final \
+                   interval. Dots that rise or fall together show a drift.";
     let numbers = pair_numbers(&title, comparison, primary);
     figure(&title, Some(pairs::legend(comparison)), plot, caption, Some(numbers))
 }

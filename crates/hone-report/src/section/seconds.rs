@@ -23,12 +23,16 @@ pub(crate) fn seconds(
     caption: &str,
     lists_events: bool,
 ) -> Option<Element> {
+    if tracks.iter().map(|track| track.points.len()).max() == Some(1) {
+        return Some(no_figure(title, "The windows are too short to draw seconds."));
+    }
     let plot = series::plot(id, title, tracks)?;
+    let caption = format!("{caption} Latency runs from the due time of a request to its acknowledgement.");
     let mut numbers = el("div").child(second_table(title, tracks)).children(stall_table(tracks));
     if lists_events {
         numbers = numbers.children(event_table(tracks));
     }
-    Some(figure(title, Some(key(tracks)), plot, caption, Some(numbers)))
+    Some(figure(title, Some(key(tracks)), plot, &caption, Some(numbers)))
 }
 
 fn key(tracks: &[Track]) -> Element {
@@ -137,9 +141,10 @@ pub(crate) fn cores(id: &str, windows: &[(Stroke, &str, &Window)]) -> Element {
     };
     let sides: Vec<Side> = windows.iter().filter_map(side).collect();
     let Some(plot) = cores::plot(id, title, &sides) else {
-        let whose =
-            if windows.len() > 1 { "The windows of the median pair hold" } else { "The window holds" };
-        return no_figure(title, &format!("{whose} no CPU by core."));
+        return no_figure(
+            title,
+            "This record has no CPU by core: an older version of Hone made it, or the machine does not report it.",
+        );
     };
     let caption = "All processes on the generator's machine together, without time that the hypervisor took.";
     figure(title, Some(cores::legend()), plot, caption, Some(core_table(title, &sides)))

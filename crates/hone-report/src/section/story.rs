@@ -10,6 +10,7 @@ use hone_record::{
     Story, WindowRow,
 };
 
+use super::head::with_arrows;
 use super::{absent, paragraph, ratio_cell, section};
 use crate::plot::mark;
 use crate::quantity::{self, NONE};
@@ -81,7 +82,7 @@ fn title(chapter: &Chapter) -> Markup {
     let under = (!entry.workload.is_empty()).then(|| format!("under {}", entry.workload));
     let small = [Some(entry.verb.clone()), under, when].into_iter().flatten().filter(|text| !text.is_empty());
     let small = small.collect::<Vec<_>>().join(" · ");
-    Markup::text(entry.change_alone()).with(el("span").class("small path").text(&small))
+    Markup::text(&with_arrows(entry.change_alone())).with(el("span").class("small path").text(&small))
 }
 
 /// The decision, in the reader's words.
@@ -128,7 +129,7 @@ fn reasons(chapters: &[&Chapter]) -> Element {
             (who, hone) => format!("{who}, Hone {hone}"),
         };
         el("li")
-            .child(el("strong").text(entry.change_alone()))
+            .child(el("strong").text(&with_arrows(entry.change_alone())))
             .children(labelled("Question", &entry.question))
             .children(labelled("Why", &entry.why))
             .children(labelled("The rule, before the first window", &entry.rule))
@@ -168,7 +169,7 @@ fn steps_table(fates: &Fates<'_>, group: &[&Chapter], names_host: bool) -> Eleme
     ];
     columns.extend(group.iter().map(|chapter| {
         Column::numbers(lines([
-            chapter.entry.change_alone(),
+            with_arrows(chapter.entry.change_alone()).as_str(),
             decision_label(fates.outcome_of(&chapter.entry)),
         ]))
     }));
@@ -308,7 +309,9 @@ pub(crate) fn downloads(story: &Story) -> Element {
             .children(story.heads.iter().map(|head| el("p").child(el("code").class("hash").text(head))))
             .child(paragraph("hone ledger verify --expect-head checks whether this line is still there."));
     }
-    section.children(story.limits.iter().map(|limit| paragraph(limit)))
+    section
+        .children((!story.limits.is_empty()).then(|| el("h3").text("What to know")))
+        .children(story.limits.iter().map(|limit| paragraph(limit)))
 }
 
 /// A line of comma-separated values, as RFC 4180 has them.

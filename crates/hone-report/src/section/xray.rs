@@ -1,10 +1,12 @@
 //! Batches of topics: how large they are, why, and what to set.
 
-use hone_record::{BatchCap, BatchFinding, BatchSizes, BatchXray, ProducerXray, Sampled, Spread, TopicXray};
+use hone_record::{
+    BatchCap, BatchFinding, BatchSizes, BatchVerdict, BatchXray, ProducerXray, Sampled, Spread, TopicXray,
+};
 
 use super::head::{self, Head};
 use super::{absent, figure, no_figure, paragraph, section};
-use crate::outcome;
+use crate::outcome::{self, Outcome, capital};
 use crate::plot::sizes::{self, Row};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
@@ -25,11 +27,37 @@ pub(crate) fn header(found: &BatchXray) -> Element {
     let finding = worst.and_then(|topic| topic.findings.first());
     let action = finding.filter(|finding| !finding.action.is_empty());
     let lines = action.map(|finding| paragraph(&format!("{}.", upper(&finding.action))));
+    let outcome = outcome::of_xray(found);
+    let word = finding.map_or(outcome.word, |finding| capital(meaning(finding.verdict)));
     Head::new("Batch X-ray", &found.source)
-        .verdict(outcome::of_xray(found), &sentence(found), lines.into_iter().collect())
+        .verdict(Outcome { word, ..outcome }, &sentence(found), lines.into_iter().collect())
         .with_all(head::tiles_of_values("The topic with the most costly batches", &values(worst)))
         .with_all(found.notes.iter().map(|note| paragraph(&format!("Note: {note}."))))
         .meta(&[])
+}
+
+/// The meaning of a verdict, then its name.
+fn explained(verdict: BatchVerdict) -> String {
+    format!("{} ({})", meaning(verdict), verdict.name())
+}
+
+fn meaning(verdict: BatchVerdict) -> &'static str {
+    match verdict {
+        BatchVerdict::Healthy => "batches are large enough",
+        BatchVerdict::Quiet => "batches are small, but too few to matter",
+        BatchVerdict::Fair => "batches could be larger",
+        BatchVerdict::Small => "batches are small and cost much",
+        BatchVerdict::SizeCapped => "batches end at the producer’s size limit",
+        BatchVerdict::LingerBound => "linger is too short, so batches leave early",
+        BatchVerdict::RateStarved => "too few records per partition to fill a batch",
+        BatchVerdict::CoDrained => "batches leave early with those of a busier partition",
+        BatchVerdict::SyncSender => "the sender waits for each acknowledgement",
+        BatchVerdict::RoundRobin => "records without keys go to all partitions in turn",
+        BatchVerdict::KeySpread => "many keys are spread over many partitions",
+        BatchVerdict::Flusher => "the application flushes after a few records",
+        BatchVerdict::BackPressured => "the sender waits for the broker",
+        BatchVerdict::NoEvidence => "the batches do not show the reason",
+    }
 }
 
 /// The figures of a topic that people look for first.
@@ -47,14 +75,16 @@ fn values(topic: Option<&TopicXray>) -> Vec<(&'static str, String, String)> {
 fn sentence(found: &BatchXray) -> String {
     let Some(worst) = found.topics.first() else { return "No topic was read.".to_owned() };
     let verdict =
-        worst.findings.first().map(|finding| format!(": {}", finding.verdict.name())).unwrap_or_default();
+        worst.findings.first().map(|finding| format!(": {}", explained(finding.verdict))).unwrap_or_default();
     let count = quantity::counted(found.topics.len() as u64, "topic", "topics");
     let mean = worst.mean_bytes.map_or(String::new(), |mean| {
         format!(" Its batches have {} on average.", quantity::bytes(mean.value as u64))
     });
-    let needless = worst.needless_batches_per_s().map_or(String::new(), |rate| {
-        format!(" Batches of 16 KiB would avoid {} of its batches per second.", quantity::significant(rate))
-    });
+    let share = worst.needless_batches / worst.batches.max(1) as f64;
+    let needless = match share > 0.0 {
+        true => format!(" Batches of 16 KiB would avoid {} of them.", quantity::percent(share)),
+        false => String::new(),
+    };
     match found.topics.len() {
         1 => format!("{}{verdict}.{mean}{needless}", worst.topic),
         _ => format!("Of {count}, {} has the most costly batches{verdict}.{mean}{needless}", worst.topic),
@@ -191,7 +221,7 @@ fn findings(topic: &TopicXray) -> Element {
         let rule = (!finding.rule.is_empty())
             .then(|| el("p").class("under").text(&format!("Rule: {}.", finding.rule.trim_end_matches('.'))));
         el("li")
-            .child(el("strong").text(&format!("{}{who}{share}. ", finding.verdict.name())))
+            .child(el("strong").text(&format!("{}{who}{share}. ", capital(&explained(finding.verdict)))))
             .text(&evidence)
             .children(action)
             .children(rule)

@@ -1,14 +1,14 @@
 //! Maps an address to a page, or to the same content as JSON. An address contains fixed words and ids. No part of it becomes a
 //! path.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hone_record::{
-    Body, Comparison, Diagnosis, Envelope, FORMAT_VERSION, LedgerEntry, Metric, RunState, ShelfFilter,
-    ShelfPage, ShelfRecord, ShelfRun, Verdict,
+    Body, Chapter, Comparison, Diagnosis, Envelope, FORMAT_VERSION, Fate, LedgerEntry, Metric, RunState,
+    ShelfFilter, ShelfPage, ShelfRecord, ShelfRun, Story, Verdict,
 };
 use hone_report::desk::{self, Around, Both, Chosen, LedgerFault, LedgerSheet, Pager, RunExtras};
 use hone_report::verdict::decision_label;
@@ -323,12 +323,23 @@ fn records(asked: &PageRequest<'_>, content: &Content) -> Answer {
     };
     let kinds = counted(all.iter().map(|record| record.kind.as_str()));
     let choices = [kinds, BTreeMap::new(), BTreeMap::new()];
+    let hidden = if shows_windows(asked, content) { 0 } else { run_list::hide_windows(&mut all, wants) };
     let (page, pager) = page_of(asked, filter.clone(), all, wants, ON_A_PAGE, choices);
     let page = owned(page);
     if asked.is_json {
         return Answer::json("shelf-records", &json!({"records": page, "notes": content.notes()}));
     }
-    Answer::page(desk::records(&page, &pager, &asked.around(content)))
+    let address = asked.address(&[("windows", Some("1".to_owned())), ("page", None)]);
+    let windows = (hidden > 0).then_some((hidden, &*address));
+    Answer::page(desk::records(&page, &pager, windows, &asked.around(content)))
+}
+
+/// Whether the list has the windows of runs. They would bury the results, so a page has them on request, or beside a chosen window. JSON
+/// has all records.
+fn shows_windows(asked: &PageRequest<'_>, content: &Content) -> bool {
+    let is_window = |id: &str| content.records.get(id).is_some_and(|item| run_list::is_of_run(&item.record));
+    let is_asked = asked.word("windows").is_some() || asked.word("kind").is_some();
+    asked.is_json || is_asked || asked.word("a").is_some_and(is_window)
 }
 
 /// Whether each word of a text occurs in one of the places, in any case.
@@ -583,6 +594,7 @@ fn ledger(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) 
     };
     let filter = asked.filter();
     let in_all = checked.lines.len();
+    let (changes, kept) = kept(checked.lines.iter().map(|line| &line.entry));
     let unchained = checked.unchained().count();
     let wanted: Vec<_> = checked.lines.into_iter().filter(|line| wants(&filter, &line.entry)).collect();
     // The address of an entry contains its line, because the entry moves from page to page as the ledger
@@ -602,6 +614,8 @@ fn ledger(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) 
         filter: filter.clone(),
         entries: entries.collect(),
         in_all,
+        changes,
+        kept,
         page,
         pages,
         pager,
@@ -621,6 +635,26 @@ fn ledger(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &str) 
         return Ok(Answer::json("ledger", &ledger_json(&sheet)));
     }
     Ok(Answer::page(desk::ledger(&sheet, &asked.around(content))))
+}
+
+/// The number of changes with an entry, and the last entry of each kept one. The entry of all kept changes together comes last. The run
+/// summary decides what is kept.
+fn kept<'a>(entries: impl Iterator<Item = &'a LedgerEntry>) -> (usize, Vec<LedgerEntry>) {
+    let chapter = |entry: &LedgerEntry| Chapter { entry: entry.clone(), ..Chapter::default() };
+    let told = Story { chapters: entries.map(chapter).collect(), ..Story::default() };
+    let fates = told.fates();
+    let all = || told.chapters.iter().map(|chapter| &chapter.entry);
+    let changes: BTreeSet<&str> =
+        all().filter(|entry| !entry.is_of_all()).map(LedgerEntry::change_alone).collect();
+    let is_kept = |entry: &&LedgerEntry| entry.fate() == Fate::Kept && fates.stays(entry);
+    let last = |change: &str| {
+        all().filter(is_kept).rfind(|entry| !entry.is_of_all() && entry.change_alone() == change)
+    };
+    let kept = fates.changes_of(Fate::Kept).into_iter().filter_map(last);
+    let mut kept: Vec<LedgerEntry> = kept.cloned().collect();
+    let together = all().rfind(|entry| entry.is_of_all() && entry.ratio.is_some());
+    kept.extend(together.filter(|_| !kept.is_empty()).cloned());
+    (changes.len(), kept)
 }
 
 fn wants(filter: &ShelfFilter, entry: &LedgerEntry) -> bool {
@@ -661,9 +695,9 @@ fn whole_story(asked: &PageRequest<'_>, content: &Content, reader: &Shown, id: &
     match story::of_ledger(path, reader) {
         _ if reader.was_too_much() => Err(TOO_MUCH),
         Ok(told) => {
-            let told = hone_record::Story { source: shown.path.clone(), ..told };
+            let told = Story { source: shown.path.clone(), ..told };
             if asked.is_json {
-                return Ok(Answer::json(<hone_record::Story as hone_record::Body>::KIND, &told));
+                return Ok(Answer::json(Story::KIND, &told));
             }
             let record = ShelfRecord { path: shown.path.clone(), ..ShelfRecord::default() };
             Ok(Answer::page(desk::in_desk(&hone_report::documents::story(&told).html(), &record)))
@@ -698,6 +732,34 @@ mod tests {
             assert_eq!((forget.as_str(), asked.known_a(&content)), ("/records?q=b", None));
         }
         assert_eq!(PageRequest::parse("/records", "q=b").around(&content).chosen, None);
+    }
+
+    #[test]
+    fn windows_of_runs_are_listed_on_request() {
+        for (query, is_shown) in [("", false), ("windows=1", true), ("kind=window", true), ("json", true)] {
+            let asked = PageRequest::parse("/records", query);
+            assert_eq!(shows_windows(&asked, &Content::default()), is_shown, "{query}");
+        }
+    }
+
+    #[test]
+    fn a_ledger_counts_its_changes_and_has_the_last_entry_of_each_kept_one() {
+        let entry = |change: &str, decision: &str, ratio: f64| LedgerEntry {
+            change: change.to_owned(),
+            decision: decision.to_owned(),
+            ratio: Some([ratio; 3]),
+            ..LedgerEntry::default()
+        };
+        let entries = [
+            entry("client: linger=5ms", "accepted", 0.9),
+            entry("client: codec=lz4", "accepted", 0.8),
+            entry("client: codec=lz4", "put back", 1.2),
+            entry("client: linger=5ms", "accepted", 0.85),
+            entry(hone_record::ALL_TOGETHER, "accepted", 0.84),
+        ];
+        let (changes, kept) = kept(entries.iter());
+        let ratios: Vec<f64> = kept.iter().filter_map(|entry| Some(entry.ratio?[0])).collect();
+        assert_eq!((changes, &ratios[..]), (2, [0.85, 0.84].as_slice()));
     }
 
     #[test]

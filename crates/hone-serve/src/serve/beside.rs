@@ -17,6 +17,8 @@ const MOST_SIDE_BYTES: u64 = 256 << 20;
 const MOST_FIELDS_BYTES: u64 = 16 << 20;
 /// Maximum fields in the list.
 const MOST_FIELDS: usize = 300;
+/// Measurements that differ by less, relative to their size, are the same.
+const SAME: f64 = 1e-9;
 /// Maximum characters of a field's value.
 const MOST_LETTERS: usize = 120;
 /// The default of `hone compare`.
@@ -159,7 +161,7 @@ pub(super) fn held(a: &Side, b: &Side, primary: Metric) -> Result<Held, String> 
     }
     let texts = [read(&a.path)?, read(&b.path)?];
     let [of_a, of_b] = [&texts[0], &texts[1]].map(|text| leaves(text));
-    let (differences, not_listed) = differences(&of_a, &of_b);
+    let (differences, not_listed) = differences(&of_a, &of_b, a.record.kind == b.record.kind);
     let found = SideBySide { a: a.record.clone(), b: b.record.clone(), differences, not_listed };
     Ok(Held::Fields(Box::new(found), texts))
 }
@@ -173,22 +175,35 @@ fn latencies(windows: &[Window]) -> Hdr {
 }
 
 /// Every value of a record's body that is neither a list nor an object, by its path, in the order of the record.
-fn leaves(text: &str) -> Vec<(String, String)> {
+fn leaves(text: &str) -> Vec<(String, Value)> {
     let record: Value = serde_json::from_str(text).unwrap_or_default();
     let mut found = Vec::new();
     collect(record.get("body").unwrap_or(&Value::Null), "", &mut found);
     found
 }
 
-fn collect(value: &Value, place: &str, found: &mut Vec<(String, String)>) {
+fn collect(value: &Value, place: &str, found: &mut Vec<(String, Value)>) {
     let below = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
     match value {
         Value::Object(fields) => fields.iter().for_each(|(name, value)| collect(value, &below(name), found)),
         Value::Array(values) => {
             values.iter().enumerate().for_each(|(at, value)| collect(value, &below(&at.to_string()), found));
         }
-        Value::String(text) => found.push((place.to_owned(), in_short(text))),
-        other => found.push((place.to_owned(), other.to_string())),
+        other => found.push((place.to_owned(), other.clone())),
+    }
+}
+
+/// A value for people.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), in_short)
+}
+
+/// Whether two values are the same. Whole numbers are counts, times or seeds, so they are compared exactly.
+fn is_same(a: &Value, b: &Value) -> bool {
+    let is_measured = a.is_f64() || b.is_f64();
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) if is_measured => (a - b).abs() <= SAME * a.abs().max(b.abs()),
+        _ => a == b,
     }
 }
 
@@ -201,24 +216,25 @@ fn in_short(text: &str) -> String {
     }
 }
 
-fn differences(a: &[(String, String)], b: &[(String, String)]) -> (Vec<FieldDifference>, usize) {
-    let of_b: BTreeMap<&str, &str> =
-        b.iter().map(|(place, value)| (place.as_str(), value.as_str())).collect();
-    let of_a: BTreeMap<&str, &str> =
-        a.iter().map(|(place, value)| (place.as_str(), value.as_str())).collect();
+/// The fields that differ. Records of one kind may also have fields that the other one lacks; records of different kinds have almost only
+/// such fields, which say nothing.
+fn differences(
+    a: &[(String, Value)],
+    b: &[(String, Value)],
+    is_one_kind: bool,
+) -> (Vec<FieldDifference>, usize) {
+    let [of_a, of_b] = [a, b].map(|leaves| {
+        leaves.iter().map(|(place, value)| (place.as_str(), value)).collect::<BTreeMap<&str, &Value>>()
+    });
     let changed = a.iter().filter_map(|(place, value)| {
         let other = of_b.get(place.as_str()).copied();
-        let differs = other != Some(value.as_str());
-        differs.then(|| FieldDifference {
-            field: place.clone(),
-            a: Some(value.clone()),
-            b: other.map(str::to_owned),
-        })
+        let differs = other.map_or(is_one_kind, |other| !is_same(value, other));
+        differs.then(|| FieldDifference { field: place.clone(), a: Some(shown(value)), b: other.map(shown) })
     });
     let added = b
         .iter()
-        .filter(|(place, _)| !of_a.contains_key(place.as_str()))
-        .map(|(place, value)| FieldDifference { field: place.clone(), a: None, b: Some(value.clone()) });
+        .filter(|(place, _)| is_one_kind && !of_a.contains_key(place.as_str()))
+        .map(|(place, value)| FieldDifference { field: place.clone(), a: None, b: Some(shown(value)) });
     let mut found: Vec<FieldDifference> = changed.chain(added).collect();
     let not_listed = found.len().saturating_sub(MOST_FIELDS);
     found.truncate(MOST_FIELDS);
@@ -234,7 +250,7 @@ mod tests {
         let of = |body: &str| leaves(&format!(r#"{{"hone_record": 1, "kind": "x", "body": {body}}}"#));
         let a = of(r#"{"load": {"acks": 1, "name": "x"}, "steps": [1, 2], "only_a": null}"#);
         let b = of(r#"{"load": {"acks": -1, "name": "x"}, "steps": [1, 3, 4]}"#);
-        let (found, not_listed) = differences(&a, &b);
+        let (found, not_listed) = differences(&a, &b, true);
         let told: Vec<(&str, Option<&str>, Option<&str>)> = found
             .iter()
             .map(|field| (field.field.as_str(), field.a.as_deref(), field.b.as_deref()))
@@ -249,10 +265,22 @@ mod tests {
             ]
         );
         assert_eq!(not_listed, 0);
-        assert_eq!(differences(&a, &a), (Vec::new(), 0));
-        let many: Vec<(String, String)> = (0..500).map(|at| (at.to_string(), "x".to_owned())).collect();
-        let (listed, not_listed) = differences(&many, &[]);
+        assert_eq!(differences(&a, &a, true), (Vec::new(), 0));
+        let (of_both, _) = differences(&a, &b, false);
+        let fields: Vec<&str> = of_both.iter().map(|field| field.field.as_str()).collect();
+        assert_eq!(fields, ["load.acks", "steps.1"], "of different kinds only the fields of both");
+        let many: Vec<(String, Value)> = (0..500).map(|at| (at.to_string(), Value::from("x"))).collect();
+        let (listed, not_listed) = differences(&many, &[], true);
         assert_eq!((listed.len(), not_listed), (MOST_FIELDS, 200));
+    }
+
+    #[test]
+    fn measurements_may_differ_in_their_last_digits_and_seeds_may_not() {
+        let is = |a: Value, b: Value| is_same(&a, &b);
+        assert!(is(Value::from(0.1 + 0.2), Value::from(0.3)) && is(Value::from(1.0), Value::from(1)));
+        assert!(!is(Value::from(0.3), Value::from(0.300_001)));
+        assert!(!is(Value::from(1_795_200_420_000_u64), Value::from(1_795_200_420_001_u64)));
+        assert!(!is(Value::from("1.0"), Value::from("1")) && !is(Value::Null, Value::from(0)));
     }
 
     #[test]

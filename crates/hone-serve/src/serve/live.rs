@@ -33,6 +33,11 @@ const LOG_LINES: usize = 30;
 /// Maximum running runs of a list whose interval is computed.
 const MOST_RUNNING: usize = 4;
 
+/// A run is silent if it writes nothing for this many times the mean time of a pair, and at least for [`LEAST_SILENCE_S`].
+const SILENT_PAIRS: f64 = 5.0;
+/// See [`SILENT_PAIRS`].
+const LEAST_SILENCE_S: f64 = 60.0;
+
 /// A folder of a run with pairs.
 struct Part {
     path: PathBuf,
@@ -127,14 +132,18 @@ fn comparison(design: Design, pairs: Vec<PairOutcome>, settings: &Value) -> Opti
     serde_json::from_value(found).ok()
 }
 
-/// The expected time until the last planned pair, by the mean of the measured ones.
+/// The expected time until the last planned pair, by the mean of the measured ones. `None` for a silent run.
 fn left_s(design: &Design, pairs: &[PairOutcome], changed: SystemTime) -> Option<f64> {
     let took: f64 = pairs.iter().map(|pair| pair.took_s).sum();
     if pairs.is_empty() || took <= 0.0 || !took.is_finite() {
         return None;
     }
     let mean = took / pairs.len() as f64;
-    let since = changed.elapsed().map_or(0.0, |since| since.as_secs_f64()).min(mean);
+    let since = changed.elapsed().map_or(0.0, |since| since.as_secs_f64());
+    if since > (SILENT_PAIRS * mean).max(LEAST_SILENCE_S) {
+        return None;
+    }
+    let since = since.min(mean);
     let left = design.planned().saturating_sub(pairs.len());
     Some(if left == 0 { 0.0 } else { mean * left as f64 - since })
 }
@@ -168,11 +177,8 @@ pub(super) fn add_to_rows<'a>(rows: &mut [ShelfRun], run_of: impl Fn(&str) -> Op
     let running = rows.iter_mut().filter(|row| row.state == RunState::Running).take(MOST_RUNNING);
     for row in running {
         let Some(run) = run_of(&row.id) else { continue };
-        let settings = note(&run.path.join("asked.json")).unwrap_or_default();
-        let mut outcome = row.outcome.take().unwrap_or_default();
-        if let Some((subject, target)) = subject(&settings) {
-            outcome = ShelfOutcome { subject, target, ..outcome };
-        }
+        let known = row.outcome.take().unwrap_or_default();
+        let mut outcome = asked_of(run, known.clone()).unwrap_or(known);
         if let Some(pairs) = pairs_of(run, false) {
             let estimate = pairs.comparison.primary().map(|judgement| judgement.estimate.clone());
             outcome.metric = Some(pairs.comparison.design.rule.primary);
@@ -193,6 +199,12 @@ pub(super) fn add_to_rows<'a>(rows: &mut [ShelfRun], run_of: impl Fn(&str) -> Op
         }
         row.outcome = Some(outcome);
     }
+}
+
+/// An outcome with the subject and the target of a run that has no result yet. `None` if its settings do not name them.
+pub(super) fn asked_of(run: &Run, known: ShelfOutcome) -> Option<ShelfOutcome> {
+    let (subject, target) = subject(&note(&run.path.join("asked.json"))?)?;
+    Some(ShelfOutcome { subject, target, ..known })
 }
 
 /// What a comparison in progress compares, by its settings, and its target.
@@ -278,6 +290,9 @@ mod tests {
         );
         assert!(found.comparison.judgements.iter().all(|judged| judged.verdict == Verdict::NotShown));
         assert!(pairs_of(&run, false).unwrap().power.is_none());
+        let hours_ago = SystemTime::now() - std::time::Duration::from_secs(12 * 3_600);
+        fs::File::open(run.path.join("pairs")).unwrap().set_modified(hours_ago).unwrap();
+        assert_eq!(pairs_of(&run, false).unwrap().left_s, None, "it shows no sign of life");
         fs::write(run.path.join("design.json"), "{}").unwrap();
         assert!(pairs_of(&run, true).is_none(), "nor without a design");
     }
@@ -290,6 +305,7 @@ mod tests {
         let mut rows = [ShelfRun { id: run.id.clone(), state: RunState::Running, ..ShelfRun::default() }];
         add_to_rows(&mut rows, |_| Some(&run));
         let outcome = rows[0].outcome.as_ref().unwrap();
+        assert_eq!(asked_of(&run, ShelfOutcome::default()).unwrap().subject, outcome.subject);
         assert_eq!(outcome.subject, "10.0.0.1:9092 → 10.0.0.2:9092");
         let stage = rows[0].stage.as_ref().unwrap();
         assert_eq!((stage.done, stage.of), (7, Some(12)));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use hone_record::{BROKEN, Body as _, RunProgress, RunStage, RunState, ShelfRecord, Window};
+use hone_record::{BROKEN, Body as _, RunProgress, RunStage, RunState, ShelfOutcome, ShelfRecord, Window};
 use serde_json::Value;
 
 use super::live;
@@ -35,7 +35,9 @@ pub(super) fn of_run(content: &Content, run: &Run) -> RunProgress {
     let others = records.iter().filter(|record| record.kind != Window::KIND || record.kind == BROKEN);
     let mut stages = Vec::new();
     look(&run.path, "", 0, &mut stages);
-    let now = content.run_now(run);
+    let mut now = content.run_now(run);
+    // Without a result, the settings say what is compared.
+    now.outcome = now.outcome.or_else(|| live::asked_of(run, ShelfOutcome::default()));
     // A finished run has a report with all its pairs.
     let pairs = if now.state == RunState::Finished { None } else { live::pairs_of(run, true) };
     RunProgress {

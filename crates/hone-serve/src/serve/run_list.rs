@@ -1,4 +1,4 @@
-//! Runs as rows of a list: what each one compared or changed, and the history of its metric.
+//! Runs as rows of a list: what each one compared or changed, and the history of its metric. And the windows that a list of records hides.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -126,6 +126,21 @@ pub(super) fn choices<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeMap<Stri
     counts.into_iter().take(MOST_CHOICES).map(|(text, count)| (text.to_owned(), count)).collect()
 }
 
+/// Whether a record is a window inside a run, and not a result.
+pub(super) fn is_of_run(record: &ShelfRecord) -> bool {
+    record.window.is_some() && record.run.is_some() && record.outcome.is_none()
+}
+
+/// Hides the windows of runs, and returns how many of them match the filter. Where there is nothing else, they stay.
+pub(super) fn hide_windows(all: &mut Vec<&ShelfRecord>, wants: impl Fn(&&ShelfRecord) -> bool) -> usize {
+    if all.iter().all(|record| is_of_run(record)) {
+        return 0;
+    }
+    let hidden = all.iter().filter(|record| is_of_run(record) && wants(record)).count();
+    all.retain(|record| !is_of_run(record));
+    hidden
+}
+
 #[cfg(test)]
 mod tests {
     use hone_record::Metric;
@@ -140,6 +155,26 @@ mod tests {
             ..ShelfOutcome::default()
         };
         ShelfRun { at_unix_ms, outcome: Some(outcome), ..ShelfRun::default() }
+    }
+
+    #[test]
+    fn windows_of_runs_are_hidden_and_counted() {
+        let window = |path: &str| ShelfRecord {
+            path: path.to_owned(),
+            run: Some("0123456789abcdef".to_owned()),
+            window: Some(hone_record::ShelfWindow::default()),
+            ..ShelfRecord::default()
+        };
+        let loaded =
+            ShelfRecord { outcome: Some(hone_record::ShelfOutcome::default()), ..window("load/window.json") };
+        let saved = ShelfRecord { run: None, ..window("nightly/00.json") };
+        let [first, second] = ["000-a", "000-b"].map(window);
+        let mut all = vec![&first, &loaded, &second, &saved];
+        let hidden = hide_windows(&mut all, |record: &&ShelfRecord| record.path == "000-a");
+        let left: Vec<&str> = all.iter().map(|record| record.path.as_str()).collect();
+        assert_eq!((hidden, &left[..]), (1, ["load/window.json", "nightly/00.json"].as_slice()));
+        let mut alone = vec![&first, &second];
+        assert_eq!((hide_windows(&mut alone, |_: &&ShelfRecord| true), alone.len()), (0, 2));
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn window(found: &Window) -> Sketch {
     let has_slo = found.outcome == Outcome::Steady && !found.requirements.is_empty() && left_out.is_none();
     let alike = alike(found);
     Sketch {
-        title: format!("{} under {}", found.variant, found.workload.name),
+        title: under(&found.variant, &found.workload.name),
         said: if has_slo { outcome::of_load(found).lower() } else { said.to_owned() },
         at_unix_ms: Some(found.started_unix_ms),
         outcome: Some(load(found, &alike)),
@@ -200,6 +200,14 @@ fn alike(found: &Window) -> String {
 /// A load from a command line has no name of its own.
 const NAMELESS_LOAD: &str = "command-line";
 
+/// A target and its load, in the words of their reports.
+fn under(target: &str, load: &str) -> String {
+    match (target, load) {
+        ("target", NAMELESS_LOAD) => "Load of the command line".to_owned(),
+        _ => format!("{target} under load “{load}”"),
+    }
+}
+
 fn comparison(found: &Comparison) -> Sketch {
     let [at_a, at_b] = &found.targets;
     let are_known = !at_a.is_empty() && !at_b.is_empty();
@@ -227,7 +235,7 @@ fn comparison(found: &Comparison) -> Sketch {
         layer: layer.to_owned(),
         ..figures(found)
     };
-    let title = if load.is_empty() { subject.clone() } else { format!("{subject} under {load}") };
+    let title = if load.is_empty() { subject.clone() } else { under(&subject, load) };
     Sketch {
         title,
         verdict: Some(found.verdict()),
@@ -456,7 +464,7 @@ fn capacity(found: &Capacity) -> Sketch {
         ..worded(&outcome::of_capacity(found))
     };
     Sketch {
-        title: format!("{} under {}", found.variant, found.workload.name),
+        title: under(&found.variant, &found.workload.name),
         said: hone_document::curve::knee(found),
         outcome: Some(outcome),
         ..Sketch::default()
@@ -484,7 +492,7 @@ fn curve(found: &Curve) -> Sketch {
         ..worded(&outcome::of_curve(found))
     };
     Sketch {
-        title: format!("{} under {}", found.variant, found.workload.name),
+        title: under(&found.variant, &found.workload.name),
         said: outcome.word.clone(),
         outcome: Some(outcome),
         ..Sketch::default()
@@ -625,7 +633,7 @@ mod tests {
             (of_capacity.subject.as_str(), of_capacity.figure_name.as_str()),
             ("capacity of 127.0.0.1:9092", "p99 <= 10.0 ms")
         );
-        assert_eq!(told(capacity), ("target under w".to_owned(), None, said));
+        assert_eq!(told(capacity), ("target under load “w”".to_owned(), None, said));
     }
 
     fn sketch_of<T: Body>(body: T) -> Sketch {

@@ -17,6 +17,8 @@ use hone_record::{
     WatchedTopic, WhatIf,
 };
 use hone_report::desk::{MOST_LINGER_MS, TopicForecast, TopicRecord, XrayRecord};
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore as _, SeedableRng as _};
 
 use super::shelf::{Content, Item, read};
 
@@ -226,16 +228,17 @@ fn stream(producer: &ProducerXray, partitions: u32, body_bytes: u32, seed: u64) 
         return None;
     }
     let seconds = (MOST_SENT / per_s).min(LONGEST_S);
-    let mut random = Random(seed);
+    // Seeded, so that one address has one answer.
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut stream = Stream::default();
     let mut at_s = 0.0;
     loop {
         // The time between two records of independent senders.
-        at_s -= (1.0 - random.unit()).ln() / per_s;
+        at_s -= (1.0 - unit(&mut random)).ln() / per_s;
         if at_s >= seconds || stream.len() as f64 >= MOST_SENT {
             break;
         }
-        let partition = (random.unit() * f64::from(partitions)) as u32;
+        let partition = (unit(&mut random) * f64::from(partitions)) as u32;
         stream.push((at_s * 1e6) as u64, partition.min(partitions - 1), body_bytes, NO_KEY);
     }
     (stream.len() > 1).then_some(stream)
@@ -286,18 +289,9 @@ impl Sum {
     }
 }
 
-/// Reproducible random numbers, so that one address has one answer: SplitMix64 (Steele, Lea and Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    /// From 0 up to, but without, 1.
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) >> 11) as f64 / (1_u64 << 53) as f64
-    }
+/// From 0 up to, but without, 1.
+fn unit(random: &mut ChaCha8Rng) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[cfg(test)]

@@ -318,8 +318,8 @@ fn decide(design: &Design, test: &Estimate, tost: &Estimate, control: Option<&Co
                 Some(control) if control.beside.is_some() => ", also after subtracting the A/A control",
                 _ => "",
             };
-            let why = format!("the {:.4} % confidence interval excludes 1{beside}", test.confidence * 100.0)
-                .replace(".0000 %", " %");
+            let why = format!("the {:.2} % confidence interval excludes 1{beside}", test.confidence * 100.0)
+                .replace(".00 %", " %");
             (if better { Verdict::Better } else { Verdict::Worse }, why)
         }
     }

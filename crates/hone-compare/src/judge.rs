@@ -56,9 +56,9 @@ fn judge_metric(
         // The true ratio of an A/A pair is 1 whichever build it measured: only A/B pairs carry the luck of their builds. But two processes
         // of one build have their own luck, as long as they live.
         let by_build = kind == PairKind::Test && design.has_several_builds();
-        let values = values(metric, kind, pairs, by_build || design.starts > 0);
         let is_pooled = kind == PairKind::Test && design.pooled_baseline;
-        let values = if is_pooled { pooled(values, metric, pairs) } else { values };
+        let twins = if is_pooled { twins(metric, pairs) } else { BTreeMap::new() };
+        let values = values(metric, kind, pairs, by_build || design.starts > 0, &twins);
         Resampled::new(&values, rule.resamples, rule.seed)
     };
     let resampled = of(PairKind::Test)?;
@@ -152,31 +152,28 @@ impl Control {
     }
 }
 
-/// The valid pairs of a kind that have the metric on both sides.
-fn values(metric: Metric, kind: PairKind, pairs: &[PairOutcome], in_blocks: bool) -> Pairs {
-    let both =
-        |pair: &PairOutcome| Some((pair.block, (*pair.values_a.get(&metric)?, *pair.values_b.get(&metric)?)));
+/// The valid pairs of a kind that have the metric on both sides. With a twin, A is its geometric mean with the baseline.
+fn values(
+    metric: Metric,
+    kind: PairKind,
+    pairs: &[PairOutcome],
+    in_blocks: bool,
+    twins: &BTreeMap<u32, f64>,
+) -> Pairs {
+    let both = |pair: &PairOutcome| {
+        let (a, b) = (*pair.values_a.get(&metric)?, *pair.values_b.get(&metric)?);
+        let reference = twins.get(&pair.index).map_or(a, |twin| (a * twin).sqrt());
+        Some((pair.block, (reference, b)))
+    };
     let counted = pairs.iter().filter(|pair| pair.kind == kind && pair.dropped.is_none()).filter_map(both);
     let (blocks, values): (Vec<u32>, Vec<(f64, f64)>) = counted.unzip();
     Pairs { metric, values, blocks: if in_blocks { blocks } else { Vec::new() } }
 }
 
-/// The same test pairs with the geometric mean of the baseline and its copy in the same round as A. A round without a valid A/A pair
-/// keeps the baseline alone.
-fn pooled(tests: Pairs, metric: Metric, pairs: &[PairOutcome]) -> Pairs {
-    let valid = |kind| pairs.iter().filter(move |pair| pair.kind == kind && pair.dropped.is_none());
-    // The A/A pair of a round has the same first window, and follows the test pair.
-    let twins: BTreeMap<u32, f64> = valid(PairKind::Control)
-        .filter_map(|pair| Some((pair.index.checked_sub(1)?, *pair.values_b.get(&metric)?)))
-        .collect();
-    let has_both =
-        |pair: &&PairOutcome| pair.values_a.contains_key(&metric) && pair.values_b.contains_key(&metric);
-    let indices = valid(PairKind::Test).filter(has_both).map(|pair| pair.index);
-    let values = tests.values.iter().zip(indices).map(|((a, b), index)| {
-        let reference = twins.get(&index).map_or(*a, |twin| (a * twin).sqrt());
-        (reference, *b)
-    });
-    Pairs { values: values.collect(), ..tests }
+/// The second window of each valid A/A pair, by the index of the test pair before it: both pairs of a round have the same first window.
+fn twins(metric: Metric, pairs: &[PairOutcome]) -> BTreeMap<u32, f64> {
+    let controls = pairs.iter().filter(|pair| pair.kind == PairKind::Control && pair.dropped.is_none());
+    controls.filter_map(|pair| Some((pair.index.checked_sub(1)?, *pair.values_b.get(&metric)?))).collect()
 }
 
 /// A log ratio and half the width of its confidence interval.
@@ -272,7 +269,7 @@ fn controls_beside(design: &Design, pairs: u32) -> u32 {
 /// Whether the A/A pairs of the primary metric differ. The A/B pairs play no role.
 pub(crate) fn primary_control_differs(design: &Design, pairs: &[PairOutcome]) -> bool {
     let rule = &design.rule;
-    let values = values(rule.primary, PairKind::Control, pairs, design.starts > 0);
+    let values = values(rule.primary, PairKind::Control, pairs, design.starts > 0, &BTreeMap::new());
     Resampled::new(&values, rule.resamples, rule.seed).is_ok_and(|control| {
         differs(Span::of(&control.estimate(1.0 - alpha_of(rule, rule.primary))), margin(rule))
     })

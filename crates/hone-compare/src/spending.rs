@@ -10,7 +10,8 @@ const FARTHEST: f64 = 8.0;
 
 /// Looks after these numbers of A/B pairs, the last one at the planned end.
 pub(crate) fn looks(pairs: &[u32], alpha: f64) -> Vec<Look> {
-    let of = levels(&fractions(pairs), alpha);
+    let last = pairs.last().copied().unwrap_or(1);
+    let of = levels(&fractions(pairs, last), alpha);
     pairs.iter().zip(of).map(|(&pairs, level)| Look { pairs, level }).collect()
 }
 
@@ -19,24 +20,22 @@ pub(crate) fn looks(pairs: &[u32], alpha: f64) -> Vec<Look> {
 /// there, which spends what is left: no result ended it.
 pub(crate) fn level_at(looks: &[Look], measured: u32, alpha: f64, of_looks: f64) -> f64 {
     let Some(last) = looks.last() else { return alpha };
-    let here = looks.iter().position(|look| look.pairs == measured.min(last.pairs));
-    if let Some(known) = here.and_then(|here| looks.get(here)).filter(|_| alpha == of_looks) {
+    let end = measured.min(last.pairs);
+    let here = looks.iter().find(|look| look.pairs == end);
+    if let Some(known) = here.filter(|_| alpha == of_looks) {
         return known.level;
     }
-    let planned: Vec<u32> = looks.iter().map(|look| look.pairs).collect();
-    if let Some(here) = here {
-        return levels(&fractions(&planned), alpha).get(here).copied().unwrap_or(alpha);
+    let mut pairs: Vec<u32> = looks.iter().map(|look| look.pairs).collect();
+    let place = pairs.partition_point(|pairs| *pairs < end);
+    if here.is_none() {
+        pairs.truncate(place);
+        pairs.push(end);
     }
-    let end = measured.min(last.pairs);
-    let before = planned.into_iter().filter(|pairs| *pairs < end);
-    let of = |pairs: u32| f64::from(pairs) / f64::from(last.pairs.max(1));
-    let until: Vec<f64> = before.chain([end]).map(of).collect();
-    levels(&until, alpha).last().copied().unwrap_or(alpha)
+    levels(&fractions(&pairs, last.pairs), alpha).get(place).copied().unwrap_or(alpha)
 }
 
-fn fractions(pairs: &[u32]) -> Vec<f64> {
-    let last = f64::from(pairs.last().copied().unwrap_or(1).max(1));
-    pairs.iter().map(|pairs| f64::from(*pairs) / last).collect()
+fn fractions(pairs: &[u32], of: u32) -> Vec<f64> {
+    pairs.iter().map(|pairs| f64::from(*pairs) / f64::from(of.max(1))).collect()
 }
 
 /// Two-sided error that may be spent up to a fraction of the planned information (0 to 1), of `alpha` in all: the function of Lan and DeMets

@@ -23,20 +23,18 @@ pub(crate) struct FreshCopies {
 }
 
 impl FreshCopies {
-    /// Copies of these programs, in this folder.
-    pub(crate) fn within(folder: PathBuf, programs: Vec<&Path>) -> Self {
-        let bytes = |path: &Path| fs::metadata(path).map_or(u64::MAX, |file| file.len());
-        let total = programs.into_iter().map(bytes).fold(0, u64::saturating_add);
+    /// Copies of the programs of these arms, in this folder.
+    pub(crate) fn within<'a>(folder: PathBuf, arms: impl Iterator<Item = &'a Arm>) -> Self {
+        let bytes = |program: &Program| fs::metadata(&program.path).map_or(u64::MAX, |file| file.len());
+        let total = arms.filter_map(Arm::program).map(bytes).fold(0, u64::saturating_add);
         Self { folder, is_wanted: total <= MOST_BYTES }
     }
 
-    /// The same for two arms, from their first builds. `None` if both have the same program: then nothing depends on its pages.
+    /// The same for two arms, by their first builds. `None` if both have the same program: then nothing depends on its pages.
     pub(crate) fn of_builds(folder: PathBuf, builds: &[Vec<Arm>; 2]) -> Option<Self> {
-        let path = |arms: &'_ [Arm]| arms.first().and_then(Arm::program).map(|program| program.path.clone());
-        let [first, second] = builds.each_ref().map(|arms| path(arms));
-        let differ = first != second;
-        let programs: Vec<PathBuf> = first.into_iter().chain(second).collect();
-        differ.then(|| Self::within(folder, programs.iter().map(PathBuf::as_path).collect()))
+        let first = || builds.iter().filter_map(|arms| arms.first());
+        let mut paths = first().filter_map(Arm::program).map(|program| &program.path);
+        (paths.next() != paths.next()).then(|| Self::within(folder, first()))
     }
 
     /// The arm with a fresh copy of its program. `place` is a number of its own among the arms of the block.
@@ -116,7 +114,7 @@ mod tests {
             security: Security::default(),
             metrics: Metrics::default(),
         };
-        let copies = FreshCopies::within(folder.path().join("fresh"), vec![&program]);
+        let copies = FreshCopies::within(folder.path().join("fresh"), std::iter::once(&arm));
         let [first, second] =
             [0, 1].map(|place| copies.copy_of(&arm, place).unwrap().program().unwrap().path.clone());
         let inode = |path: &Path| fs::metadata(path).unwrap().ino();

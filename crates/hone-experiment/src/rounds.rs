@@ -3,7 +3,6 @@
 //! the control: the baseline against its byte copy.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -297,7 +296,11 @@ impl Rounds<'_> {
             block: None,
             build: 0,
             arms: Vec::new(),
-            copies: FreshCopies::within(self.folder.join(format!("{}fresh", self.prefix)), self.programs()),
+            // The other builds have about the size of the first ones.
+            copies: FreshCopies::within(
+                self.folder.join(format!("{}fresh", self.prefix)),
+                self.variants.iter().filter_map(|variant| variant.arms.first()),
+            ),
             subjects: (0..count).map(|_| None).collect(),
             failures: vec![vec![0; plan.builds.max(1) as usize]; count],
             restarted: vec![false; count],
@@ -308,7 +311,10 @@ impl Rounds<'_> {
                 break;
             }
             if is_decided(comparisons, &measured) {
-                progress.line(&format!("  everything is decided after {index} of {} rounds", plan.rounds));
+                progress.line(&format!(
+                    "  every comparison has a verdict after {index} of {} rounds",
+                    plan.rounds
+                ));
                 break;
             }
             let note = self.note(index);
@@ -346,12 +352,6 @@ impl Rounds<'_> {
         if let Some(words) = outlook::words(design, &pairs, most_saved) {
             progress.line(&words);
         }
-    }
-
-    /// The first build of each variant. Others have about its size.
-    fn programs<'a>(&'a self) -> Vec<&'a Path> {
-        let first = |variant: &'a Runner| Some(variant.arms.first()?.program()?.path.as_path());
-        self.variants.iter().filter_map(first).collect()
     }
 
     /// The build of each variant that a block measures.

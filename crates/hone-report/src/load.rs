@@ -13,6 +13,17 @@ pub(crate) fn load_without_rate(workload: &Workload) -> String {
     load_at(workload, None)
 }
 
+/// A load from a command line has no name of its own.
+pub const NAMELESS_LOAD: &str = "command-line";
+
+/// A target and its load, for a title.
+pub fn under(target: &str, load: &str) -> String {
+    match (target, load) {
+        ("target", NAMELESS_LOAD) => "Load of the command line".to_owned(),
+        _ => format!("{target} under load “{load}”"),
+    }
+}
+
 fn load_at(workload: &Workload, rate: Option<f64>) -> String {
     let operations = count(workload.engine.operations().unwrap_or_default());
     match &workload.engine {

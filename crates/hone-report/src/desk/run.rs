@@ -1,12 +1,13 @@
 //! The progress of a run.
 
-use hone_record::{Metric, RunPairs, RunProgress, RunStage, RunState, ShelfRecord, ShelfRun, Verdict};
+use hone_record::{Metric, RunPairs, RunProgress, RunStage, RunState, ShelfRecord, ShelfRun};
 
 use super::frame::{Around, Tab, ago, copyable, document, downloads, link, refresher, silence, when};
 use super::home::{chip, gain, silent};
 use super::list::{encoded, optional, side_link, state, table, unmarked};
 use crate::plot::{pairs, spark};
 use crate::quantity::{self, NONE};
+use crate::section::head::block_class;
 use crate::section::{absent, figure, paragraph, section};
 use crate::sentence;
 use crate::table::{Cell, Column, Table};
@@ -89,13 +90,7 @@ fn result(run: &ShelfRun) -> Option<Element> {
     let report = link(&format!("/record/{id}"), &format!("Report of the {}, with all figures", run.kind));
     let figure = figure.map(|figure| el("p").class("figure").child(figure).children(interval));
     let word = el("p").class("verdict-word").child(chip(run));
-    let class = match outcome.and_then(|outcome| outcome.mark).or(run.verdict) {
-        Some(Verdict::Better) => "verdict better",
-        Some(Verdict::Worse) => "verdict worse",
-        Some(Verdict::Equivalent) => "verdict equivalent",
-        Some(Verdict::NotShown) => "verdict not-shown",
-        None => "verdict",
-    };
+    let class = block_class(outcome.and_then(|outcome| outcome.mark).or(run.verdict));
     Some(el("div").class(class).child(word).children(figure).child(el("p").child(report)))
 }
 
@@ -360,6 +355,8 @@ fn others(found: &RunProgress, a: Option<&str>) -> Option<Element> {
 
 #[cfg(test)]
 mod tests {
+    use hone_record::Verdict;
+
     use super::*;
     use crate::sample;
 

@@ -41,10 +41,9 @@ impl Head {
         // The page shows the outcome as a large word above.
         let said = format!("{}: ", outcome.word);
         let sentence = match sentence.strip_prefix(&said) {
-            Some(rest) => el("p")
-                .class("sentence")
-                .child(el("span").class("said-word").text(&said))
-                .child(el("span").class("rest").text(rest)),
+            Some(rest) => {
+                el("p").class("sentence").child(el("span").class("said-word").text(&said)).text(rest)
+            }
             None => el("p").class("sentence").text(sentence),
         };
         self.verdict_of(outcome, sentence, more)
@@ -52,19 +51,12 @@ impl Head {
 
     /// The same with a finished sentence.
     pub(crate) fn verdict_of(self, outcome: Outcome, sentence: Element, more: Vec<Element>) -> Self {
-        let class = match outcome.verdict {
-            Some(Verdict::Better) => "verdict better",
-            Some(Verdict::Worse) => "verdict worse",
-            Some(Verdict::Equivalent) => "verdict equivalent",
-            Some(Verdict::NotShown) => "verdict not-shown",
-            None => "verdict",
-        };
         let (basis, more): (Vec<Element>, Vec<Element>) = more.into_iter().partition(Element::is_detail);
         let word = el("p").class("verdict-word");
         let word =
             outcome.verdict.into_iter().fold(word, |word, found| word.child(mark::inline_verdict(found)));
         let block = el("div")
-            .class(class)
+            .class(block_class(outcome.verdict))
             .child(word.child(el("span").text(&outcome.word)))
             .child(sentence)
             .children(more)
@@ -99,6 +91,17 @@ impl Head {
             [] => self.0,
             parts => self.0.child(el("p").class("meta").text(&parts.join(" · "))),
         }
+    }
+}
+
+/// The class of the block with an outcome.
+pub(crate) fn block_class(verdict: Option<Verdict>) -> &'static str {
+    match verdict {
+        Some(Verdict::Better) => "verdict better",
+        Some(Verdict::Worse) => "verdict worse",
+        Some(Verdict::Equivalent) => "verdict equivalent",
+        Some(Verdict::NotShown) => "verdict not-shown",
+        None => "verdict",
     }
 }
 

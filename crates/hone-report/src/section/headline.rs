@@ -8,7 +8,7 @@ use hone_record::{
 
 use super::head::{self, BeforeAfter, Head, machine_in_short};
 use super::{figure, in_order, is_ground, paragraph, rates};
-use crate::load::{load_text, load_without_rate};
+use crate::load::{load_text, load_without_rate, under};
 use crate::outcome::{self, Outcome};
 use crate::plot::forest::{self, Forest, Row};
 use crate::plot::{is_sound_ratio, mark};
@@ -124,15 +124,6 @@ fn word_of(verdict: Verdict) -> &'static str {
         Verdict::Worse => "Regression",
         Verdict::Equivalent => "Equivalent",
         Verdict::NotShown => "Inconclusive",
-    }
-}
-
-/// A target and its load, for a title.
-fn under(target: &str, load: &str) -> String {
-    match (target, load) {
-        // The names of a target and a load without names.
-        ("target", "command-line") => "Load of the command line".to_owned(),
-        _ => format!("{target} under load “{load}”"),
     }
 }
 

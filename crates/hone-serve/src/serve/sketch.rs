@@ -10,6 +10,7 @@ use hone_record::{
     Metric, Optimization, Outcome, Proof, ProofStep, RecordError, SavedComparison, SelfTest, ShelfOutcome,
     ShelfWindow, Story, Tuning, Verdict, WhatIf, Window, Workload,
 };
+use hone_report::load::{NAMELESS_LOAD, under};
 use hone_report::outcome;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -195,17 +196,6 @@ fn alike(found: &Window) -> String {
     let all =
         serde_json::to_string(&(load, &found.durability, machine, found.client.as_ref())).unwrap_or_default();
     sha256_hex(all.as_bytes())
-}
-
-/// A load from a command line has no name of its own.
-const NAMELESS_LOAD: &str = "command-line";
-
-/// A target and its load, in the words of their reports.
-fn under(target: &str, load: &str) -> String {
-    match (target, load) {
-        ("target", NAMELESS_LOAD) => "Load of the command line".to_owned(),
-        _ => format!("{target} under load “{load}”"),
-    }
 }
 
 fn comparison(found: &Comparison) -> Sketch {

@@ -46,7 +46,7 @@ def built(folder):
 def cpu_s(path, command):
     """User CPU of one run."""
     with open(os.devnull, "w") as null:
-        process = subprocess.Popen([command[0]] + command[1:], executable=path, stdout=null)
+        process = subprocess.Popen(command, executable=path, stdout=null)
         _, status, used = os.wait4(process.pid, 0)
     if status != 0:
         sys.exit(f"copies.sh: {path} ended with {status}")
@@ -82,8 +82,7 @@ def dropped(paths):
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     # Something else takes the pages that became free.
-    filler = bytearray(os.urandom(1 << 20) * 64)
-    return len(filler)
+    bytearray(os.urandom(1 << 20) * 64)
 
 
 def pages(path):

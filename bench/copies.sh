@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The luck of a copied file: what byte-identical copies of one program differ by in user CPU, and what that follows.
-#   bench/copies.sh [ROUNDS]                  a program with 1.5 MiB of hot code, built here (30 rounds, about 6 minutes)
+#   bench/copies.sh [ROUNDS]                  a program with 1.4 MiB of hot code, built here (30 rounds, about 6 minutes)
 #   bench/copies.sh ROUNDS PROGRAM [ARG ...]  another program that exits, such as `lua fib.lua`
 # Each round runs every copy once, in random order. The conditions:
 #   names    one file under four names: this is the noise

@@ -345,10 +345,10 @@ impl Session<'_> {
             let needed_s = best.cost_s * (1.0 + standing.comparisons_behind());
             if left_s < needed_s {
                 let stopped = format!(
-                    "the budget is used up: {} s are left, and `{}` with its re-tests would take about {} s",
-                    left_s.max(0.0).round(),
+                    "the budget is too short: {} is left, and `{}` with its re-tests would take about {}",
+                    hone_format::duration(left_s.max(0.0).round()),
                     best.candidate.name,
-                    needed_s.round()
+                    hone_format::duration(needed_s.round())
                 );
                 self.folder.write_note(&over, &stopped)?;
                 return Ok(Err(stopped));
@@ -1123,7 +1123,7 @@ mod tests {
             })
         };
         let first = stopped(0.0).unwrap();
-        assert!(first.contains("the budget is used up: 1 s are left"), "{first}");
+        assert!(first.contains("the budget is too short: 1 s is left"), "{first}");
         assert_eq!(stopped(-1e6), Some(first));
     }
 

@@ -9,7 +9,10 @@ pub const GROUPS: [(&str, &[&str]); 4] = [
     ("Measure", &["load", "compare", "merge", "broker"]),
     ("Improve", &["init", "optimize", "tune", "batch", "host"]),
     ("Diagnose", &["doctor", "diagnose", "heatmap", "profile"]),
-    ("Keep", &["gate", "ledger", "report", "serve", "connection", "completions", "man", "version"]),
+    (
+        "Keep",
+        &["gate", "history", "ledger", "report", "serve", "connection", "completions", "man", "version"],
+    ),
 ];
 
 /// Headings of options that several verbs share. The reference has them on one page.

@@ -10,8 +10,7 @@ use hone_record::ChangePoint;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore as _, SeedableRng as _};
 
-/// Least number of values on each side of a change point: fewer are an outlier.
-pub const FEWEST_BESIDE: usize = 3;
+const FEWEST_BESIDE: usize = ChangePoint::FEWEST_BESIDE;
 /// Limit on the number of values; a permutation takes time by their square.
 pub const MOST_VALUES: usize = 300;
 /// Significance level of a change point's test. It is stricter than a comparison's, because a user looks at many series.

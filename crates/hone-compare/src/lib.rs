@@ -24,7 +24,7 @@ mod student;
 mod tail;
 mod turns;
 
-pub use change_points::{CHANGE_POINT_RULE, FEWEST_BESIDE, MOST_VALUES, SIGNIFICANCE, change_points};
+pub use change_points::{CHANGE_POINT_RULE, MOST_VALUES, SIGNIFICANCE, change_points};
 pub use design::{
     DEFAULT_GUARDS, DesignError, EQUAL_MEMORY_BYTES, USUAL_EFFECT, default_reserve, pilot, plan,
     refused_of_what_lives_on, too_few,

@@ -234,6 +234,8 @@ pub enum HistoryOver {
     Builds,
     /// Entries of a ledger on one question.
     Entries,
+    /// Files that another benchmark tool wrote.
+    Imports,
 }
 
 impl HistoryOver {
@@ -243,7 +245,40 @@ impl HistoryOver {
             Self::Commits => "commits",
             Self::Builds => "builds",
             Self::Entries => "ledger entries",
+            Self::Imports => "imported files",
         }
+    }
+}
+
+/// What the values of a line are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measure {
+    /// Name in exports and on the command line: `latency-p50`, or what another tool calls it: `ns/op`.
+    pub name: String,
+    /// The name for people.
+    pub label: String,
+    /// Unit of the values; empty for a ratio.
+    pub unit: String,
+    /// Whether a smaller value is the better one; `None` if it is unknown.
+    pub lower_is_better: Option<bool>,
+}
+
+impl Measure {
+    /// A metric of Hone. Over ledger entries the values are ratios, and which direction is the better one is unknown: another program may
+    /// have judged them.
+    pub fn of_metric(metric: Metric, over: HistoryOver) -> Self {
+        let is_ratio = over == HistoryOver::Entries;
+        Self {
+            name: metric.name().to_owned(),
+            label: metric.label().to_owned(),
+            unit: if is_ratio { String::new() } else { metric.unit().to_owned() },
+            lower_is_better: (!is_ratio).then(|| metric.lower_is_better()),
+        }
+    }
+
+    /// Whether a change goes into the better direction; `None` if the direction is unknown.
+    pub fn is_better(&self, change: &ChangePoint) -> Option<bool> {
+        self.lower_is_better.map(|lower| lower == (change.ratio < 1.0))
     }
 }
 
@@ -283,9 +318,12 @@ pub struct HistoryPoint {
     pub label: String,
     /// Start of its first window, or time of its entry, milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// Geometric mean over the windows; for entries, the ratio of after to before.
+    /// Geometric mean over the windows; for entries, the ratio of after to before; for imports, the result that the tool prints.
     pub value: f64,
-    /// Number of its windows; for an entry, the number of its pairs.
+    /// Smallest and largest value of its windows; for entries and for tools that state one, the confidence interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+    /// Number of its windows; for an entry, the number of its pairs; for an import, the number of its runs, 0 if it is unknown.
     pub windows: usize,
     /// Its source, in words.
     pub source: String,
@@ -308,6 +346,82 @@ pub struct ChangePoint {
     pub ratio: f64,
     /// p-value: share of permutations with at least this difference, 0 to 1.
     pub p_value: f64,
+}
+
+impl ChangePoint {
+    /// Least number of points on each side of a change point: fewer are an outlier.
+    pub const FEWEST_BESIDE: usize = 3;
+    /// Least number of points of a line in which a change point can be found.
+    pub const FEWEST_POINTS: usize = 2 * Self::FEWEST_BESIDE;
+
+    /// Whether the change lies among the newest `within` of `points` points.
+    pub fn is_new(&self, points: usize, within: usize) -> bool {
+        self.first + within >= points
+    }
+}
+
+/// What the search for change points says of a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LineState {
+    /// A new change point is for the worse.
+    NewWorse,
+    /// There is a new change point, and which direction is the better one is unknown.
+    NewChange,
+    /// Every new change point is for the better.
+    NewBetter,
+    /// All change points are older.
+    OldChange,
+    /// There is no change point.
+    NoChange,
+    /// A value is 0 or less, so that changes have no ratio.
+    NotPositive,
+    /// There are fewer than [`ChangePoint::FEWEST_POINTS`] points.
+    #[default]
+    TooFewPoints,
+}
+
+/// One metric of one target under the same circumstances, as `hone history` shows it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MetricLine {
+    /// Identifier of the line. All metrics of a line share it.
+    pub id: String,
+    /// The unit of its points.
+    pub over: HistoryOver,
+    /// The variant, the change or the benchmark.
+    pub name: String,
+    /// The settings that all its points share.
+    pub circumstances: String,
+    /// What its values are.
+    pub measure: Measure,
+    /// What the search says.
+    pub state: LineState,
+    /// The change points, oldest first.
+    pub change_points: Vec<ChangePoint>,
+    /// Points, oldest first.
+    pub points: Vec<HistoryPoint>,
+    /// Number of older points that are left out.
+    pub left_out: usize,
+}
+
+/// What `hone history` found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MetricHistory {
+    /// The lines, those with a new change point for the worse first.
+    pub lines: Vec<MetricLine>,
+    /// Number of newest points in which a change point is new.
+    pub within: usize,
+    /// The rule that finds change points, in words.
+    pub rule: String,
+    /// What was left out, in words.
+    pub notes: Vec<String>,
+}
+
+impl MetricHistory {
+    /// The lines in this state.
+    pub fn in_state(&self, state: LineState) -> impl Iterator<Item = &MetricLine> {
+        self.lines.iter().filter(move |line| line.state == state)
+    }
 }
 
 /// The history of one metric over commits, builds or entries.

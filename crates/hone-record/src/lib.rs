@@ -87,8 +87,8 @@ pub use histogram::{
 pub use host_trial::{HostTrial, StallCounts, StallVerdict, TriedKnob, TriedSetting, UntriedKnob};
 pub use index::{
     BROKEN, ChangePoint, FieldDifference, History, HistoryLine, HistoryNote, HistoryOver, HistoryPoint,
-    HistoryTrend, RunPairs, RunProgress, RunStage, RunState, ShelfFilter, ShelfLedger, ShelfOutcome,
-    ShelfPage, ShelfRecord, ShelfRun, ShelfWindow, SideBySide,
+    HistoryTrend, LineState, Measure, MetricHistory, MetricLine, RunPairs, RunProgress, RunStage, RunState,
+    ShelfFilter, ShelfLedger, ShelfOutcome, ShelfPage, ShelfRecord, ShelfRun, ShelfWindow, SideBySide,
 };
 pub use ledger::{
     ALL_TOGETHER, ALTITUDES, HARMS_OTHERS, LedgerEntry, NOT_SHOWN_AGAIN, RecordRef, RecordRole, STILL_HELPS,

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use hone_record::{
-    BatchXray, Capacity, CommitGate, Comparison, Curve, Diagnosis, Heatmap, HostTrial, Optimization, Proof,
-    Story, Tuning, Window, Workload,
+    BatchXray, Capacity, CommitGate, Comparison, Curve, Diagnosis, Heatmap, HostTrial, MetricHistory,
+    Optimization, Proof, Story, Tuning, Window, Workload,
 };
 
 use crate::document::Document;
 use crate::section::{
-    builds, ceiling, circumstances, design, diagnosis, gate, go, head, headline, host_trial, in_order,
-    load_run, method, pictures, proof, rates, results, steps, story, tuning, variants, workloads, xray,
+    builds, ceiling, circumstances, design, diagnosis, gate, go, head, headline, history, host_trial,
+    in_order, load_run, method, pictures, proof, rates, results, steps, story, tuning, variants, workloads,
+    xray,
 };
 use crate::tree::{Element, Markup, el};
 
@@ -259,6 +260,15 @@ pub fn curve(curve: &Curve) -> Document {
         .child(circumstances::machine(&curve.machine))
         .child(method::of_rates(&curve.address));
     Document::new(&format!("{} at many rates", curve.variant), headline::curve(curve), main)
+}
+
+/// The document of metrics over commits: the only line in full, or a list of all lines.
+pub fn history(found: &MetricHistory) -> Document {
+    let main = match &found.lines[..] {
+        [only] => el("main").children(history::line(only, found)),
+        _ => el("main").child(history::list(found)),
+    };
+    Document::new(&history::title(found), history::header(found), main)
 }
 
 /// The document of a heatmap, which shows where the executed code lies.

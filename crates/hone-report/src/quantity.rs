@@ -1,6 +1,6 @@
 //! Numbers for pages: those of `hone-format`, with number and unit on one line.
 
-use hone_record::Metric;
+use hone_record::{Measure, Metric};
 
 pub use hone_format::date_utc;
 pub(crate) use hone_format::{
@@ -65,6 +65,11 @@ pub(crate) fn throughput(bytes_per_s: f64) -> String {
 /// A value of a metric with its unit.
 pub(crate) fn of_metric(metric: Metric, value: f64) -> String {
     unbroken(&hone_format::of_unit(value, metric.unit()))
+}
+
+/// A value of a line of a history, with its unit if it has one.
+pub(crate) fn of_measure(measure: &Measure, value: f64) -> String {
+    if measure.unit.is_empty() { ratio(value) } else { unbroken(&hone_format::of_unit(value, &measure.unit)) }
 }
 
 /// See [`hone_format::percent`].

@@ -30,7 +30,7 @@ pub fn found_at(path: Option<&Path>, runs: &Path) -> Result<PathBuf> {
 }
 
 /// A file without a single entry was not tampered with, but it also says nothing.
-fn refuse_what_is_none(path: &Path, checked: &Checked) -> Result<()> {
+pub(crate) fn refuse_what_is_none(path: &Path, checked: &Checked) -> Result<()> {
     let has_more = !checked.torn.is_empty() && checked.faults.is_empty();
     if checked.lines.is_empty() && has_more {
         bail!(

@@ -99,7 +99,7 @@ pub fn comment_of(source: &Source) -> Result<String> {
 /// The file can't be written.
 pub fn keep(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| {
-        format!("can't write the page {}\n  next: choose another place with --output", path.display())
+        format!("can't write {}\n  next: choose another place with --output", path.display())
     })
 }
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use hone_experiment::climb::Wanted;
 use hone_experiment::fixture::{self, gate};
 use hone_record::{
-    Altitude, CommitGate, Decision, GateOutcome, GateState, Hope, Metric, Optimization, Proof, ProofStep,
-    PutBack, Together, Tuning, TuningStep,
+    Altitude, ChangePoint, CommitGate, Decision, GateOutcome, GateState, HistoryOver, HistoryPoint, Hope,
+    LineState, Measure, Metric, MetricHistory, MetricLine, Optimization, Proof, ProofStep, PutBack, Together,
+    Tuning, TuningStep,
 };
 use hone_report::{Document, documents};
 
@@ -45,7 +46,40 @@ pub(crate) fn documents_of_every_kind() -> Vec<(&'static str, Document)> {
         ("diagnosis", documents::diagnosis(&sample::diagnosis())),
         ("diagnosis of two", documents::diagnosis(&sample::diagnosis_of_two())),
         ("xray", documents::xray(&sample::xray())),
+        ("history", documents::history(&history(&["broker", "client"]))),
+        ("history of one line", documents::history(&history(&["broker"]))),
     ]
+}
+
+/// A history with a new change point in each line.
+fn history(names: &[&str]) -> MetricHistory {
+    let point = |place: u64| HistoryPoint {
+        label: format!("commit-{place}"),
+        at_unix_ms: 1_795_200_420_000 + place * 60_000,
+        value: if place < 8 { 100.0 } else { 125.0 },
+        windows: 3,
+        source: "nightly".to_owned(),
+        ..HistoryPoint::default()
+    };
+    let line = |name: &&str| MetricLine {
+        id: "0123456789abcdef".to_owned(),
+        name: (*name).to_owned(),
+        circumstances: "1,000 requests/s".to_owned(),
+        measure: Measure::of_metric(Metric::LatencyP50, HistoryOver::Commits),
+        state: LineState::NewWorse,
+        change_points: vec![ChangePoint {
+            first: 8,
+            before: 100.0,
+            after: 125.0,
+            ratio: 1.25,
+            p_value: 0.005,
+        }],
+        points: (0..12).map(point).collect(),
+        left_out: 4,
+        ..MetricLine::default()
+    };
+    let lines = names.iter().map(line).collect();
+    MetricHistory { lines, within: 5, rule: "The rule.".to_owned(), notes: vec!["a note".to_owned()] }
 }
 
 /// A proof of a replica that differs from its topic.

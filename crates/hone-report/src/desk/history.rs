@@ -1,19 +1,17 @@
 //! A metric over commits, builds or ledger entries, with its change points.
 
-use hone_record::{ChangePoint, History, HistoryLine, HistoryOver, HistoryPoint, Metric};
+use hone_record::{ChangePoint, History, HistoryLine, HistoryOver, HistoryPoint, Measure, Metric};
 
 use super::frame::{Around, Tab, ago, document, downloads, link, link_to, when};
 use super::home::with_units;
 use super::list::{encoded, select};
 use crate::plot::{over, spark};
 use crate::quantity::{self, NONE};
+use crate::section::history::{LEVELS, level_cells, point_titles};
 use crate::section::story::csv_line;
 use crate::section::{absent, figure as plotted, no_figure, paragraph, raised, section};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
-
-/// Points that the search for change points needs: three on each side.
-const FEWEST_POINTS: usize = 6;
 
 /// The lines that a reader can follow, those with a regression first.
 pub fn history_lines(lines: &[HistoryLine], around: &Around) -> String {
@@ -60,12 +58,7 @@ fn regressed(lines: &[&HistoryLine]) -> String {
 
 fn has_regressed(line: &HistoryLine, metric: Metric) -> bool {
     let last = line.trends.get(&metric).and_then(|trend| trend.last_change.as_ref());
-    last.is_some_and(|last| is_better(line.over, metric, last) == Some(false))
-}
-
-/// Whether a change goes into the better direction. It is unknown for a ratio that another program judged.
-fn is_better(over: HistoryOver, metric: Metric, change: &ChangePoint) -> Option<bool> {
-    (over != HistoryOver::Entries).then(|| metric.lower_is_better() == (change.ratio < 1.0))
+    last.is_some_and(|last| Measure::of_metric(metric, line.over).is_better(last) == Some(false))
 }
 
 /// A metric of a line: the link, its newest points, and what the last change point means.
@@ -80,7 +73,7 @@ fn listed(line: &HistoryLine, metric: Metric, points: usize) -> Element {
     let state = trend.filter(|trend| trend.is_searched).map(|trend| {
         let (class, word) = match trend.last_change.as_ref() {
             None => ("chip", without_change(trend.values.len())),
-            Some(last) => match is_better(line.over, metric, last) {
+            Some(last) => match Measure::of_metric(metric, line.over).is_better(last) {
                 None => ("chip", "changed"),
                 Some(true) => ("chip better", "improved"),
                 Some(false) => ("chip worse", "regression"),
@@ -100,7 +93,7 @@ fn listed(line: &HistoryLine, metric: Metric, points: usize) -> Element {
 
 /// The state of a line without a change point. With few points none can be found.
 fn without_change(points: usize) -> &'static str {
-    if points < FEWEST_POINTS { "too few points" } else { "stable" }
+    if points < ChangePoint::FEWEST_POINTS { "too few points" } else { "stable" }
 }
 
 fn address(line: &HistoryLine, metric: Metric) -> String {
@@ -232,7 +225,7 @@ fn sentence(found: &History, metric: Metric) -> String {
 
 /// The direction of a change, and what it is not.
 fn judged(metric: Metric, found: &History, point: &ChangePoint) -> String {
-    let direction = match is_better(found.line.over, metric, point) {
+    let direction = match Measure::of_metric(metric, found.line.over).is_better(point) {
         None => return String::new(),
         Some(true) => "better",
         Some(false) => "worse",
@@ -241,11 +234,7 @@ fn judged(metric: Metric, found: &History, point: &ChangePoint) -> String {
 }
 
 fn value_words(found: &History, metric: Metric, value: f64) -> String {
-    if found.line.over == HistoryOver::Entries {
-        quantity::ratio(value)
-    } else {
-        quantity::of_metric(metric, value)
-    }
+    quantity::of_measure(&Measure::of_metric(metric, found.line.over), value)
 }
 
 fn drawing(found: &History, metric: Metric, around: &Around) -> Element {
@@ -293,22 +282,15 @@ fn changes(found: &History, metric: Metric) -> Element {
         return section.child(paragraph("None.")).child(rule);
     }
     let mut columns = vec![Column::words("change point"), Column::words("level from here")];
-    columns.extend(
-        ["level before", "level after", "change", "p"].map(|name| Column::numbers(Markup::text(name))),
-    );
+    columns.extend(LEVELS.map(|name| Column::numbers(Markup::text(name))));
     columns.push(Column::words("compare"));
     let mut table = Table::new("Change points", columns).under_its_heading();
     for (place, change) in found.change_points.iter().enumerate() {
         let point = found.points.get(change.first);
         let before = change.first.checked_sub(1).and_then(|place| found.points.get(place));
-        let cells = vec![
-            Cell::text(point.map_or(NONE, |point| &point.label)),
-            Cell::number(&value_words(found, metric, change.before)),
-            Cell::number(&value_words(found, metric, change.after)),
-            Cell::number(&quantity::change(change.ratio)),
-            Cell::number(&quantity::plain(change.p_value)),
-            Cell::words(both(before, point, place)),
-        ];
+        let mut cells = vec![Cell::text(point.map_or(NONE, |point| &point.label))];
+        cells.extend(level_cells(change, |value| value_words(found, metric, value)));
+        cells.push(Cell::words(both(before, point, place)));
         table.row(Markup::text(&(place + 1).to_string()), cells);
     }
     section.child(table.finish()).child(rule)
@@ -327,11 +309,7 @@ fn both(before: Option<&HistoryPoint>, behind: Option<&HistoryPoint>, place: usi
 }
 
 fn points(found: &History, metric: Metric) -> Element {
-    let (name, value, windows) = match found.line.over {
-        HistoryOver::Commits => ("commit", metric.label(), "windows"),
-        HistoryOver::Builds => ("build", metric.label(), "windows"),
-        HistoryOver::Entries => ("entry", "ratio", "pairs"),
-    };
+    let [name, value, windows] = point_titles(found.line.over, metric.label());
     let mut columns = vec![
         Column::words(name),
         Column::numbers(Markup::text(value)),
@@ -404,6 +382,7 @@ mod tests {
             label: format!("commit-{place}"),
             at_unix_ms: 1_795_200_420_000 + place * 60_000,
             value: if place < 2 { 100.0 } else { 125.0 },
+            range: None,
             windows: 5,
             source: "nightly".to_owned(),
             record: Some(format!("{place:016x}")),

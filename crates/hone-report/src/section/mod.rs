@@ -10,6 +10,7 @@ pub(crate) mod gate;
 pub(crate) mod go;
 pub(crate) mod head;
 pub(crate) mod headline;
+pub(crate) mod history;
 pub(crate) mod host_trial;
 pub(crate) mod load_run;
 pub(crate) mod method;

@@ -21,7 +21,7 @@ const SHORT: usize = 12;
 /// Minimum points of a line.
 const FEWEST_POINTS: usize = 2;
 /// The size limit of a ledger with history, because every page would read all of it.
-const MOST_LEDGER_BYTES: u64 = 64 << 20;
+pub(crate) const MOST_LEDGER_BYTES: u64 = 64 << 20;
 /// A longer pause between two windows of a folder starts a new session. A session has room for a start, a warm-up and failed
 /// windows.
 const MOST_PAUSE_MS: u64 = 30 * 60_000;
@@ -38,27 +38,33 @@ const SEED: u64 = 1;
 
 /// A line with the points of each of its metrics, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Line {
-    pub(super) line: HistoryLine,
-    points: BTreeMap<Metric, Vec<HistoryPoint>>,
+pub(crate) struct Line {
+    pub(crate) line: HistoryLine,
+    pub(crate) points: BTreeMap<Metric, Vec<HistoryPoint>>,
 }
 
-/// All lines with enough points, by their ids.
+/// The lines that a page shows, by their ids: those with enough points.
 pub(super) fn lines(content: &Content, reader: &dyn Reader) -> BTreeMap<String, Line> {
+    let mut lines = all_lines(content, reader);
+    lines.retain(|_, line| {
+        line.points.retain(|_, points| points.len() >= FEWEST_POINTS);
+        line.line.metrics = line.points.iter().map(|(metric, points)| (*metric, points.len())).collect();
+        !line.points.is_empty()
+    });
+    lines
+}
+
+/// All lines, by their ids.
+pub(crate) fn all_lines(content: &Content, reader: &dyn Reader) -> BTreeMap<String, Line> {
     let mut lines = of_windows(content);
     for (shown, path) in content.ledgers.values() {
         if shown.bytes <= MOST_LEDGER_BYTES {
             of_ledger(content, (&shown.id, path), reader, &mut lines);
         }
     }
-    lines.retain(|_, line| {
-        line.points.retain(|_, points| points.len() >= FEWEST_POINTS);
-        for points in line.points.values_mut() {
-            points.sort_by_key(|point| point.at_unix_ms);
-        }
-        line.line.metrics = line.points.iter().map(|(metric, points)| (*metric, points.len())).collect();
-        !line.points.is_empty()
-    });
+    for points in lines.values_mut().flat_map(|line| line.points.values_mut()) {
+        points.sort_by_key(|point| point.at_unix_ms);
+    }
     lines
 }
 
@@ -67,18 +73,24 @@ pub(super) fn history(line: &Line, asked: Option<Metric>) -> History {
     let metric = asked.filter(|metric| line.points.contains_key(metric));
     let metric = metric.or_else(|| line.points.keys().next().copied());
     let all = metric.and_then(|metric| line.points.get(&metric)).map(Vec::as_slice).unwrap_or_default();
-    let left_out = all.len().saturating_sub(MOST_VALUES);
-    let points = all.get(left_out..).unwrap_or_default().to_vec();
-    let values: Vec<f64> = points.iter().map(|point| point.value).collect();
+    let (newest, change_points) = newest_searched(all, MOST_VALUES);
     History {
         line: line.line.clone(),
         metric,
-        change_points: change_points(&values, SEED),
-        points,
-        left_out,
+        change_points,
+        points: newest.to_vec(),
+        left_out: all.len() - newest.len(),
         rule: CHANGE_POINT_RULE.to_owned(),
         notes: Vec::new(),
     }
+}
+
+/// The newest points, at most `most` and [`MOST_VALUES`], and their change points.
+pub(crate) fn newest_searched(all: &[HistoryPoint], most: usize) -> (&[HistoryPoint], Vec<ChangePoint>) {
+    let left_out = all.len().saturating_sub(most.min(MOST_VALUES));
+    let newest = all.get(left_out..).unwrap_or_default();
+    let values: Vec<f64> = newest.iter().map(|point| point.value).collect();
+    (newest, change_points(&values, SEED))
 }
 
 /// The lines with the newest points of each metric, and their last change point. A metric whose search had no time yet has none; the next
@@ -150,7 +162,8 @@ pub(super) fn notes(content: &Content, reader: &dyn Reader, found: &History) -> 
     notes.split_off(older)
 }
 
-fn id_of(parts: &[&str]) -> String {
+/// The id of a line: digits of a hash over what makes it another line.
+pub(crate) fn id_of(parts: &[&str]) -> String {
     let mut id = sha256_hex(parts.join("\n").as_bytes());
     id.truncate(16);
     id
@@ -251,6 +264,7 @@ impl Line {
                 label: sitting.label.clone(),
                 at_unix_ms: sitting.at_unix_ms,
                 value,
+                range: smallest_and_largest(values.iter().copied().filter(|value| *value > 0.0)),
                 windows,
                 source: sitting.source.clone(),
                 record: sitting.record.clone(),
@@ -259,6 +273,14 @@ impl Line {
             self.points.entry(*metric).or_default().push(point);
         }
     }
+}
+
+/// The ends of some values. `None` without values.
+pub(crate) fn smallest_and_largest(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
+    values.fold(None, |ends, value| {
+        let [low, high] = ends.unwrap_or([value; 2]);
+        Some([low.min(value), high.max(value)])
+    })
 }
 
 /// The answers to one question, once for each time that it was asked.
@@ -270,7 +292,9 @@ fn of_ledger(
 ) {
     let Ok(checked) = reader.ledger(path) else { return };
     for line in checked.lines {
-        let (Some(metric), Some([ratio, ..])) = (line.entry.metric, line.entry.ratio) else { continue };
+        let (Some(metric), Some([ratio, low, high])) = (line.entry.metric, line.entry.ratio) else {
+            continue;
+        };
         if !(ratio.is_finite() && ratio > 0.0) {
             continue;
         }
@@ -297,6 +321,7 @@ fn of_ledger(
             label: hone_report::date_utc(entry.at_unix_ms),
             at_unix_ms: entry.at_unix_ms,
             value: ratio,
+            range: Some([low, high]),
             windows: entry.pairs.unwrap_or_default() as usize,
             source: if entry.run.is_empty() {
                 format!("line {}", line.number)

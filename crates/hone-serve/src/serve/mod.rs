@@ -6,7 +6,7 @@
 mod answer;
 mod beside;
 pub mod door;
-mod history;
+pub(crate) mod history;
 pub mod listen;
 mod live;
 pub mod load_live;

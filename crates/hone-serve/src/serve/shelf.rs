@@ -241,6 +241,12 @@ impl Shelf {
         }
     }
 
+    /// The content after one scan, for a command that scans once. It is incomplete after an interrupt.
+    pub(crate) fn scanned(&self) -> Arc<Content> {
+        self.look(&mut HashMap::new());
+        Arc::clone(&self.locked().content)
+    }
+
     fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

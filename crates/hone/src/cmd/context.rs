@@ -112,6 +112,16 @@ impl CliContext {
         print(&if self.json { format!("{:#}\n", record()) } else { screen::fitting(text(found)) })?;
         Ok(Ending::Done)
     }
+
+    /// Like [`CliContext::show_document`], for results that Hone never reads again.
+    pub(crate) fn show_found_document<T: Serialize>(
+        &self,
+        kind: &str,
+        found: &T,
+        document: impl FnOnce(&T) -> Document,
+    ) -> Result<Ending> {
+        self.show_found(kind, found, |found| document(found).terminal(screen::of_stdout(self.detail)))
+    }
 }
 
 /// True after the reader of stdout has closed it.

@@ -20,6 +20,7 @@ pub(crate) mod doctor;
 pub(crate) mod fleet;
 mod gate;
 mod heatmap;
+mod history;
 pub(crate) mod host;
 pub(crate) mod init;
 pub(crate) mod init_cluster;
@@ -73,6 +74,7 @@ enum Verb {
     Batch(batch::Arguments),
     Host(host::Arguments),
     Ledger(ledger::Arguments),
+    History(history::Arguments),
     Tune(tune::Arguments),
     Report(report::Arguments),
     Serve(serve::Arguments),
@@ -121,6 +123,7 @@ pub(crate) fn run(cli: Cli, given: BTreeMap<String, String>) -> Result<Ending> {
         Verb::Batch(arguments) => batch::run(&arguments, &context),
         Verb::Host(arguments) => host::run(&arguments, &context),
         Verb::Ledger(arguments) => ledger::run(&arguments, &context),
+        Verb::History(arguments) => history::run(arguments, &context),
         Verb::Tune(arguments) => tune::run(&arguments, &context),
         Verb::Report(arguments) => report::run(arguments, &context),
         Verb::Serve(arguments) => serve::run(&arguments, &context),

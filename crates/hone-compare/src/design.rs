@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Design, Effect, Look, Metric, Mode, PairKind, Rule, control_arm};
+use hone_record::{Continuation, Design, Effect, Look, Metric, Mode, PairKind, Rule, control_arm};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
-use crate::plan::Plan;
-use crate::spending;
+use crate::plan::{LookPlan, Plan};
+use crate::spending::{self, MOST_TIMES};
 
 /// The default guard metrics: the tail latency that pages people, and the memory whose growth kills processes. Failed requests count in
 /// addition ([`hone_record::Comparison::more_failures`]).
@@ -41,6 +41,29 @@ impl Plan {
         let more = [self.pairs, self.control_pairs].map(|planned| planned * MORE_FOR_AN_EFFECT);
         let again = self.control_pairs + more[1];
         self.effect.filter(|_| can_be_told).map(|ratio| Effect { ratio, more, again })
+    }
+
+    /// The planned pairs behind the pilot. Control pairs are at even distances, but if that leaves the first look without a readable control,
+    /// it gets one.
+    fn planned_order(&self, looks: &[Look]) -> Vec<PairKind> {
+        let (tests, controls) = (self.pairs, self.control_pairs - self.pilot_pairs);
+        let first = looks.first().map_or(tests, |look| look.pairs).min(tests);
+        let needed = FEWEST_PAIRS.saturating_sub(self.pilot_pairs).min(controls);
+        let is_enough = u64::from(controls) * u64::from(first) > u64::from(needed) * u64::from(tests);
+        if first == tests || needed == 0 || is_enough {
+            return spread(tests, controls, false);
+        }
+        let (tests, controls) = (tests - first, controls - needed);
+        [spread(first, needed, false), spread(tests, controls, true)].concat()
+    }
+
+    /// The pairs that only a continued run measures: one A/A pair for two A/B pairs, as in a budget.
+    fn continued_order(&self) -> Vec<PairKind> {
+        if self.looks != LookPlan::Continued {
+            return Vec::new();
+        }
+        let controls = if self.control_pairs == 0 { 0 } else { self.pairs.div_ceil(2) };
+        (1..MOST_TIMES).flat_map(|_| spread(self.pairs, controls, false)).collect()
     }
 }
 
@@ -166,7 +189,7 @@ const MOST_PAIRS: u32 = 10_000;
 /// Resamples of the bootstrap: the 97.5 % point of |t| then rests on 250 resamples.
 const RESAMPLES: u32 = 10_000;
 
-/// Lays out the pairs. Control pairs are spread evenly among the test pairs, because a control at the end would see another time of day.
+/// Lays out the pairs. Control pairs are spread among the test pairs, because a control at the end would see another time of day.
 /// Within blocks of two, the arm that goes first is balanced and random.
 ///
 /// # Errors
@@ -186,16 +209,20 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
         refused.remove(&Metric::BusyPerRecord);
     }
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
+    let looks = spending::looks(plan.pairs, plan.looks, plan.alpha);
     let mut order = vec![PairKind::Control; plan.pilot_pairs as usize];
-    order.extend(spread(plan.pairs, plan.control_pairs - plan.pilot_pairs));
+    order.extend(plan.planned_order(&looks));
     let reserves = [plan.pairs, plan.control_pairs].map(|planned| plan.reserve_of(planned));
     let effect = plan.wanted();
     let more = effect.as_ref().map_or([0, 0], |effect| effect.more);
     let behind = [reserves[0] + more[0], reserves[1] + more[1]];
-    order.extend(spread(behind[0], behind[1]));
+    order.extend(spread(behind[0], behind[1], false));
     let again = effect.as_ref().map_or(0, |effect| effect.again);
     order.extend(std::iter::repeat_n(PairKind::Control, again as usize));
     let reserve = behind[0] + behind[1] + again;
+    let continued = plan.continued_order();
+    let continuation = Continuation { pairs: continued.len() as u32, ends: Vec::new() };
+    order.extend(continued);
     let swapped = balanced(&order, plan.both_controls, &mut random);
     let secondary = Metric::ALL
         .into_iter()
@@ -223,8 +250,7 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
         _ => Reference::MinusControl,
     };
     rule.words = worded(&rule, reference, label);
-    let looks = spending::looks(&plan.looks, rule.alpha);
-    rule.words.push_str(&look_words(&looks));
+    rule.words.push_str(&look_words(&looks, plan.pairs));
     rule.words.push_str(&reserve_words(reserves));
     effect.iter().for_each(|effect| rule.words.push_str(&effect_words(effect)));
     Ok(Design {
@@ -246,19 +272,37 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
         effect,
         pooled_baseline: plan.pooled_baseline,
         looks,
+        continuation: Some(continuation).filter(|continuation| continuation.pairs > 0),
     })
 }
 
 /// The looks at the running comparison, in words.
-fn look_words(looks: &[Look]) -> String {
-    let Some((last, early @ [_, ..])) = looks.split_last() else { return String::new() };
-    let pairs: Vec<String> = early.iter().map(|look| look.pairs.to_string()).collect();
-    format!(
-        " Hone looks at the result after {} A/B pairs, and ends the run there if everything is decided; the last look is after {}. The looks \
-         share the error (Lan and DeMets, bounds like O'Brien and Fleming's), so the confidence level of each look is higher.",
-        pairs.join(", "),
-        last.pairs
-    )
+fn look_words(looks: &[Look], planned: u32) -> String {
+    let counts =
+        |looks: &[Look]| looks.iter().map(|look| look.pairs.to_string()).collect::<Vec<_>>().join(", ");
+    let end = looks.iter().position(|look| look.pairs == planned).unwrap_or(0);
+    let (early, later) = (looks.get(..end).unwrap_or_default(), looks.get(end + 1..).unwrap_or_default());
+    let mut words = String::new();
+    if !early.is_empty() {
+        words.push_str(&format!(
+            " Hone looks at the result after {} A/B pairs. It ends the run there if the primary metric is worse, or if that metric and every \
+             guard metric that you named have a verdict. The last look is after {planned}.",
+            counts(early)
+        ));
+    }
+    if let Some(most) = later.last() {
+        words.push_str(&format!(
+            " If {planned} A/B pairs give no verdict, the run may be continued to {}, with looks after {}. Its plan may spend 80 % of the error.",
+            most.pairs,
+            counts(later)
+        ));
+    }
+    if !words.is_empty() {
+        words.push_str(
+            " The looks share the error (Lan and DeMets, bounds like O'Brien and Fleming's), so the confidence level of each look is higher.",
+        );
+    }
+    words
 }
 
 /// The treatment of excluded pairs, in words.
@@ -290,7 +334,8 @@ fn effect_words(Effect { ratio, more: [tests, controls], .. }: &Effect) -> Strin
 /// As for [`plan`].
 pub fn pilot(plan: &Plan) -> Result<Design, DesignError> {
     let pairs = FEWEST_PAIRS.max(plan.builds[0]).max(plan.builds[1]);
-    let of_pilot = Plan { pairs, control_pairs: plan.pilot_pairs, effect: None, ..plan.clone() };
+    let (control_pairs, looks) = (plan.pilot_pairs, LookPlan::AtEnd);
+    let of_pilot = Plan { pairs, control_pairs, effect: None, looks, ..plan.clone() };
     let mut design = self::plan(&of_pilot)?;
     let pairs = plan.pilot_pairs as usize;
     design.pairs = 0;
@@ -453,10 +498,11 @@ fn check_builds([a, b]: [u32; 2]) -> Result<(), DesignError> {
     if both || alone(a, b) || alone(b, a) { Ok(()) } else { Err(DesignError::Builds { a, b }) }
 }
 
-/// Control pairs at even distances among the test pairs.
-fn spread(tests: u32, controls: u32) -> Vec<PairKind> {
+/// Control pairs at even distances among the test pairs. The first one comes after a whole distance, or after half of one.
+fn spread(tests: u32, controls: u32, after_half: bool) -> Vec<PairKind> {
     let total = u64::from(tests) + u64::from(controls);
-    let controls_before = |index: u64| index * u64::from(controls) / total.max(1);
+    let ahead = if after_half { total / 2 } else { 0 };
+    let controls_before = |index: u64| (index * u64::from(controls) + ahead) / total.max(1);
     (0..total)
         .map(|index| {
             if controls_before(index + 1) > controls_before(index) {
@@ -567,215 +613,4 @@ fn worded(rule: &Rule, reference: Reference, label: fn(Metric) -> &'static str) 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn asked(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
-        Plan {
-            guards: vec![Metric::LatencyP99],
-            seed,
-            ..Plan::new(Mode::Duet, Metric::CpuPerRecord, [pairs, control_pairs])
-        }
-    }
-
-    #[test]
-    fn every_pair_is_there_once_and_the_orders_are_balanced() {
-        for seed in 0..50 {
-            let design = plan(&asked(14, 6, seed)).unwrap();
-            let tests = design.order.iter().filter(|kind| **kind == PairKind::Test).count();
-            assert_eq!((tests, design.order.len()), (14, 20));
-            for kind in [PairKind::Test, PairKind::Control] {
-                let of_kind = design.order.iter().zip(&design.swapped).filter(|(k, _)| **k == kind);
-                let swapped = of_kind.clone().filter(|(_, swapped)| **swapped).count();
-                assert_eq!(swapped * 2, of_kind.count(), "seed {seed}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_order_is_random_and_the_seed_repeats_it() {
-        let swapped = |seed| plan(&asked(14, 6, seed)).unwrap().swapped;
-        assert_eq!(swapped(7), swapped(7));
-        assert!((0..20).any(|seed| swapped(seed) != swapped(7)));
-    }
-
-    #[test]
-    fn the_control_is_spread_over_the_session() {
-        let order = plan(&asked(15, 5, 1)).unwrap().order;
-        for quarter in order.chunks(4) {
-            assert_eq!(quarter.iter().filter(|kind| **kind == PairKind::Control).count(), 1);
-        }
-    }
-
-    /// Both are measured and warmed alike, from the pilot on, and neither always comes first.
-    #[test]
-    fn controls_of_two_living_targets_take_turns() {
-        for seed in 0..20 {
-            let asked = Plan { pilot_pairs: 8, both_controls: true, ..asked(14, 16, seed) };
-            let design = plan(&asked).unwrap();
-            for arm in [0, 1] {
-                let of: Vec<usize> = (0..30).filter(|&index| design.arms(index) == [arm; 2]).collect();
-                assert_eq!((of.len(), of.iter().filter(|&&index| index < 8).count()), (8, 4));
-                assert_eq!(of.iter().filter(|&&index| design.swapped[index]).count(), 4);
-            }
-            assert_eq!((design.pair_label(0), design.pair_label(1)), ("A/A", "B/B"));
-            let pilot = pilot(&asked).unwrap();
-            assert!(
-                (0..16).all(|index| pilot.order.len() <= index || pilot.arms(index) == design.arms(index))
-            );
-            assert_eq!(&pilot.swapped[..8], &design.swapped[..8]);
-            assert!(design.control_limits().unwrap().contains("an older log"));
-        }
-        let alone = plan(&asked(14, 16, 1)).unwrap();
-        assert!((0..30).all(|index| alone.arms(index) != [1, 1]) && alone.control_limits().is_none());
-    }
-
-    #[test]
-    fn the_reserve_stands_behind_the_plan() {
-        let of = |reserve| plan(&Plan { reserve, ..asked(14, 6, 1) }).unwrap();
-        let (none, half, two) = (of(Some(0)), of(None), of(Some(2)));
-        assert_eq!((none.reserve, half.reserve, two.reserve), (0, 7 + 3, 4));
-        for design in [&none, &half, &two] {
-            assert_eq!(design.planned(), 20);
-            assert_eq!(design.order[..20], none.order, "the plan is the same with and without");
-            assert_eq!(design.swapped[..20], none.swapped);
-        }
-        assert!(half.rule.words.contains("at most 7 A/B and 3 A/A pairs"), "{}", half.rule.words);
-        assert!(!none.rule.words.contains("measured again"));
-        let alone = plan(&Plan { reserve: None, ..asked(14, 0, 1) }).unwrap();
-        assert!(alone.order.iter().all(|kind| *kind == PairKind::Test));
-        assert!(alone.rule.words.contains("at most 7 A/B pairs"), "{}", alone.rule.words);
-    }
-
-    #[test]
-    fn plans_that_cannot_give_an_interval_are_refused() {
-        assert!(plan(&asked(4, 6, 1)).unwrap_err().to_string().contains("4 A/B pairs are too few"));
-        assert!(plan(&asked(9, 2, 1)).unwrap_err().to_string().contains("or 0 for no control"));
-        assert!(plan(&asked(9, 0, 1)).is_ok());
-        assert!(
-            plan(&asked(4_000_000_000, 0, 1)).unwrap_err().to_string().contains("pairs` must be between")
-        );
-        assert!(plan(&Plan { alpha: 0.0, ..asked(9, 0, 1) }).is_err());
-        assert!(plan(&Plan { equivalence: f64::NAN, ..asked(9, 0, 1) }).is_err());
-    }
-
-    #[test]
-    fn the_pilot_is_the_beginning_of_the_design_that_follows_it() {
-        for seed in 0..20 {
-            let asked = Plan { pilot_pairs: 7, ..asked(20, 10, seed) };
-            let pilot = pilot(&asked).unwrap();
-            let design = plan(&asked).unwrap();
-            assert_eq!((pilot.order.len(), pilot.pairs, pilot.control_pairs), (7, 0, 7));
-            assert_eq!((&design.order[..7], &design.swapped[..7]), (&pilot.order[..], &pilot.swapped[..]));
-            assert!(pilot.order.iter().all(|kind| *kind == PairKind::Control));
-            assert_eq!(design.order.iter().filter(|kind| **kind == PairKind::Control).count(), 10);
-        }
-    }
-
-    #[test]
-    fn every_build_meets_as_many_pairs_and_rounds_are_shuffled() {
-        let design = plan(&Plan { builds: [3, 3], ..asked(12, 6, 5) }).unwrap();
-        let tests: Vec<u32> = (0..18)
-            .filter(|&index| design.order[index] == PairKind::Test)
-            .map(|index| design.block(index))
-            .collect();
-        for round in tests.chunks(3) {
-            let mut round = round.to_vec();
-            round.sort_unstable();
-            assert_eq!(round, [0, 1, 2]);
-        }
-        let orders = |seed| plan(&Plan { builds: [3, 3], ..asked(12, 6, seed) }).unwrap().blocks;
-        assert!((0..10).any(|seed| orders(seed) != orders(5)));
-    }
-
-    #[test]
-    fn builds_that_cannot_be_laid_out_are_refused() {
-        for (builds, good) in [
-            ([1, 1], true),
-            ([3, 3], true),
-            ([1, 3], true),
-            ([5, 1], true),
-            ([2, 2], false),
-            ([1, 2], false),
-            ([3, 4], false),
-            ([15, 15], true),
-            ([16, 16], false),
-            ([1, 16], false),
-        ] {
-            assert_eq!(plan(&Plan { builds, ..asked(15, 5, 1) }).is_ok(), good, "{builds:?}");
-        }
-    }
-
-    #[test]
-    fn what_the_arms_cannot_be_compared_by_has_no_verdict() {
-        let refused = BTreeMap::from([(Metric::LatencyP99, "unlike ends".to_owned())]);
-        let message = plan(&Plan { refused: refused.clone(), ..asked(9, 5, 1) }).unwrap_err().to_string();
-        assert!(message.contains("the guard metric p99") && message.contains("unlike ends"), "{message}");
-        let design = plan(&Plan { refused, guards: vec![], ..asked(9, 5, 1) }).unwrap();
-        assert!(!design.rule.secondary.contains(&Metric::LatencyP99));
-        assert_eq!(design.refused[&Metric::LatencyP99], "unlike ends");
-    }
-
-    #[test]
-    fn a_climb_tells_the_capacity_alone_and_no_other_load_tells_it() {
-        let other = |metric: &Metric| *metric != Metric::Capacity;
-        let refused: BTreeMap<Metric, String> =
-            Metric::ALL.into_iter().filter(other).map(|metric| (metric, "it climbs".to_owned())).collect();
-        let climbing = Plan {
-            mode: Mode::Solo,
-            primary: Metric::Capacity,
-            guards: vec![],
-            refused: refused.clone(),
-            ..asked(9, 5, 1)
-        };
-        let design = plan(&climbing).unwrap();
-        assert!(design.rule.secondary.is_empty() && design.refused == refused);
-        assert!(design.rule.words.contains("capacity, where more is better"), "{}", design.rule.words);
-        assert!(!design.rule.words.contains("other 0 metrics"), "{}", design.rule.words);
-        let guarded = plan(&Plan { guards: vec![Metric::LatencyP99], ..climbing.clone() }).unwrap_err();
-        assert!(guarded.to_string().contains("it climbs"), "{guarded}");
-        assert_eq!(plan(&Plan { mode: Mode::Duet, ..climbing }).unwrap_err(), DesignError::ClimbsTogether);
-        for (primary, guards) in [(Metric::Capacity, vec![]), (Metric::CpuPerRecord, vec![Metric::Capacity])]
-        {
-            let message = plan(&Plan { primary, guards, ..asked(9, 5, 1) }).unwrap_err().to_string();
-            assert!(message.contains("--capacity --slo p99=10ms"), "{message}");
-        }
-        let ordinary = plan(&asked(9, 5, 1)).unwrap();
-        assert!(!ordinary.rule.secondary.contains(&Metric::Capacity));
-        assert!(!ordinary.refused.contains_key(&Metric::Capacity), "not requested");
-    }
-
-    #[test]
-    fn throughput_at_a_fixed_rate_has_no_verdict() {
-        for requests_per_window in [None, Some(5_000)] {
-            let with = |primary, guards: Vec<Metric>| {
-                plan(&Plan { primary, guards, requests_per_window, ..asked(9, 5, 1) })
-            };
-            let message = with(Metric::Throughput, vec![]).unwrap_err().to_string();
-            assert!(message.contains("--find-capacity"), "{message}");
-            assert!(with(Metric::CpuPerRecord, vec![Metric::Throughput]).is_err());
-            let design = with(Metric::CpuPerRecord, vec![]).unwrap();
-            assert!(!design.rule.secondary.contains(&Metric::Throughput));
-        }
-    }
-
-    #[test]
-    fn a_tail_that_no_window_can_tell_is_refused_before_the_run() {
-        let short = |primary, guards: Vec<Metric>, requests| {
-            plan(&Plan { primary, guards, requests_per_window: Some(requests), ..asked(9, 5, 1) })
-        };
-        let message = short(Metric::LatencyP999, vec![], 9_999).unwrap_err().to_string();
-        assert!(
-            message
-                .contains("p99.9 needs 10000 requests in every window, but a window here may get only 9999"),
-            "{message}"
-        );
-        assert!(short(Metric::LatencyP999, vec![], 10_000).is_ok());
-        assert!(short(Metric::CpuPerRecord, vec![Metric::LatencyP99], 999).is_err());
-        // As a secondary metric it is named, and no longer counted in the correction.
-        let design = short(Metric::CpuPerRecord, vec![], 5_000).unwrap();
-        // Nor are throughput and capacity, which such a load does not measure, and the primary is not secondary.
-        assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 5);
-        assert!(design.refused.contains_key(&Metric::LatencyP999));
-    }
-}
+mod tests;

@@ -22,11 +22,9 @@ pub struct Judged {
 pub fn judge(design: &Design, pairs: &[PairOutcome]) -> Judged {
     let rule = &design.rule;
     let mut judged = Judged { judgements: Vec::new(), not_estimated: design.refused.clone() };
-    let measured = pairs.iter().filter(|pair| pair.kind == PairKind::Test).count() as u32;
-    let at_look = |alpha: f64| level_at(&design.looks, measured, alpha, rule.alpha);
+    let of_primary = level_of(design, rule.primary, pairs);
     // All other metrics have the same level.
-    let of_primary = at_look(rule.alpha);
-    let of_others = rule.secondary.first().map_or(of_primary, |first| at_look(alpha_of(rule, *first)));
+    let of_others = rule.secondary.first().map_or(of_primary, |first| level_of(design, *first, pairs));
     for metric in std::iter::once(rule.primary).chain(rule.secondary.iter().copied()) {
         let alpha = if metric == rule.primary { of_primary } else { of_others };
         match judge_metric(design, metric, alpha, pairs) {
@@ -37,6 +35,24 @@ pub fn judge(design: &Design, pairs: &[PairOutcome]) -> Judged {
         }
     }
     judged
+}
+
+/// The verdict about one metric; `None` if its level leaves no error for these pairs, or without an estimate.
+pub(crate) fn verdict_of(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Option<Verdict> {
+    let level = level_of(design, metric, pairs);
+    if level <= 0.0 {
+        return None;
+    }
+    judge_metric(design, metric, level, pairs).ok().map(|judgement| judgement.verdict)
+}
+
+/// Measured A/B pairs, with excluded ones.
+pub(crate) fn tests_of(pairs: &[PairOutcome]) -> u32 {
+    pairs.iter().filter(|pair| pair.kind == PairKind::Test).count() as u32
+}
+
+fn level_of(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> f64 {
+    level_at(design, tests_of(pairs), alpha_of(&design.rule, metric))
 }
 
 /// Two-sided error of a metric's judgement: the primary metric's own, or its share among the secondary ones.

@@ -7,11 +7,13 @@
 //! are not independent.
 
 mod change_points;
+mod continuation;
 mod design;
 mod disturb;
 mod estimate;
 mod exact;
 mod judge;
+mod looks;
 mod plan;
 mod power;
 mod random;
@@ -25,6 +27,7 @@ mod tail;
 mod turns;
 
 pub use change_points::{CHANGE_POINT_RULE, MOST_VALUES, SIGNIFICANCE, change_points};
+pub use continuation::{Further, further};
 pub use design::{
     DEFAULT_GUARDS, DesignError, EQUAL_MEMORY_BYTES, USUAL_EFFECT, default_reserve, pilot, plan,
     refused_of_what_lives_on, too_few,
@@ -33,7 +36,8 @@ pub use disturb::{Neighbours, disturbance, disturbed, own_events};
 pub use estimate::{FEWEST_BLOCKS, FEWEST_PAIRS, NotEstimated, Pairs, estimate};
 pub use exact::{Count, more_often};
 pub use judge::{Judged, control_differs, judge, pairs_to_settle};
-pub use plan::Plan;
+pub use looks::decided;
+pub use plan::{LookPlan, Plan};
 pub use power::{Layout, Outlook, Promises, Widths, promises};
 pub use rounds::{BASELINE, FEWEST_ROUNDS, RoundPlan, TWIN, refused_for_operations};
 pub use saved::{

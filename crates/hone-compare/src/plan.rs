@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use hone_record::{Disturbance, Metric, Mode};
 
+use crate::estimate::FEWEST_PAIRS;
+
 /// The user's request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -49,8 +51,39 @@ pub struct Plan {
     pub busy: bool,
     /// Whether the A/A pair of a round is a part of the reference, see [`hone_record::Design::pooled_baseline`].
     pub pooled_baseline: bool,
-    /// A/B pairs after which Hone looks at the result, the last one at the planned end. Empty for one look at the end.
-    pub looks: Vec<u32>,
+    /// When Hone looks at the result.
+    pub looks: LookPlan,
+}
+
+/// When Hone looks at the result of a running comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookPlan {
+    /// At the planned end.
+    AtEnd,
+    /// Also after 40, 60 and 80 % of the planned A/B pairs.
+    Early {
+        /// Looks are after multiples of this many A/B pairs.
+        step: u32,
+        /// The fewest A/B pairs before a look.
+        least: u32,
+    },
+    /// Like `Early` after any pair. A run without a verdict may be continued to four times the planned A/B pairs, with a look after each
+    /// multiple of the plan.
+    Continued,
+}
+
+/// With fewer planned A/B pairs, a look saves hardly a pair: an interval needs five.
+const FEWEST_WITH_LOOKS: u32 = 2 * FEWEST_PAIRS;
+
+impl LookPlan {
+    /// The looks of this many planned A/B pairs of these builds of A and of B. Several builds have only the one at the end: their interval
+    /// rests on builds, so it hardly narrows with the pairs of a build, and a look would have to wait until all builds have as many.
+    pub fn of_pairs(pairs: u32, builds: [u32; 2]) -> Self {
+        if builds != [1, 1] || pairs < FEWEST_WITH_LOOKS {
+            return Self::AtEnd;
+        }
+        Self::Early { step: 1, least: FEWEST_PAIRS }
+    }
 }
 
 impl Plan {
@@ -78,7 +111,7 @@ impl Plan {
             effect: None,
             busy: false,
             pooled_baseline: false,
-            looks: Vec::new(),
+            looks: LookPlan::AtEnd,
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::estimate::{
 };
 use crate::judge::{Beside, Finding, Span, alpha_of, find, margin};
 use crate::random::{chi_square, normal};
+use crate::spending::level_at;
 use crate::student::{Quantiles, t_quantile, welch_freedom};
 use crate::tail::{self, Question};
 
@@ -132,7 +133,7 @@ pub fn promises(design: &Design, pilot: &[PairOutcome], layout: Layout, effect: 
         Promises { metrics: Vec::new(), not_planned: design.refused.clone(), none: why_none(layout) };
     let mut widths = Widths::default();
     for metric in std::iter::once(rule.primary).chain(rule.secondary.iter().copied()) {
-        match Outlook::new(rule, metric, pilot) {
+        match Outlook::of_plan(design, metric, pilot) {
             Some(_) if found.none.is_some() => {}
             Some(outlook) => found.metrics.push(outlook.promise(metric, layout, effect, &mut widths)),
             None => {
@@ -145,7 +146,7 @@ pub fn promises(design: &Design, pilot: &[PairOutcome], layout: Layout, effect: 
 }
 
 impl Outlook {
-    /// `None` if fewer than five pilot pairs have the metric.
+    /// For the only look of a rule. `None` if fewer than five pilot pairs have the metric.
     pub fn new(rule: &Rule, metric: Metric, pilot: &[PairOutcome]) -> Option<Self> {
         let log = |pair: &PairOutcome| Some((pair.values_b.get(&metric)? / pair.values_a.get(&metric)?).ln());
         let counts = |pair: &&PairOutcome| pair.kind == PairKind::Control && pair.dropped.is_none();
@@ -157,6 +158,12 @@ impl Outlook {
             margin: margin(rule),
             seed: rule.seed,
         })
+    }
+
+    /// As [`Outlook::new`], for the look at the planned end of a design.
+    pub fn of_plan(design: &Design, metric: Metric, pilot: &[PairOutcome]) -> Option<Self> {
+        let alpha = level_at(design, design.pairs, alpha_of(&design.rule, metric));
+        Some(Self { alpha, ..Self::new(&design.rule, metric, pilot)? })
     }
 
     fn promise(&self, metric: Metric, layout: Layout, effect: Option<f64>, widths: &mut Widths) -> Promise {

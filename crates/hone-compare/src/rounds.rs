@@ -13,7 +13,7 @@ use crate::design::{
     DesignError, check_counts, default_reserve, laid_out, refused_of_what_lives_on, shuffled,
 };
 use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
-use crate::plan::Plan;
+use crate::plan::{LookPlan, Plan};
 
 /// The index of the baseline among the variants.
 pub const BASELINE: usize = 0;
@@ -105,21 +105,12 @@ impl RoundPlan {
         builds
     }
 
-    /// Rounds after which Hone looks at the result, at ends of blocks, the last one after all planned rounds. Before the first one there are
-    /// enough blocks for a bootstrap. Empty if there is only that one.
-    fn looks(&self) -> Vec<u32> {
-        const SHARES: [f64; 3] = [0.4, 0.6, 0.8];
-        let block = self.block_rounds.max(1);
-        let at_end_of_block = |share: f64| (f64::from(self.rounds) * share / f64::from(block)).ceil() as u32;
-        let is_enough = |blocks: &u32| {
-            let starts = if self.block_rounds > 1 { *blocks } else { blocks.saturating_mul(block) };
-            starts >= FEWEST_PAIRS && *blocks >= self.builds.saturating_mul(2)
-        };
-        let early = SHARES.map(at_end_of_block).into_iter().filter(is_enough).map(|blocks| blocks * block);
-        let mut looks: Vec<u32> =
-            early.filter(|rounds| self.ends_early && *rounds < self.rounds).chain([self.rounds]).collect();
-        looks.dedup();
-        if looks.len() > 1 { looks } else { Vec::new() }
+    /// The looks are at ends of blocks. Before the first one there are enough blocks for a bootstrap, and two of each build.
+    fn looks(&self) -> LookPlan {
+        let step = self.block_rounds.max(1);
+        let blocks = FEWEST_PAIRS.max(self.builds.saturating_mul(2));
+        let early = LookPlan::Early { step, least: step.saturating_mul(blocks) };
+        if self.ends_early { early } else { LookPlan::AtEnd }
     }
 
     /// The number of process starts that pairs share; 0 if each pair has its own.

@@ -1,7 +1,8 @@
 //! Decides which pair comes next: the planned pairs, replacements of excluded ones, and more pairs if the A/A pairs scatter too much.
 //!
-//! Only two things decide: the number of valid pairs, and the scatter of the A/A pairs. The A/B results have no influence, so that no one
-//! measures on until the answer is convenient. `tests/effect.rs` compares the false verdicts of such sessions with the rule's error.
+//! Only two things decide: the number of valid pairs, and the scatter of the A/A pairs. The A/B results have no influence outside of the
+//! planned looks, so that no one measures on until the answer is convenient. `tests/effect.rs` compares the false verdicts of such sessions
+//! with the rule's error, and `tests/looks.rs` those of sessions with looks.
 
 use hone_record::{Design, Effect, PairKind, PairOutcome};
 
@@ -22,6 +23,8 @@ pub struct Turns<'a> {
     wanted: [usize; 2],
     /// Valid pairs so far.
     counted: [usize; 2],
+    /// A/B pairs so far, with excluded ones.
+    tests: u32,
     /// Pairs of the reserve that are still available.
     spare: [usize; 2],
     asked: PilotAnswer,
@@ -56,7 +59,7 @@ impl<'a> Turns<'a> {
             let tests = pairs.iter().filter(|kind| **kind == PairKind::Test).count();
             [pairs.len() - tests, tests]
         };
-        let (planned, behind) = design.order.split_at(design.planned());
+        let (planned, behind) = design.order[..design.uncontinued()].split_at(design.planned());
         let [tests, controls] = design.effect.as_ref().map_or([0, 0], |effect| effect.more);
         let again = design.effect.as_ref().map_or(0, |effect| effect.again);
         let [behind_controls, behind_tests] = of(behind);
@@ -64,6 +67,7 @@ impl<'a> Turns<'a> {
             design,
             wanted: of(planned),
             counted: [0, 0],
+            tests: 0,
             spare: [
                 behind_controls.saturating_sub((controls + again) as usize),
                 behind_tests.saturating_sub(tests as usize),
@@ -74,8 +78,14 @@ impl<'a> Turns<'a> {
     }
 
     /// Whether a pair of the order comes next. A planned pair always does. A reserve pair does while there are too few valid pairs of its
-    /// kind.
+    /// kind. A pair of the continuation does if the run is continued, until the last look.
     pub fn is_due(&self, index: usize) -> bool {
+        if index >= self.design.uncontinued() {
+            let most = self.design.looks.last().map_or(0, |look| look.pairs);
+            let is_continued =
+                self.design.continuation.as_ref().is_some_and(|continuation| !continuation.ends.is_empty());
+            return is_continued && index < self.design.order.len() && self.tests < most;
+        }
         let Some(place) = self.design.order.get(index).copied().map(place_of) else { return false };
         index < self.design.planned() || (self.counted[place] < self.wanted[place] && self.spare[place] > 0)
     }
@@ -84,6 +94,7 @@ impl<'a> Turns<'a> {
     pub fn count(&mut self, pair: &PairOutcome) {
         let place = place_of(pair.kind);
         self.counted[place] += usize::from(pair.dropped.is_none());
+        self.tests += u32::from(pair.kind == PairKind::Test);
         if pair.index as usize >= self.design.planned() {
             self.spare[place] = self.spare[place].saturating_sub(1);
         }
@@ -127,7 +138,7 @@ impl<'a> Turns<'a> {
     /// such controls (`tests/effect.rs`).
     pub fn again(&mut self, index: usize, measured: &[PairOutcome]) -> Option<u32> {
         let effect = self.design.effect.as_ref().filter(|effect| effect.again > 0 && !self.asked_again)?;
-        let is_behind = index + effect.again as usize >= self.design.order.len();
+        let is_behind = index + effect.again as usize >= self.design.uncontinued();
         if !is_behind || (self.counted[0] < self.wanted[0] && self.spare[0] > 0) {
             return None;
         }
@@ -151,7 +162,7 @@ struct Needed {
 impl Needed {
     /// `None` if there are too few valid A/A pairs. The A/B pairs play no role.
     fn of(design: &Design, effect: &Effect, measured: &[PairOutcome]) -> Option<Self> {
-        let outlook = Outlook::new(&design.rule, design.rule.primary, measured)?;
+        let outlook = Outlook::of_plan(design, design.rule.primary, measured)?;
         let counts = |pair: &&PairOutcome| pair.kind == PairKind::Control && pair.dropped.is_none();
         let known = measured.iter().filter(counts).count() as u32;
         let [most_tests, most_controls] = effect.more;

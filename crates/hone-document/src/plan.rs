@@ -9,9 +9,32 @@ use crate::wrapped;
 /// An effect of this size is obvious. If a metric only shows larger effects, these pairs can't decide it.
 const HARDLY: f64 = 1.25;
 
-/// The plan in one paragraph.
+/// The plan in one paragraph. If it probably misses the requested effect, a line says what would find it.
 pub fn headline(pilot: &Pilot) -> String {
-    wrapped(&sentence(pilot))
+    let too_small = too_small(pilot).map(|words| format!("\n{}", wrapped(&words)));
+    wrapped(&sentence(pilot)) + &too_small.unwrap_or_default()
+}
+
+/// What a budget that probably misses the requested effect sees, and what that effect needs. `None` if it suffices, and without a request.
+fn too_small(pilot: &Pilot) -> Option<String> {
+    let (primary, effect) = (pilot.metrics.first()?, exact_percent(pilot.effect_ratio? - 1.0));
+    if primary.power_for_effect? >= pilot.power {
+        return None;
+    }
+    let seen = smallest(primary);
+    Some(match primary.pairs_needed {
+        Some(pairs) => {
+            // A/A pairs come in proportion.
+            let each_s = pilot.rest_s / f64::from(pilot.planned_pairs.max(1));
+            let minutes = ((pilot.took_s + f64::from(pairs) * each_s) / 60.0).ceil();
+            format!(
+                "This budget is too small for {effect}: it detects {seen}. {effect} needs --budget {minutes}m."
+            )
+        }
+        None => format!(
+            "No budget detects {effect} with this noise: this one detects {seen}. Use a quieter machine or longer windows (--duration)."
+        ),
+    })
 }
 
 /// The plan on one line.
@@ -176,6 +199,24 @@ mod tests {
         ] {
             assert!(said.contains(part), "{said}");
         }
+    }
+
+    #[test]
+    fn a_budget_that_misses_the_effect_says_what_would_find_it() {
+        let said = |pilot: &Pilot| unwrapped(&headline(pilot));
+        // 21 of 14 planned pairs, which take 150 s, after a pilot of 58 s.
+        let told = said(&pilot(Some(1.05)));
+        assert!(
+            told.ends_with("too small for 5 %: it detects 8.0 % or more. 5 % needs --budget 5m."),
+            "{told}"
+        );
+        let mut enough = pilot(Some(1.05));
+        enough.metrics[0].power_for_effect = Some(0.81);
+        assert!(!said(&enough).contains("--budget"));
+        assert!(!said(&pilot(None)).contains("--budget"));
+        let mut never = pilot(Some(1.05));
+        never.metrics[0].pairs_needed = None;
+        assert!(said(&never).contains("No budget detects 5 % with this noise"), "{}", said(&never));
     }
 
     #[test]

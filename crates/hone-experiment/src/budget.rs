@@ -1,7 +1,7 @@
 //! A time budget: an A/A pilot first, then a plan for the rest, with a clock as the limit.
 
 use anyhow::{Result, bail};
-use hone_compare::{FEWEST_PAIRS, Layout, Outlook, Plan, Widths, promises};
+use hone_compare::{FEWEST_PAIRS, Layout, LookPlan, Outlook, Plan, Widths, promises};
 use hone_record::{Budget, Design, Metric, PairOutcome, Pilot};
 
 use crate::drive::{Contest, measure_pairs};
@@ -129,6 +129,9 @@ pub fn lay_out(plan: &Plan, pilot: &[PairOutcome], left_s: f64, wanted: &Wanted)
         let least_s = wanted.total_s - left_s + pair_s * f64::from(fewest_tests(plan)) * 1.1;
         bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,", plan));
     }
+    // A run without a verdict may be continued.
+    let looks = if plan.builds == [1, 1] { LookPlan::Continued } else { LookPlan::AtEnd };
+    let plan = &Plan { looks, ..plan.clone() };
     let layout = fitting(plan, pilot, slots, wanted);
     let pilot_pairs = pilot.len() as u32;
     let plan = Plan {
@@ -145,7 +148,7 @@ pub fn lay_out(plan: &Plan, pilot: &[PairOutcome], left_s: f64, wanted: &Wanted)
         words: format!(
             "The run stops before {:.0} s are over, including starts and warm-ups. The {pilot_pairs} A/A \
              pairs of the pilot count as control pairs. The pilot fixed the number of pairs; only the clock \
-             may reduce it, never the results of A/B pairs.",
+             and the looks may reduce it.",
             wanted.total_s
         ),
     });
@@ -178,9 +181,11 @@ fn fitting(plan: &Plan, pilot: &[PairOutcome], slots: u32, wanted: &Wanted) -> L
         let more_control_pairs = slots.saturating_sub(fewest_tests(plan)).min(slots / SLOTS_PER_CONTROL);
         Layout { pairs: slots - more_control_pairs, more_control_pairs, blocks }
     };
-    let rule = hone_compare::plan(plan).map(|design| design.rule);
-    let (Some(effect), Ok(rule)) = (wanted.effect.filter(|_| blocks == 1), rule) else { return of(slots) };
-    let Some(outlook) = Outlook::new(&rule, plan.primary, pilot) else { return of(slots) };
+    let design = hone_compare::plan(plan);
+    let (Some(effect), Ok(design)) = (wanted.effect.filter(|_| blocks == 1), design) else {
+        return of(slots);
+    };
+    let Some(outlook) = Outlook::of_plan(&design, plan.primary, pilot) else { return of(slots) };
     let mut widths = Widths::default();
     let candidates: Vec<u32> = (FEWEST_PAIRS..=slots).collect();
     let too_few = candidates.partition_point(|slots| outlook.power(of(*slots), effect, &mut widths) < 0.8);
@@ -218,10 +223,23 @@ mod tests {
                 told.rest_s <= total_s - 24.0 && told.rest_s > (total_s - 24.0) * RESERVE - 4.0,
                 "{told:?}"
             );
-            assert_eq!(design.order.len() as u32, design.pairs + design.control_pairs);
+            assert_eq!(design.planned() as u32, design.pairs + design.control_pairs);
             assert_eq!(design.budget.as_ref().unwrap().pilot_pairs, 6);
             assert!(design.control_pairs >= 6 && design.pairs >= 5);
         }
+    }
+
+    #[test]
+    fn a_budget_may_be_continued_and_several_builds_may_not() {
+        let of = |builds| {
+            let wanted = Wanted { total_s: 324.0, effect: None };
+            lay_out(&Plan { builds, ..plan() }, &pilot(0.1), 300.0, &wanted).unwrap().0
+        };
+        let one = of([1, 1]);
+        assert_eq!(one.looks.last().map(|look| look.pairs), Some(4 * one.pairs));
+        assert!(one.continuation.is_some() && one.looks.iter().any(|look| look.pairs < one.pairs));
+        let several = of([3, 3]);
+        assert!(several.continuation.is_none() && several.looks.is_empty());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use hone_compare::Plan;
+use hone_compare::{LookPlan, Plan};
 use hone_load::Security;
 use hone_record::{Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, Workload};
 use hone_tool::System;
@@ -23,7 +23,7 @@ use crate::run_context::{back_to, begun_with};
 use crate::settings::ComparisonSettings;
 use crate::standing::Standing;
 use crate::topics::{self, Topics, all_looked_after};
-use crate::{budget, change, left, targets};
+use crate::{budget, change, continuation, left, targets};
 
 /// All settings of the run, stored for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -172,6 +172,7 @@ impl CompareSettings {
             both_controls: self.change.is_none() && !programs,
             reserve: self.reserve,
             effect: self.effect_of_pairs(),
+            looks: LookPlan::of_pairs(pairs, builds),
             default_guards: true,
             busy: self.metrics.are_read(),
             ..self.comparison.plan(mode, self.primary, [pairs, self.control_pairs], &self.workload)
@@ -277,8 +278,13 @@ pub fn begin(
     Ok(CompareRun { asked, sides, plan, folder })
 }
 
-/// Opens a run that continues after its last pair.
-pub fn resume(folder: &Path, security: &Security, progress: &Progress) -> Result<CompareRun> {
+/// Opens a run that continues after its last pair. With a total budget in seconds, it continues a run that ended without a verdict.
+pub fn resume(
+    folder: &Path,
+    budget_s: Option<f64>,
+    security: &Security,
+    progress: &Progress,
+) -> Result<CompareRun> {
     let folder = RunFolder::open(folder)?;
     lever::put_back_left_over(folder.path(), security, progress)?;
     let asked: CompareSettings = begun_with(&folder, ASKED, "compare")?;
@@ -292,6 +298,9 @@ pub fn resume(folder: &Path, security: &Security, progress: &Progress) -> Result
         then.same_as(&standing(&sides)?, folder.path())?;
     }
     let plan = asked.plan(&sides)?;
+    if let Some(total_s) = budget_s {
+        continuation::begin(&folder, asked.budget_s, pairs_s(&folder)?, total_s)?;
+    }
     Ok(CompareRun { asked, sides, plan, folder })
 }
 
@@ -341,7 +350,9 @@ impl CompareRun {
             sets,
             design: hone_compare::plan(plan)?,
             pilot: None,
-            clock: asked.budget_s.map(|total_s| clock(total_s, folder)).transpose()?,
+            clock: continuation::total_s(folder, asked.budget_s)?
+                .map(|total_s| clock(total_s, folder))
+                .transpose()?,
             storage: asked.comparison.storage.clone(),
             lateness_limit_us: asked.comparison.lateness_limit_us,
             topic: match topics.first() {
@@ -361,6 +372,7 @@ impl CompareRun {
                 show(Compared::Planned(pilot, asked.budget_s.unwrap_or_default()))
             }
             _ => {
+                continuation::add_ends(&mut contest.design, folder)?;
                 let comparison = Comparison { targets: asked.targets(), ..compare(&contest, progress)? };
                 folder.write_record("comparison.json", comparison.clone())?;
                 show(Compared::Judged(Box::new(comparison)))
@@ -407,7 +419,10 @@ fn planned(
             (design, pilot)
         }
     };
-    progress.line(&headline(&pilot));
+    // A continued run has measured its plan.
+    if continuation::budgets(contest.folder)?.is_empty() {
+        progress.line(&headline(&pilot));
+    }
     contest.design = design;
     contest.pilot = Some(pilot.clone());
     Ok(Some(pilot))
@@ -415,13 +430,19 @@ fn planned(
 
 /// The clock of this attempt. The time of earlier ones is on the disk.
 fn clock(total_s: f64, folder: &RunFolder) -> Result<Clock> {
-    let mut earlier_s = 0.0;
-    for index in 0.. {
-        let note = format!("pairs/{index:03}.json");
-        let Some(pair) = folder.read_note::<PairOutcome>(&note)? else { break };
-        earlier_s += pair.took_s;
+    Ok(Clock { total_s, earlier_s: pairs_s(folder)?, started: Instant::now(), for_the_reserve: false })
+}
+
+/// Seconds that the measured pairs took. Pairs of the reserve may be missing between others.
+fn pairs_s(folder: &RunFolder) -> Result<f64> {
+    let mut took_s = 0.0;
+    for entry in std::fs::read_dir(folder.join("pairs")).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| name.ends_with(".json")) else { continue };
+        let pair: Option<PairOutcome> = folder.read_note(&format!("pairs/{name}"))?;
+        took_s += pair.map_or(0.0, |pair| pair.took_s);
     }
-    Ok(Clock { total_s, earlier_s, started: Instant::now(), for_the_reserve: false })
+    Ok(took_s)
 }
 
 /// A setting is only tried for a moment. The watchdog acts if the process dies in that moment.

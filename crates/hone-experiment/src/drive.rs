@@ -25,6 +25,7 @@ use crate::folder::{RunFolder, read_record};
 use crate::fresh::FreshCopies;
 use crate::lever::{self, HeldTogether, Lever, Set, set_together};
 use crate::longer::{again_words, more_words};
+use crate::looks::{self, MeasuredPairs, PairsEnd};
 use crate::meter::Meter;
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
@@ -97,23 +98,15 @@ const FAILURES_IN_A_ROW: u32 = 3;
 /// folder. The next attempt continues after them, unless the clock ended this one.
 pub fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comparison> {
     fixed_before(contest.folder, &format!("{}design.json", contest.prefix), &contest.design)?;
-    let ended = format!("{}ended.json", contest.prefix);
-    // A run with a verdict takes no more pairs, so that nobody can measure until the verdict suits.
-    let is_ended = contest.folder.read_note::<bool>(&ended)?.is_some();
-    let measured = match is_ended {
-        true => MeasuredPairs { pairs: pairs_on_disk(contest)?, is_cut: false },
-        false => measure_pairs(contest, progress, |longest_s, left_s, _| left_s >= longest_s)?,
+    let measured = match looks::ended(contest)? {
+        Some(measured) => measured,
+        None => {
+            let measured = measure_pairs(contest, progress, |longest_s, left_s, _| left_s >= longest_s)?;
+            looks::note_end(contest, &measured)?;
+            measured
+        }
     };
-    if measured.is_cut {
-        contest.folder.write_note(&ended, &true)?;
-    }
-    Ok(judged(contest, measured.pairs))
-}
-
-/// The pairs of a finished comparison, in their order.
-fn pairs_on_disk(contest: &Contest<'_>) -> Result<Vec<PairOutcome>> {
-    let notes = (0..contest.design.order.len()).map(|index| contest.folder.read_note(&contest.note(index)));
-    notes.filter_map(Result::transpose).collect()
+    Ok(judged(contest, measured))
 }
 
 /// Writes a design before the first window. If there is another one already, windows may have been measured with it, and no other
@@ -122,6 +115,8 @@ fn pairs_on_disk(contest: &Contest<'_>) -> Result<Vec<PairOutcome>> {
 /// # Errors
 /// With the next step, when the stored design differs.
 pub fn fixed_before(folder: &RunFolder, note: &str, design: &Design) -> Result<()> {
+    // What a continued run has behind it is no part of the rule.
+    let design = &looks::as_begun(design);
     // The texts are compared, too, since a fraction may change in its last bit when it is written and read.
     let text = serde_json::to_string_pretty(design)?;
     let same = |earlier: &str| {
@@ -139,17 +134,9 @@ pub fn fixed_before(folder: &RunFolder, note: &str, design: &Design) -> Result<(
     }
 }
 
-/// The measured pairs.
-pub struct MeasuredPairs {
-    /// All measured pairs, including excluded ones.
-    pub pairs: Vec<PairOutcome>,
-    /// Whether the clock ended them before the design did, or a B that does not sustain the load.
-    pub is_cut: bool,
-}
-
 /// Measures the pairs of the design in their order, while `goes_on` agrees. It gets the longest pair so far, the remaining time,
 /// and the number of valid pairs. Pairs of the reserve follow for excluded ones, and where the A/A pairs scatter ([`Turns`]). The
-/// results of A/B pairs have no influence.
+/// results of A/B pairs only have an influence at the looks of the design ([`looks`]).
 ///
 /// It stops if B alone fails in several pairs in a row: [`Comparison::verdict`] is then worse.
 ///
@@ -181,8 +168,11 @@ pub fn measure_pairs(
                 let is_planned = index < contest.design.planned();
                 let clock = contest.clock.filter(|clock| !(clock.for_the_reserve && is_planned));
                 let counted = turns.counted().iter().sum();
+                if kind == PairKind::Test && looks::ends_run(contest, &pairs, progress) {
+                    return Ok(MeasuredPairs { pairs, end: PairsEnd::Decided });
+                }
                 if clock.is_some_and(|clock| !goes_on(longest_s, clock.left_s(), counted)) {
-                    return Ok(MeasuredPairs { pairs, is_cut: true });
+                    return Ok(MeasuredPairs { pairs, end: PairsEnd::Cut });
                 }
                 let pair = contest.measure(index, progress).map_err(|error| contest.in_pair(index, error))?;
                 contest.folder.write_note(&note, &pair.outcome)?;
@@ -203,7 +193,7 @@ pub fn measure_pairs(
             row if row < FAILURES_IN_A_ROW => {}
             row if b_alone_fails(row, &pairs) => {
                 if row >= FAILURES_OF_B_ALONE {
-                    return Ok(MeasuredPairs { pairs, is_cut: true });
+                    return Ok(MeasuredPairs { pairs, end: PairsEnd::Cut });
                 }
             }
             row if turns.counted() != [0, 0] && only_late(row, kind, &pairs) => {}
@@ -213,7 +203,7 @@ pub fn measure_pairs(
             _ => bail!(GaveUp::after(kind, &pairs)),
         }
     }
-    Ok(MeasuredPairs { pairs, is_cut: false })
+    Ok(MeasuredPairs { pairs, end: PairsEnd::Complete })
 }
 
 /// This many A/B pairs in a row in which B alone fails, after it started, make it worse: a fair coin does the same in 1.6 % of
@@ -325,7 +315,9 @@ impl InARow {
     }
 }
 
-fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
+pub(crate) fn judged(contest: &Contest<'_>, measured: MeasuredPairs) -> Comparison {
+    let unmeasured_pairs = measured.unmeasured(&contest.design);
+    let pairs = measured.pairs;
     let found = hone_compare::judge(&contest.design, &pairs);
     let [a, b] = contest.names.clone();
     let [workload, other] = contest.workloads.clone();
@@ -338,7 +330,7 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
         measured: Default::default(),
         behind: Default::default(),
         design: contest.design.clone(),
-        unmeasured_pairs: unmeasured(&contest.design, &pairs),
+        unmeasured_pairs,
         pairs,
         judgements: found.judgements,
         not_estimated: found.not_estimated,
@@ -350,13 +342,6 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
         started_unix_ms: 0,
     };
     with_targets(judged, contest.folder)
-}
-
-/// Planned pairs that are missing.
-fn unmeasured(design: &Design, pairs: &[PairOutcome]) -> u32 {
-    let planned = design.planned();
-    let measured = pairs.iter().filter(|pair| (pair.index as usize) < planned).count();
-    planned.saturating_sub(measured) as u32
 }
 
 /// Adds the start, the measured processes, the processes to which they delegated work, and differences in their durability guarantees. It
@@ -385,7 +370,7 @@ struct Measured {
 }
 
 impl Contest<'_> {
-    fn note(&self, index: usize) -> String {
+    pub(crate) fn note(&self, index: usize) -> String {
         format!("{}pairs/{index:03}.json", self.prefix)
     }
 

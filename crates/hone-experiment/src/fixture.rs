@@ -101,6 +101,7 @@ pub fn comparison(guard: Option<Verdict>) -> Comparison {
         design: Design {
             pooled_baseline: false,
             looks: Vec::new(),
+            continuation: None,
             mode: Mode::Duet,
             places: true,
             pairs: 8,

@@ -1,7 +1,7 @@
 //! One experiment of any command: start, measure, pair, judge and store.
 //!
 //! A command gives its settings in a file ([`spec`]) or by flags. [`arm`] starts and stops the target. [`probe`], [`meter`] and
-//! [`metered`] observe it. [`drive`] measures pairs into a [`folder`], and [`rounds`] and [`mod@bench`] repeat that over builds
+//! [`metered`] observe it. [`drive`] measures pairs into a [`folder`] until one of the [`looks`] ends them, and [`rounds`] and [`mod@bench`] repeat that over builds
 //! and workloads. [`lever`] and [`topics`] set external settings and restore them. [`ledger`] stores the decisions. The crate is
 //! independent of the commands: it only prints progress and alarms, and chooses no exit code.
 
@@ -18,6 +18,7 @@ mod clock;
 pub mod command_line;
 pub mod compare;
 pub mod connection;
+mod continuation;
 pub mod curve;
 pub mod decide;
 pub mod drive;
@@ -35,6 +36,7 @@ pub mod lever;
 pub mod live;
 pub mod load_file;
 mod longer;
+pub mod looks;
 pub mod meter;
 pub mod metered;
 pub mod moment;

@@ -28,9 +28,8 @@ pub fn words(design: &Design, pairs: &[PairOutcome], most_saved: f64) -> Option<
         // The effect of several layouts comes on top of it.
         blocks: 1,
     };
-    let primary = design.rule.primary;
-    let smallest =
-        Outlook::new(&design.rule, primary, pairs)?.smallest_effect(layout, &mut Widths::default());
+    let (outlook, mut widths) = (Outlook::of_plan(design, design.rule.primary, pairs)?, Widths::default());
+    let smallest = outlook.smallest_effect(layout, &mut widths);
     let shown = smallest.map(|ratio| 1.0 - 1.0 / ratio);
     let detected = shown.map_or("no saving at all".to_owned(), |saved| {
         format!("a saving of {} or more", hone_format::change_size(1.0 - saved))
@@ -42,9 +41,18 @@ pub fn words(design: &Design, pairs: &[PairOutcome], most_saved: f64) -> Option<
     if shown.is_some_and(|saved| saved <= most_saved * LIKELY_PART) {
         return Some(told);
     }
+    // A saving is an effect below 1, which needs as many pairs as its inverse.
+    let likely = 1.0 / (1.0 - most_saved * LIKELY_PART);
+    let needed = outlook.pairs_needed(layout, likely, &mut widths).map_or(String::new(), |needed| {
+        let pair_s = pairs.iter().map(|pair| pair.took_s).sum::<f64>() / pairs.len() as f64;
+        let all = f64::from(needed)
+            * (1.0 + f64::from(controls + layout.more_control_pairs) / f64::from(layout.pairs));
+        let time = hone_format::duration(all * pair_s);
+        format!(" To detect half of that, it needs {needed} pairs (about {time}).")
+    });
     Some(format!(
         "{told}. A build can save at most {:.0} % here, so the verdict will probably be \
-         inconclusive.\n  next: let it continue, or press Ctrl-C and start a run with more pairs or longer \
+         inconclusive.{needed}\n  next: let it continue, or press Ctrl-C and start a run with more pairs or longer \
          windows",
         most_saved * 100.0
     ))
@@ -66,6 +74,7 @@ mod tests {
             let mut pair = hone_record::PairOutcome { kind: PairKind::Control, ..Default::default() };
             pair.values_a.insert(rule.primary, 10.0);
             pair.values_b.insert(rule.primary, 10.0 * off.exp());
+            pair.took_s = 2.0;
             pair
         };
         let mut pairs: Vec<PairOutcome> = (0..5).map(pair).collect();
@@ -80,6 +89,10 @@ mod tests {
     fn a_judging_that_can_not_show_what_may_come_is_told_of() {
         let hopeless = told(0.08, 0.13);
         assert!(hopeless.contains("A build can save at most 13 % here"), "{hopeless}");
+        assert!(
+            hopeless.contains(" To detect half of that, it needs ") && hopeless.contains(" pairs (about "),
+            "{hopeless}"
+        );
         let hopeful = told(0.005, 0.13);
         assert!(
             hopeful.ends_with("% or more") && hopeful.contains("the planned 12 pairs detect a saving"),

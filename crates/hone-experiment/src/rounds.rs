@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 use hone_compare::{BASELINE, FEWEST_ROUNDS, Neighbours, RoundPlan, TWIN, disturbed};
 use hone_record::{
-    Comparison, Design, Engine, Machine, Metric, PairKind, PairOutcome, Verdict, Window, Workload,
+    Comparison, Design, Engine, Machine, Metric, PairKind, PairOutcome, Window, Workload,
 };
 use hone_tool::{ToolError, interrupt};
 use serde::{Deserialize, Serialize};
@@ -523,18 +523,12 @@ pub fn lacks_pairs(comparisons: &[([usize; 2], &Design)], planned: u32, measured
     })
 }
 
-/// Whether an early look falls on the last round, and every comparison has a verdict.
+/// Whether an early look falls on the last round, and decides every comparison.
 fn is_decided(comparisons: &[([usize; 2], &Design)], measured: &[Round]) -> bool {
-    let is_due = |design: &Design| {
-        let early = design.looks.split_last().map_or(&[][..], |(_, early)| early);
-        early.iter().any(|look| look.pairs as usize == measured.len())
+    let decided = |(edge, design): &([usize; 2], &Design)| {
+        hone_compare::decided(design, &pairs_of(*edge, design, measured)).is_some()
     };
-    let has_verdict = |(edge, design): &([usize; 2], &Design)| {
-        let judged = hone_compare::judge(design, &pairs_of(*edge, design, measured));
-        let primary = judged.judgements.first().filter(|judgement| judgement.primary);
-        primary.is_some_and(|judgement| judgement.verdict != Verdict::NotShown)
-    };
-    comparisons.iter().all(|(_, design)| is_due(design)) && comparisons.iter().all(has_verdict)
+    !comparisons.is_empty() && comparisons.iter().all(decided)
 }
 
 /// The comparison of one edge with these names.

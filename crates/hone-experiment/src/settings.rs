@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_compare::Plan;
+use hone_compare::{LookPlan, Plan};
 use hone_format::{read_seconds, read_share};
 use hone_record::{Durability, Metric, Mode, Workload};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ impl ComparisonSettings {
         Durability { acks: load.acks, storage: self.storage.clone() }
     }
 
-    /// A plan with one build per arm that can detect the usual effect. Callers change the fields that they need.
+    /// A plan with one build per arm that can detect the usual effect and ends early if a look decides. Callers change the fields that they need.
     pub fn plan(&self, mode: Mode, primary: Metric, pairs: [u32; 2], load: &Workload) -> Plan {
         Plan {
             places: mode == Mode::Duet && Places::halves().is_some(),
@@ -88,6 +88,7 @@ impl ComparisonSettings {
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             reserve: None,
             effect: Some(hone_compare::USUAL_EFFECT),
+            looks: LookPlan::of_pairs(pairs[0], [1, 1]),
             ..Plan::new(mode, primary, pairs)
         }
     }

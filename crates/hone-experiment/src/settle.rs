@@ -3,17 +3,51 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use hone_compare::pairs_to_settle;
+use hone_compare::{Further, pairs_to_settle};
 use hone_record::{
     CommitGate, Comparison, Design, Estimate, GateOutcome, HostTrial, Judgement, Mode, Optimization, Proof,
     Schedule, Tuning, Verdict,
 };
 
 use crate::command_line::CommandLine;
+use crate::continuation;
+use crate::folder::RunFolder;
 
-/// The line for `hone compare`, with its line break; empty if the comparison has a verdict. `folder` is that of the run.
+/// The line for `hone compare`, with its line break; empty if the comparison has a verdict. `folder` is that of the run. A run that can be
+/// continued is.
 pub fn comparison(found: &Comparison, folder: &Path) -> String {
-    Rerun::new(Source::Options, vec![found], folder).line()
+    continuing(found, folder).unwrap_or_else(|| Rerun::new(Source::Options, vec![found], folder).line())
+}
+
+/// Pairs may take longer than those before.
+const SLOWER: f64 = 1.1;
+
+/// The line that continues this very run; `None` if it can't be continued, or if more pairs are not what it needs.
+fn continuing(found: &Comparison, folder: &Path) -> Option<String> {
+    let primary = found.primary().filter(|primary| primary.verdict == Verdict::NotShown)?;
+    if found.verdict() != Verdict::NotShown || !matches!(advice(found), Advice::Pairs { .. }) {
+        return None;
+    }
+    let Further { pairs, chance } = hone_compare::further(&found.design, primary, &found.pairs)?;
+    let used_s: f64 = found.pairs.iter().map(|pair| pair.took_s).sum();
+    let more_s = used_s / found.pairs.len().max(1) as f64 * f64::from(pairs[0] + pairs[1]);
+    let before_s = continuation::total_s(
+        &RunFolder::open(folder).ok()?,
+        found.design.budget.as_ref().map(|budget| budget.total_s),
+    );
+    let before_s = before_s.ok().flatten().unwrap_or_default();
+    let minutes = ((used_s + more_s * SLOWER) / 60.0).ceil().max((before_s / 60.0).floor() + 1.0);
+    if minutes * 60.0 > LONGEST_S {
+        return None;
+    }
+    let (run, budget) = (folder.display().to_string(), format!("{minutes}m"));
+    let command = shlex::try_join(["hone", "compare", "--resume", &run, "--budget", &budget]).ok()?;
+    let chance = match (chance * 100.0).round() {
+        0.0 => "less than 1 %".to_owned(),
+        whole => hone_format::exact_percent(whole / 100.0),
+    };
+    let time = hone_format::duration(more_s);
+    Some(format!("  next: {command} (about {time} more, chance of a verdict {chance})\n"))
 }
 
 /// The line for `hone batch prove`; empty if every step has a verdict.
@@ -480,7 +514,9 @@ fn twice(design: &Design) -> Advice {
 
 #[cfg(test)]
 mod tests {
-    use hone_record::{Budget, BuildSpread, Climb, Engine, GateState, PairOutcome, Slo, Workload};
+    use hone_record::{
+        Budget, BuildSpread, Climb, Continuation, Engine, GateState, Look, PairOutcome, Slo, Workload,
+    };
 
     use super::*;
     use crate::command_line::NOTE;
@@ -560,6 +596,29 @@ mod tests {
             "  next: hone compare a:1 'b b:2' --rate 50 --pairs {tests} --control-pairs {controls} (about "
         );
         assert!(next.starts_with(&command) && next.ends_with(")\n") && next.lines().count() == 1, "{next}");
+    }
+
+    #[test]
+    fn a_run_that_can_be_continued_is_and_one_with_a_verdict_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut found = open(0.1);
+        found.design.budget =
+            Some(Budget { total_s: 300.0, pilot_pairs: 5, pair_s: 5.0, words: String::new() });
+        let look = |(pairs, spent): (u32, f64)| Look { pairs, level: 0.02, spent };
+        found.design.looks = [(2, 0.04), (4, 0.043), (8, 0.05)].map(look).to_vec();
+        found.design.pairs = 2;
+        assert!(!comparison(&found, folder.path()).contains("--resume"), "its design has no continuation");
+        found.design.continuation = Some(Continuation { pairs: 9, ends: Vec::new() });
+        let next = comparison(&found, folder.path());
+        let run = folder.path().display();
+        let command =
+            format!("  next: hone compare --resume {run} --budget 6m (about 30 s more, chance of a verdict ");
+        assert!(next.starts_with(&command) && next.ends_with(" %)\n"), "{next}");
+        // The total is larger than what an earlier continuation had.
+        std::fs::write(folder.path().join("continued.json"), "[900.0]").unwrap();
+        assert!(comparison(&found, folder.path()).contains(" --budget 16m "));
+        found.judgements[0].verdict = Verdict::Better;
+        assert_eq!(comparison(&found, folder.path()), "");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The rules by which the workloads of an experiment judge. The rule depends on the load's sender, and is fixed before anything is built.
 
 use anyhow::{Context as _, Result};
-use hone_compare::{BASELINE, DesignError, Plan, TWIN};
+use hone_compare::{BASELINE, DesignError, LookPlan, Plan, TWIN};
 use hone_record::{Design, Mode, Workload};
 
 use hone_experiment::places::Places;
@@ -27,6 +27,7 @@ pub(super) fn of_pairs(settings: &Compare, builds: u32, workload: &Workload) -> 
         reserve: settings.reserve,
         effect: Some(settings.effect.ratio()),
         busy: settings.busy,
+        looks: LookPlan::of_pairs(settings.pairs, [builds; 2]),
         ..Plan::new(settings.mode, settings.primary, pairs)
     })
 }

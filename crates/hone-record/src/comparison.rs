@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::metric::Metric;
-use crate::more_pairs::{Effect, Look};
+use crate::more_pairs::{Continuation, Effect, Look};
 use crate::resources::Throttling;
 use crate::workload::Workload;
 
@@ -67,8 +67,8 @@ pub struct Design {
     pub pairs: u32,
     /// A/A control pairs.
     pub control_pairs: u32,
-    /// The order of all pairs, reserve pairs last. `true` in `swapped` means that the second arm is started first, or gets its requests
-    /// first.
+    /// The order of all pairs: planned ones, reserve, continuation. `true` in `swapped` means that the second arm is started first, or gets
+    /// its requests first.
     pub order: Vec<PairKind>,
     /// See `order`; it has the same length.
     pub swapped: Vec<bool>,
@@ -100,8 +100,7 @@ pub struct Design {
     /// layout, control pairs too. 0 if every pair starts its own processes.
     #[serde(default)]
     pub starts: u32,
-    /// Number of reserve pairs at the end of `order`. Hone measures them only in place of excluded pairs of their kind, or for `effect`. 0
-    /// in older designs.
+    /// Number of reserve pairs behind the planned ones. They replace excluded pairs of their kind, or serve `effect`. 0 in older designs.
     #[serde(default)]
     pub reserve: u32,
     /// The effect that the pairs must be able to detect; `None` if their number is fixed, and in older designs.
@@ -114,6 +113,9 @@ pub struct Design {
     /// The looks at the running comparison, the last one at its planned end. Empty if there is only that one, and in older designs.
     #[serde(default)]
     pub looks: Vec<Look>,
+    /// What a run without a verdict may measure in addition; `None` if it can't be continued, and in older designs.
+    #[serde(default)]
+    pub continuation: Option<Continuation>,
 }
 
 fn one_build_each() -> [u32; 2] {
@@ -126,9 +128,15 @@ impl Design {
         self.builds != [1, 1]
     }
 
-    /// Number of pairs that are always measured: the whole order without the reserve.
+    /// Number of pairs that are always measured: the whole order without the reserve and the continuation.
     pub fn planned(&self) -> usize {
-        self.order.len().saturating_sub(self.reserve as usize)
+        self.uncontinued().saturating_sub(self.reserve as usize)
+    }
+
+    /// Number of pairs that a run may measure if it is not continued.
+    pub fn uncontinued(&self) -> usize {
+        let more = self.continuation.as_ref().map_or(0, |continuation| continuation.pairs);
+        self.order.len().saturating_sub(more as usize)
     }
 
     /// The block of a pair; 0 without blocks.

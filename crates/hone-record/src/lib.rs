@@ -97,7 +97,7 @@ pub use machine::{Machine, PmuState};
 pub use median::median;
 pub use merge::{MOST_SHARDS, MergeError, merge};
 pub use metric::Metric;
-pub use more_pairs::{Effect, Look};
+pub use more_pairs::{Continuation, Effect, Look};
 pub use optimization::{
     BaselineRow, Ceiling, Harm, LaidOut, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt,
     VariantFacts, VariantState, WeightedTraining,

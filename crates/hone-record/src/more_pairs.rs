@@ -1,4 +1,4 @@
-//! What decides how many pairs a run takes: its looks, and the effect that it must be able to detect.
+//! What decides how many pairs a run takes: its looks, its continuation, and the effect that it must be able to detect.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +9,19 @@ pub struct Look {
     pub pairs: u32,
     /// Two-sided error of the primary metric's confidence interval at this look. All looks together stay below the error of the rule.
     pub level: f64,
+    /// The part of the rule's error that this look and those before it may spend. 0 in older designs, whose last look spends all of it.
+    #[serde(default)]
+    pub spent: f64,
+}
+
+/// What a run may measure in addition if its time budget ends without a verdict. It is fixed before the first window, like the plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continuation {
+    /// Pairs at the end of the order that only a continued run measures.
+    pub pairs: u32,
+    /// A/B pairs, with excluded ones, at which each earlier budget of the run ended. Empty in a run that was not continued.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ends: Vec<u32>,
 }
 
 /// The effect that the run must be able to detect. If the A/A pairs scatter too much for it, Hone measures more pairs than planned.

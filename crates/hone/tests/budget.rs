@@ -39,11 +39,14 @@ fn the_plan_alone_measures_no_a_b_pair_and_the_rest_follows_it() {
     let body = ran.json()["body"].take();
     assert_eq!(read("design.json"), design);
     assert_eq!(body["design"], design);
-    // The reserve stands behind the plan.
-    let planned = design["order"].as_array().unwrap().len() as u64 - design["reserve"].as_u64().unwrap();
+    // The reserve and the continuation stand behind the plan.
+    let behind = design["reserve"].as_u64().unwrap() + design["continuation"]["pairs"].as_u64().unwrap();
+    let planned = design["order"].as_array().unwrap().len() as u64 - behind;
     let pairs = body["pairs"].as_array().unwrap().iter();
     let of_the_plan = pairs.filter(|pair| pair["index"].as_u64().unwrap() < planned).count() as u64;
-    assert_eq!(of_the_plan + body["unmeasured_pairs"].as_u64().unwrap(), planned);
+    let ends: serde_json::Value = read("ended.json");
+    let unmeasured = if ends[0]["why"] == "decided" { planned - of_the_plan } else { 0 };
+    assert_eq!(of_the_plan + unmeasured.max(body["unmeasured_pairs"].as_u64().unwrap()), planned);
     assert_eq!(body["pilot"], pilot);
 }
 
@@ -82,6 +85,39 @@ fn the_budget_is_kept_by_the_clock() {
     let again = again.json()["body"].take();
     assert_eq!(again["pairs"].as_array().unwrap().len(), pairs.len());
     assert_eq!(again["unmeasured_pairs"], body["unmeasured_pairs"]);
+}
+
+/// Two equal arms, and hardly any error that a verdict may spend.
+#[test]
+fn a_run_without_a_verdict_is_continued_with_the_command_that_it_prints() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = broker_command();
+    let rule = ["--alpha", "0.01%", "--primary", "latency-p50", "--budget", "20s"];
+    let ran = hone_in(folder.path(), &[&["compare", &command, &command][..], &rule, &SMALL].concat())
+        .expect_code(0);
+    let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("next: hone compare --resume ") && said.contains("chance of a verdict"), "{said}");
+    let run = folder.path().join("runs/compare-001");
+    let read = |name: &str| fs::read_to_string(run.join(name)).unwrap();
+    let (design, measured) = (read("design.json"), fs::read_dir(run.join("pairs")).unwrap().count());
+    let resumed = ["compare", "--resume", "runs/compare-001", "--json"];
+    let again = hone_in(folder.path(), &resumed).json()["body"].take();
+    assert_eq!(again["pairs"].as_array().unwrap().len(), measured, "no budget, no more pairs");
+    let refused = hone_in(folder.path(), &[&resumed[..], &["--budget", "10s"]].concat()).expect_code(2);
+    refused.expect_error("--budget is the total time of the run, and 20 s of it are over");
+    let ran = hone_in(folder.path(), &[&resumed[..], &["--budget", "40s"]].concat()).expect_code(0);
+    let body = ran.json()["body"].take();
+    assert!(body["pairs"].as_array().unwrap().len() > measured, "{}", ran.stderr);
+    assert_eq!(read("design.json"), design, "the rule was changed");
+    let ends = body["design"]["continuation"]["ends"].as_array().unwrap();
+    assert_eq!(ends.len(), 1, "{ends:?}");
+    assert_eq!(read("continued.json").split_whitespace().collect::<String>(), "[40.0]");
+    // A comparison with fixed pairs has no looks for that.
+    let fixed = ["--pairs", "5", "--control-pairs", "0", "--reserve", "0", "--quiet"];
+    hone_in(folder.path(), &[&["compare", &command, &command][..], &rule[..4], &fixed, &SMALL].concat());
+    hone_in(folder.path(), &["compare", "--resume", "runs/compare-002", "--budget", "40s"])
+        .expect_code(2)
+        .expect_error("can't be continued: its number of pairs is fixed");
 }
 
 #[test]

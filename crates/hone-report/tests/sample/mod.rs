@@ -245,6 +245,7 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
     Design {
         pooled_baseline: false,
         looks: Vec::new(),
+        continuation: None,
         mode: Mode::Duet,
         places: true,
         pairs,

@@ -166,7 +166,7 @@ fn power(design: &Design, pairs: &[PairOutcome]) -> Option<(f64, Option<f64>)> {
     if layout.pairs < 2 || layout.pairs as usize > MOST_PAIRS {
         return None;
     }
-    let outlook = Outlook::new(&design.rule, design.rule.primary, pairs)?;
+    let outlook = Outlook::of_plan(design, design.rule.primary, pairs)?;
     let mut widths = Widths::default();
     let effect = design.effect.as_ref().map_or(USUAL_EFFECT, |effect| effect.ratio);
     Some((outlook.power(layout, effect, &mut widths), outlook.smallest_effect(layout, &mut widths)))

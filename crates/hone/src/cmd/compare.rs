@@ -39,11 +39,12 @@ use hone_experiment::{change, ledger, settle};
 ///
 /// Two running brokers can differ in disk, age and heap, which no control shows: start both as commands, or swap A and B and repeat.
 ///
-/// With --budget, a pilot (about one minute) determines what the rest of the time can detect. --plan-only stops after the pilot.
+/// The run takes --budget (5 minutes) at most. A pilot determines what this time can detect, and the run ends early if a look at 40, 60 or
+/// 80 % of the pairs has a verdict. A run without one can be continued. --plan-only stops after the pilot. --pairs replaces the budget.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone compare 127.0.0.1:9092 127.0.0.1:9192
-  hone compare old:9092 new:9092 --budget 5m --effect 5%
+  hone compare old:9092 new:9092 --budget 20m --effect 5%
   hone compare a:9092 b:9092 --primary latency-p50 --guard-metric latency-p99
   hone compare old:9092 new:9092 --capacity --slo p99=10ms --start-rate 1000
   hone compare './old-broker --listen 127.0.0.1:{port} --data {data}' \\
@@ -64,8 +65,9 @@ Saved windows (hone load --output), compared by their ratio and without a verdic
   hone compare before.json after.json
   hone compare monday/ friday/
 
-Interrupted runs:
+Interrupted runs, and runs without a verdict:
   hone compare --resume runs/compare-007
+  hone compare --resume runs/compare-007 --budget 15m
   # Restore the setting that a killed run has left
   hone compare --rollback runs/compare-007")]
 pub(crate) struct Arguments {
@@ -85,19 +87,20 @@ pub(crate) struct Arguments {
     /// Another build of B, as a command; repeat it for several.
     #[arg(long = "b-build", value_name = "COMMAND")]
     b_builds: Vec<String>,
-    /// Total time of the run, starts and warm-ups included. It replaces --pairs and --control-pairs. A number without a unit means seconds.
+    /// Total time of the run, starts and warm-ups included. With --resume, the larger total time of a run that ended without a verdict. A number
+    /// without a unit means seconds. [default: 5m, unless --pairs or --control-pairs fixes the pairs]
     #[arg(long, value_name = "TIME", conflicts_with_all = ["pairs", "control_pairs"])]
     budget: Option<String>,
-    /// Smallest difference to detect, for example `5%` or `0.05`. If the A/A pairs are too noisy for it, Hone measures up to three times the
-    /// planned pairs. With --budget, Hone stops at the number of pairs that it needs. [default: 10%; with --budget, all pairs that fit]
+    /// Smallest difference to detect, for example `5%` or `0.05`. A budget then plans only the pairs that it needs. With --pairs, Hone measures
+    /// up to three times as many if the A/A pairs are too noisy. [default: 10% with --pairs; otherwise all pairs that fit]
     #[arg(long, value_name = "SHARE")]
     effect: Option<String>,
     /// Measure only the pilot and show what the budget can detect.
-    #[arg(long = "plan-only", alias = "plan", requires = "budget")]
+    #[arg(long = "plan-only", alias = "plan", conflicts_with_all = ["pairs", "control_pairs"])]
     plan: bool,
-    /// Continue an interrupted run. Programs, machine and boot must be the same. Repeat the options for TLS and login, because Hone does not
-    /// store them.
-    #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["a", "b", "change", "budget"])]
+    /// Continue an interrupted run, or with --budget one that ended without a verdict. Programs, machine and boot must be the same. Repeat the
+    /// options for TLS and login, because Hone does not store them.
+    #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["a", "b", "change"])]
     resume: Option<Option<PathBuf>>,
     /// Roll back the changes of this run. Hone restores the setting that a killed run has left, and deletes the topics of that run.
     #[arg(long = "rollback", alias = "undo", value_name = "RUN", conflicts_with_all = ["a", "b", "change", "budget", "resume"])]
@@ -115,12 +118,13 @@ pub(crate) struct Arguments {
     /// Do not pin the arms of a duet to cores. Without it, each command gets one half of the cores, and the halves take turns.
     #[arg(long = "no-pinning", alias = "free")]
     free: bool,
-    /// Number of A/B pairs, at least 5.
-    #[arg(long, default_value_t = 14, value_name = "PAIRS")]
-    pairs: u32,
-    /// A/A control pairs, at least 5; 0 skips the control. If an arm is an address, A/A and B/B pairs take turns.
-    #[arg(long, default_value_t = 6, value_name = "PAIRS")]
-    control_pairs: u32,
+    /// Fixed number of A/B pairs instead of a budget, at least 5. [default with --control-pairs: 14]
+    #[arg(long, value_name = "PAIRS")]
+    pairs: Option<u32>,
+    /// Fixed number of A/A control pairs, at least 5; 0 skips the control. If an arm is an address, A/A and B/B pairs take turns. [default with
+    /// --pairs: 6]
+    #[arg(long, value_name = "PAIRS")]
+    control_pairs: Option<u32>,
     /// Excluded pairs to replace at most, for A/B and A/A pairs each. With 0, Hone measures only the planned pairs. [default: half of the
     /// planned pairs]
     #[arg(long, value_name = "PAIRS")]
@@ -174,11 +178,28 @@ pub(crate) struct Arguments {
     security: SecurityOptions,
 }
 
+/// The default of --budget in seconds: people wait five minutes for an answer.
+const BUDGET_S: f64 = 300.0;
+/// The defaults of fixed numbers of pairs.
+const PAIRS: u32 = 14;
+const CONTROL_PAIRS: u32 = 6;
+
 impl Arguments {
     /// The primary metric, which decides the verdict.
     fn metric(&self) -> Metric {
         let named = if self.capacity { Some(Metric::Capacity) } else { self.primary };
         named.unwrap_or_else(|| self.metrics.decides())
+    }
+
+    /// The given budget in seconds.
+    fn budget_s(&self) -> Result<Option<f64>> {
+        self.budget.as_deref().map(seconds).transpose()
+    }
+
+    /// The budget of a new run; `None` if its pairs are fixed.
+    fn budget_of_run_s(&self) -> Result<Option<f64>> {
+        let is_fixed = self.pairs.is_some() || self.control_pairs.is_some();
+        Ok(self.budget_s()?.or((!is_fixed).then_some(BUDGET_S)))
     }
 
     /// The load. Its rate climbs if the run compares capacities.
@@ -196,9 +217,10 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         return undo(folder, &security, progress).map(|()| Ending::Done);
     }
     let run = if let Some(named) = &arguments.resume {
-        cli.goes_on(if named.is_some() { &["yes"] } else { &["yes", "output"] })?;
+        cli.goes_on(if named.is_some() { &["yes", "budget"] } else { &["yes", "budget", "output"] })?;
         let is_one = |path: &Path| is_named(path, "compare");
-        resume(&to_resume(named.as_deref(), &arguments.output, "compare", is_one)?, &security, progress)?
+        let folder = to_resume(named.as_deref(), &arguments.output, "compare", is_one)?;
+        resume(&folder, arguments.budget_s()?, &security, progress)?
     } else {
         if let (Some(a), Some(b)) = (&arguments.a, &arguments.b)
             && let (Some(a), Some(b)) = (saved::place(a), saved::place(b))
@@ -230,8 +252,10 @@ fn judged(
 ) -> Result<Ending> {
     let ending = if comparison.has_regression() { Ending::Worse } else { Ending::Done };
     let entry = |_: &str| hone_document::entries::comparison::entry_of(&comparison, folder.path());
-    // A resumed run gets one entry as well. The ledger lies next to the run's folder.
-    let entered = ledger::enter_once(folder, "ledger.json", Some(&comparison), entry, &cli.progress);
+    // A resumed run gets one entry as well, and one for each continuation. The ledger lies next to the run's folder.
+    let earlier = comparison.design.continuation.as_ref().map_or(0, |continuation| continuation.ends.len());
+    let note = if earlier == 0 { "ledger.json".to_owned() } else { format!("ledger-{}.json", earlier + 1) };
+    let entered = ledger::enter_once(folder, &note, Some(&comparison), entry, &cli.progress);
     let next = settle::comparison(&comparison, folder.path());
     let page = report.write(&folder.join("comparison.json"));
     let behind = format!("\n{}{next}", page.as_deref().unwrap_or_default());
@@ -288,12 +312,12 @@ fn settings(arguments: &Arguments) -> Result<CompareSettings> {
         working_folder: std::env::current_dir().context("the working folder is gone")?,
         mode: arguments.mode.map(Mode::from),
         free: arguments.free,
-        pairs: arguments.pairs,
-        control_pairs: arguments.control_pairs,
+        pairs: arguments.pairs.unwrap_or(PAIRS),
+        control_pairs: arguments.control_pairs.unwrap_or(CONTROL_PAIRS),
         reserve: arguments.reserve,
         primary: arguments.metric(),
         workload: arguments.load()?,
-        budget_s: arguments.budget.as_deref().map(seconds).transpose()?,
+        budget_s: arguments.budget_of_run_s()?,
         effect: arguments.effect.as_deref().map(ratio).transpose()?,
         plan_only: arguments.plan,
         metrics: arguments.metrics.clone(),
@@ -349,6 +373,26 @@ mod tests {
     struct Only {
         #[command(flatten)]
         arguments: Arguments,
+    }
+
+    #[test]
+    fn a_run_has_a_budget_unless_its_pairs_are_fixed() {
+        use clap::Parser as _;
+        let of = |more: &[&str]| {
+            let only = Only::try_parse_from(["compare", "a:1", "b:2"].iter().chain(more)).unwrap();
+            let asked = settings(&only.arguments).unwrap();
+            (asked.budget_s, asked.pairs, asked.control_pairs)
+        };
+        assert_eq!(of(&[]).0, Some(300.0));
+        assert_eq!(of(&["--budget", "90s"]).0, Some(90.0));
+        assert_eq!(of(&["--effect", "5%", "--plan-only"]).0, Some(300.0));
+        assert_eq!(of(&["--pairs", "8"]), (None, 8, 6));
+        assert_eq!(of(&["--control-pairs", "0"]), (None, 14, 0));
+        for refused in [["--pairs", "8", "--budget", "5m"].as_slice(), &["--pairs", "8", "--plan-only"]] {
+            assert!(Only::try_parse_from(["compare", "a:1", "b:2"].iter().chain(refused)).is_err());
+        }
+        let resumed = Only::try_parse_from(["compare", "--resume", "runs/compare-007", "--budget", "15m"]);
+        assert_eq!(resumed.unwrap().arguments.budget_s().unwrap(), Some(900.0));
     }
 
     /// A climb from 1,000 to 32,000 requests/s takes at most 94 s, but only 5 s if the SLO breaks at the second step.

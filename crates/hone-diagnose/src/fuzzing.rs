@@ -5,7 +5,7 @@ use crate::image::{Function, Image};
 use crate::model::{self, Block, Object, Part, Run};
 use crate::moved::Moved;
 use crate::trace::Trace;
-use crate::{aggregated, callgrind, perf, source, topdown, verdict};
+use crate::{aggregated, callgrind, inlined, perf, source, topdown, verdict};
 
 /// Output of perf stat or toplev. Values that pass the rules are shares and have a verdict.
 pub fn topdown(data: &[u8]) {
@@ -66,7 +66,7 @@ pub fn aggregated(data: &[u8]) {
     holds(&run);
 }
 
-/// A program file, and the source positions of its code.
+/// A program file, the source positions of its code, and the functions around it.
 pub fn image(data: &[u8]) {
     // Address of the code in the files of the corpus.
     let code: Vec<u64> = (0x40_0000..0x40_0400).collect();
@@ -77,6 +77,7 @@ pub fn image(data: &[u8]) {
             );
         }
     }
+    functions_around_code(data);
     let Ok(image) = Image::parse(data) else { return };
     for function in &image.functions {
         assert!(image.function_at(function.address).is_some_and(|found| found.address == function.address));
@@ -84,6 +85,30 @@ pub fn image(data: &[u8]) {
     for offset in [0, 0x1000, u64::MAX] {
         image.address_of(offset);
     }
+}
+
+/// The pieces of code cover it, each stack is limited, and the functions have all instructions of a run.
+fn functions_around_code(data: &[u8]) {
+    let stretches = [(0x40_0000, 0x40_0100), (0x40_0180, 0x40_0400)];
+    if let Ok(stacks) = inlined::stacks(data, &stretches) {
+        for (begin, end) in stretches {
+            let pieces = stacks.pieces(begin, end);
+            assert_eq!(pieces.iter().map(|piece| piece.bytes).sum::<u64>(), end - begin);
+            for stack in pieces.iter().filter_map(|piece| piece.stack) {
+                assert!((1..=inlined::MOST_STACKS_DEEP + 1).contains(&stacks.frames(stack).len()));
+            }
+        }
+    }
+    let object = Object { path: "/x".to_owned(), image: Image::parse(data).ok() };
+    let block =
+        |address| Block { object: Some(0), address, size: 16, instructions: 4, last: 12, repeats: false };
+    let blocks: Vec<Block> = (0x40_0000..0x40_0400).step_by(16).map(block).collect();
+    let part = Part { counts: vec![3; blocks.len()], threads: 1, ..Part::default() };
+    let run = Run { objects: vec![object], blocks, parts: vec![part], ..Run::default() };
+    let counts = model::code(&run, |_| Some(data.to_vec()));
+    let all: f64 = counts.code.iter().map(|code| code.instructions).sum();
+    assert!((all - run.parts[0].instructions(&run) as f64).abs() < 1e-6, "{all}");
+    assert_eq!(model::code_changes((&counts, 1), (&counts, 1)), []);
 }
 
 /// BOLT's address table. For any contents, code that ran keeps its instructions.

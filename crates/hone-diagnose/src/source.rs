@@ -29,7 +29,7 @@ const SECTIONS: [SectionId; 10] = [
     SectionId::DebugTypes,
 ];
 
-type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
+pub(crate) type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// A position in a source file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,10 +79,32 @@ pub enum NoPlaces {
 /// # Errors
 /// Returns [`NoPlaces`].
 pub fn places(program: &[u8], addresses: &[u64]) -> Result<Places, NoPlaces> {
+    if addresses.is_empty() {
+        return Ok(Places::default());
+    }
+    let found = debug_information(program, |dwarf, _| places_in(dwarf, addresses));
+    found.map(Option::unwrap_or_default)
+}
+
+/// The same with debug information that is read already.
+pub(crate) fn places_in(dwarf: &gimli::Dwarf<Bytes<'_>>, addresses: &[u64]) -> gimli::Result<Places> {
+    let mut search = Search::new(addresses);
+    search.all(dwarf)?;
+    Ok(search.found)
+}
+
+/// Reads the debug information of a program's bytes. The reader also receives its size. `None` if there is none.
+///
+/// # Errors
+/// Returns [`NoPlaces`].
+pub(crate) fn debug_information<T>(
+    program: &[u8],
+    read: impl FnOnce(&gimli::Dwarf<Bytes<'_>>, u64) -> gimli::Result<T>,
+) -> Result<Option<T>, NoPlaces> {
     let broken = |error: &dyn std::fmt::Display| NoPlaces::Broken(error.to_string());
     let file = object::File::parse(program).map_err(|error| broken(&error))?;
-    if addresses.is_empty() || file.section_by_name(".debug_line").is_none() {
-        return Ok(Places::default());
+    if file.section_by_name(".debug_line").is_none() {
+        return Ok(None);
     }
     let bytes = debug_bytes(&file);
     if bytes > MOST_DEBUG_BYTES {
@@ -93,9 +115,7 @@ pub fn places(program: &[u8], addresses: &[u64]) -> Result<Places, NoPlaces> {
     let mut dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
     // Units may share an abbreviation table. Parsing it for each of them would take quadratic time.
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
-    let mut search = Search::new(addresses);
-    search.all(&dwarf).map_err(|error| broken(&error))?;
-    Ok(search.found)
+    read(&dwarf, bytes).map(Some).map_err(|error| broken(&error))
 }
 
 /// Its size in memory, decompressed.
@@ -221,7 +241,7 @@ impl Search {
 }
 
 /// The path as the compiler received it, absolute if the compiler's folder is known.
-fn path(
+pub(crate) fn path(
     dwarf: &gimli::Dwarf<Bytes<'_>>,
     unit: &gimli::Unit<Bytes<'_>>,
     header: &gimli::LineProgramHeader<Bytes<'_>>,
@@ -246,7 +266,7 @@ fn joined(folder: &str, name: &str) -> String {
 }
 
 /// A name with a line break would show something else.
-fn plain(path: &str) -> String {
+pub(crate) fn plain(path: &str) -> String {
     path.chars().map(|one| if one.is_control() { char::REPLACEMENT_CHARACTER } else { one }).collect()
 }
 

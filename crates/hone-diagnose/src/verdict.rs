@@ -3,7 +3,9 @@
 //! The sources disagree: Intel's threshold is 15 % of slots, an older perf's 20 %, and Arm's guide for BOLT uses 10 % with 30 misses in
 //! 1,000 instructions. So a verdict always names its rule.
 
-use hone_record::{Category, CodeLayout, Counted, Expectation, LayoutVerdict, Likelihood, Remedy, Slots};
+use hone_record::{
+    Category, CodeLayout, CounterMisses, Expectation, LayoutVerdict, Likelihood, Remedy, Slots,
+};
 
 use crate::cache::{ITLB_64, L1I_32K, L1I_64K, MODELS};
 use crate::topdown::counted::{ITLB, L1I};
@@ -113,7 +115,7 @@ fn without_slots(
 
 /// Verdict by counters of misses, without slots. Events differ between cores, so the thresholds are rougher than for slots. `None` if
 /// misses of lines were not counted.
-pub fn of_counted(counted: &Counted, user_share: Option<f64>) -> Option<LayoutVerdict> {
+pub fn of_counted(counted: &CounterMisses, user_share: Option<f64>) -> Option<LayoutVerdict> {
     let missed = |structure: &str| counted.misses.iter().find(|missed| missed.structure == structure);
     let lines = missed(L1I)?.per_1000;
     let pages = missed(ITLB).map(|missed| missed.per_1000);
@@ -311,7 +313,8 @@ mod tests {
                 |structure: &str, per_1000| hone_record::Missed { structure: structure.to_owned(), per_1000 };
             let pages = pages.map(|pages| missed(ITLB, pages));
             let misses = std::iter::once(missed(L1I, lines)).chain(pages).collect();
-            of_counted(&Counted { instructions: 1_000_000, misses, notes: Vec::new() }, Some(0.8)).unwrap()
+            of_counted(&CounterMisses { instructions: 1_000_000, misses, notes: Vec::new() }, Some(0.8))
+                .unwrap()
         };
         // Before and after BOLT, as Arm's guide has them.
         assert_eq!(of(60.408, None).likelihood, Likelihood::Strong);
@@ -319,7 +322,7 @@ mod tests {
         assert_eq!(of(15.0, Some(0.1)).likelihood, Likelihood::Likely);
         assert_eq!(of(1.0, Some(1.5)).likelihood, Likelihood::Possible);
         assert_eq!(of(15.0, None).ceiling_percent, Some(80.0));
-        let nothing = Counted { instructions: 9, misses: Vec::new(), notes: Vec::new() };
+        let nothing = CounterMisses { instructions: 9, misses: Vec::new(), notes: Vec::new() };
         assert_eq!(of_counted(&nothing, None), None);
     }
 

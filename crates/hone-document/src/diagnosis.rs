@@ -2,8 +2,8 @@
 
 use hone_format::{count, measured};
 use hone_record::{
-    Category, CodeLayout, Counted, Diagnosed, Diagnosis, Evidence, Expectation, Foretelling, LayoutVerdict,
-    Missed, Shift, Slots,
+    Category, CodeLayout, CounterMisses, Diagnosed, Diagnosis, Evidence, Expectation, Foretelling,
+    LayoutVerdict, Missed, Shift, Slots,
 };
 
 use crate::table::table;
@@ -137,7 +137,7 @@ fn shares(slots: &Slots) -> String {
     table(&rows) + &notes.collect::<String>()
 }
 
-fn misses(counted: &Counted) -> String {
+fn misses(counted: &CounterMisses) -> String {
     let title = vec![format!("misses per 1,000 of {} instructions", count(counted.instructions))];
     let row = |missed: &Missed| vec![format!("  {}", missed.structure), measured(missed.per_1000)];
     let rows: Vec<Vec<String>> = std::iter::once(title).chain(counted.misses.iter().map(row)).collect();

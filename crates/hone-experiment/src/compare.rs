@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use hone_compare::{LookPlan, Plan};
 use hone_load::Security;
-use hone_record::{Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, Workload};
-use hone_tool::System;
+use hone_record::{Change, Comparison, Counted, Design, Metric, Mode, PairOutcome, Pilot, Workload};
+use hone_tool::{System, interrupt};
 use serde::{Deserialize, Serialize};
 
 use crate::arm::{self, Arm, Place};
-use crate::drive::{Clock, Contest, compare};
+use crate::bench::Bench;
+use crate::counted::Counting;
+use crate::drive::{Clock, Contest, compare, in_one_line};
 use crate::ending::{Usage, WayOn};
 use crate::folder::RunFolder;
 use crate::lever::{self, Lever, Set};
@@ -58,6 +60,9 @@ pub struct CompareSettings {
     pub effect: Option<f64>,
     /// Stop after the pilot.
     pub plan_only: bool,
+    /// Count the instructions of two programs in an emulator, too.
+    #[serde(default)]
+    pub counts: bool,
     /// Metrics pages; of A only if B has its own.
     #[serde(default)]
     pub metrics: Metrics,
@@ -373,7 +378,9 @@ impl CompareRun {
             }
             _ => {
                 continuation::add_ends(&mut contest.design, folder)?;
-                let comparison = Comparison { targets: asked.targets(), ..compare(&contest, progress)? };
+                let measured = compare(&contest, progress)?;
+                let counted = if asked.counts { counted(&contest, progress)? } else { None };
+                let comparison = Comparison { targets: asked.targets(), counted, ..measured };
                 folder.write_record("comparison.json", comparison.clone())?;
                 show(Compared::Judged(Box::new(comparison)))
             }
@@ -381,6 +388,33 @@ impl CompareRun {
         let result = all_looked_after(folder, &topics, security, progress, work);
         let kept = folder.join("pairs").exists();
         if kept { WayOn::behind(result, "compare", folder) } else { result }
+    }
+}
+
+/// Exact counts of two programs under the same load. `None` if the sides are not two programs, or can't be counted.
+fn counted(contest: &Contest<'_>, progress: &Progress) -> Result<Option<Box<Counted>>> {
+    let ([a], [b]) = (&contest.builds[0][..], &contest.builds[1][..]) else { return Ok(None) };
+    let is_program = |arm: &Arm| matches!(arm.place, Place::Program(_));
+    let is_same_load = contest.workloads[0] == contest.workloads[1];
+    if !is_same_load || !is_program(a) || !is_program(b) || contest.sets.iter().any(|sets| !sets.is_empty()) {
+        return Ok(None);
+    }
+    let bench = Bench {
+        runner: contest.runner,
+        scratch: contest.folder.scratch(),
+        storage: contest.storage.clone(),
+        lateness_limit_us: contest.lateness_limit_us,
+        progress,
+    };
+    progress.doing("counting instructions");
+    let counting = Counting::begin(bench, contest.folder.scratch().join("counts"));
+    match counting.and_then(|counting| counting.both([a, b], &contest.workloads[0])) {
+        Ok(counted) => Ok(Some(Box::new(counted))),
+        Err(error) if interrupt::requested() => Err(error),
+        Err(error) => {
+            progress.line(&format!("Not counted: {}", in_one_line(&error)));
+            Ok(None)
+        }
     }
 }
 

@@ -338,6 +338,7 @@ pub(crate) fn judged(contest: &Contest<'_>, measured: MeasuredPairs) -> Comparis
         change: contest.change.clone(),
         pilot: contest.pilot.clone(),
         one_layout: Vec::new(),
+        counted: None,
         targets: Default::default(),
         started_unix_ms: 0,
     };

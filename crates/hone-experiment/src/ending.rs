@@ -13,6 +13,21 @@ pub enum Ending {
     CouldNot,
     /// 3: measured, and the result is worse.
     Worse,
+    /// A code for `git bisect run`, which reads 3 as bad and 1 as bad, too.
+    Bisect(BisectCode),
+}
+
+/// The exit codes that `git bisect run` reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BisectCode {
+    /// 0: the commit is good.
+    Good,
+    /// 1: the commit is bad.
+    Bad,
+    /// 125: the commit can't be judged.
+    Skip,
+    /// 128: the search must end, for example because of a wrong option.
+    Abort,
 }
 
 /// An invalid request of the user: exit code 2.
@@ -64,6 +79,10 @@ impl From<Ending> for ExitCode {
             Ending::Done => Self::SUCCESS,
             Ending::CouldNot => Self::from(1),
             Ending::Worse => Self::from(3),
+            Ending::Bisect(BisectCode::Good) => Self::SUCCESS,
+            Ending::Bisect(BisectCode::Bad) => Self::from(1),
+            Ending::Bisect(BisectCode::Skip) => Self::from(125),
+            Ending::Bisect(BisectCode::Abort) => Self::from(128),
         }
     }
 }

@@ -138,6 +138,7 @@ pub fn comparison(guard: Option<Verdict>) -> Comparison {
         pilot: None,
         unmeasured_pairs: 0,
         one_layout: Vec::new(),
+        counted: None,
         unlike_promises: Vec::new(),
         measured: Default::default(),
         behind: Default::default(),

@@ -19,9 +19,11 @@ pub mod command_line;
 pub mod compare;
 pub mod connection;
 mod continuation;
+pub mod counted;
 pub mod curve;
 pub mod decide;
 pub mod drive;
+pub mod emulated;
 pub mod ending;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixture;

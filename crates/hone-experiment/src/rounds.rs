@@ -7,9 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use hone_compare::{BASELINE, FEWEST_ROUNDS, Neighbours, RoundPlan, TWIN, disturbed};
-use hone_record::{
-    Comparison, Design, Engine, Machine, Metric, PairKind, PairOutcome, Window, Workload,
-};
+use hone_record::{Comparison, Design, Engine, Machine, Metric, PairKind, PairOutcome, Window, Workload};
 use hone_tool::{ToolError, interrupt};
 use serde::{Deserialize, Serialize};
 
@@ -555,6 +553,7 @@ pub fn judged(
         pilot: None,
         unmeasured_pairs: 0,
         one_layout: Vec::new(),
+        counted: None,
         unlike_promises: Vec::new(),
         measured: Default::default(),
         behind: Default::default(),

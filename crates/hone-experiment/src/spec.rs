@@ -145,6 +145,10 @@ pub struct Compare {
     pub alpha: f64,
     /// Relative difference below which the verdict is equivalent.
     pub equivalence: f64,
+    /// Shortest window of a load of operations, in seconds: Hone raises the number of operations for it. 0 keeps the number.
+    pub least_window_s: f64,
+    /// Whether an emulator counts instructions next to the pairs.
+    pub counts: bool,
     /// Seed of the order of the pairs and of resampling.
     pub seed: u64,
     /// Hone excludes a window whose median request was sent later than this.
@@ -176,6 +180,8 @@ impl Default for Compare {
             guards: Vec::new(),
             alpha: 0.05,
             equivalence: 0.02,
+            least_window_s: 1.0,
+            counts: true,
             seed: 1,
             lateness_limit_ms: DEFAULT_LATENESS_LIMIT_MS,
         }

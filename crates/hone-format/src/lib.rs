@@ -16,6 +16,6 @@ pub use read::{
 pub use spelling::{did_you_mean, nearest};
 pub use write::{
     NONE, TimeUnit, acks, bytes, change, change_interval, change_points, change_size, count, counted,
-    date_utc, duration, exact, exact_bytes, exact_percent, interval, measured, of_unit, percent, rate, ratio,
-    short, throughput, time_us,
+    date_utc, duration, exact, exact_bytes, exact_change, exact_percent, interval, measured, of_unit,
+    percent, rate, ratio, short, throughput, time_us,
 };

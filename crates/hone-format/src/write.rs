@@ -205,6 +205,16 @@ pub fn change(ratio: f64) -> String {
     format!("{plus}{points} %")
 }
 
+/// A ratio of exact counts as a signed change. A small one has more decimals than [`change`]: 1.000_41 is +0.041 %.
+pub fn exact_change(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    if !(0.000_5..0.1).contains(&percent.abs()) {
+        return change(ratio);
+    }
+    let plus = if percent > 0.0 { "+" } else { "" };
+    format!("{plus}{} %", grouped(&format!("{percent:.3}")))
+}
+
 /// The ends of an interval of ratios as signed changes: `[−15.1, −10.2] %`.
 pub fn change_interval([low, high]: [f64; 2]) -> String {
     let [low, high] = [low, high].map(change);
@@ -371,6 +381,16 @@ mod tests {
             (f64::NAN, NONE),
         ] {
             assert_eq!(change(value), wanted, "{value}");
+        }
+        for (value, wanted) in [
+            (1.000_41, "+0.041 %"),
+            (0.999_59, "−0.041 %"),
+            (1.05, "+5.0 %"),
+            (1.000_001, "0.0 %"),
+            (1.0, "0.0 %"),
+            (f64::NAN, NONE),
+        ] {
+            assert_eq!(exact_change(value), wanted, "{value}");
         }
         assert_eq!(interval([0.838, 0.7724, 12.34]), "0.838 [0.772, 12.3]");
         assert_eq!(

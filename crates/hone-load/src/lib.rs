@@ -30,6 +30,7 @@ mod frames;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod health;
+mod in_turn;
 mod join;
 pub mod keys;
 mod line;
@@ -65,6 +66,7 @@ pub use cluster::At;
 pub use cluster_setting::ClusterSetting;
 pub use error::{LoadError, hint};
 pub use fault_inject::{Provoked, provoke};
+pub use in_turn::InTurn;
 pub use live::{Live, Progress};
 pub use raw::RawFile;
 pub use recorded::{TopicLoad, topic_load};

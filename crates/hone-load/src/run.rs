@@ -97,7 +97,7 @@ const REMOVAL_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The load's own topic, which is deleted when the load ends, for any reason.
 #[derive(Debug)]
-struct OwnTopic {
+pub(crate) struct OwnTopic {
     /// Brokers that can delete it, the one that the user named first.
     addresses: Vec<String>,
     access: Access,
@@ -105,7 +105,7 @@ struct OwnTopic {
 }
 
 impl OwnTopic {
-    fn at(address: &str, access: &Access) -> Self {
+    pub(crate) fn at(address: &str, access: &Access) -> Self {
         Self { addresses: vec![address.to_owned()], access: access.clone(), name: None }
     }
 
@@ -186,7 +186,7 @@ pub fn prepare(
 }
 
 /// The partitions of the load's topic. The load's own topic is created first.
-fn layout_of(
+pub(crate) fn layout_of(
     wanted: &Topic,
     workload: &Workload,
     admin: &mut Admin,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::{BuildRequest, Built, file_facts};
-use hone_record::{Comparison, ToolReceipt};
+use hone_record::{Comparison, Counted, ToolReceipt};
 use serde::{Deserialize, Serialize};
 
 use super::steps::{Steps, Told};
@@ -169,8 +169,29 @@ pub fn hold(
     let mut comparisons = job.judge(steps, &variants, &mut outcomes)?.edges;
     for comparison in &mut comparisons {
         BASE.clone_into(&mut comparison.a);
+        if let Some(counted) = &mut comparison.counted {
+            BASE.clone_into(&mut counted.a);
+        }
     }
     Ok((comparisons, outcomes.left_out.remove(&1)))
+}
+
+/// Exact counts of two sides, one for each judging workload, or why there is none.
+///
+/// # Errors
+/// Fails when the user interrupts.
+pub fn count(
+    job: &Job<'_>,
+    steps: &mut Steps<'_>,
+    sides: [&Side; 2],
+) -> Result<Vec<Result<Counted, String>>> {
+    let mut arms = Vec::new();
+    for (name, side) in [BASE, HEAD].into_iter().zip(sides) {
+        let first = side.builds.first().context("a side has no build")?;
+        arms.push(job.arm(name, &first.executable, BTreeMap::new()));
+    }
+    let loads = &job.experiment.judging;
+    loads.iter().map(|load| job.counted(steps, [&arms[0], &arms[1]], load)).collect()
 }
 
 impl Job<'_> {

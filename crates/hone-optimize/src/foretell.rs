@@ -19,6 +19,7 @@ use super::steps::{Steps, Told};
 use crate::diagnose;
 use crate::job::Job;
 use crate::outcome::{Outcomes, in_a_line};
+use hone_experiment::emulated::image;
 use hone_experiment::phase::Phase;
 use hone_experiment::variants::{BASELINE, Made, Variant};
 
@@ -38,7 +39,7 @@ pub(super) fn step_of(variant: &str) -> String {
 }
 
 /// A result, or why there is none.
-type Tried<T> = Result<T, String>;
+pub(super) type Tried<T> = Result<T, String>;
 
 impl Job<'_> {
     /// Why the CPU of the plain build stalls. `None` if the user did not ask, or if the program can't be traced.
@@ -133,7 +134,7 @@ impl Job<'_> {
             None => self.trace(base)?,
         };
         let traced = self.kept_trace(&base.variant, kept)?;
-        let run = model::of_traces(&traced.left.traces, diagnose::image);
+        let run = model::of_traces(&traced.left.traces, image);
         Ok((format!("{}, {}", base.variant, traced.words), run))
     }
 }
@@ -143,7 +144,7 @@ fn kept_name(variant: &str) -> String {
 }
 
 /// An optional result: only an interrupt ends the run.
-fn tried<T>(work: impl FnOnce() -> Result<T>) -> Result<Tried<T>> {
+pub(super) fn tried<T>(work: impl FnOnce() -> Result<T>) -> Result<Tried<T>> {
     match work() {
         Ok(done) => Ok(Ok(done)),
         Err(error) if interrupt::requested() => Err(error),

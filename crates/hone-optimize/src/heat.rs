@@ -13,8 +13,8 @@ use hone_format::count;
 use hone_record::{Diagnosis, Envelope, Evidence, HeatSource, Heatmap};
 
 use crate::diagnose::branched;
-use crate::diagnose::found::image;
 use crate::diagnose::sampled::{notes_of_samples, read as read_samples};
+use hone_experiment::emulated::image;
 use hone_experiment::ending::Usage;
 use hone_experiment::folder::read_record;
 

@@ -78,6 +78,12 @@ impl Job<'_> {
         // Grouped by variant. Within a variant, the comparisons keep the order of the workloads.
         let place = |name: &str| variants.iter().position(|variant| variant.name == name);
         found.edges.sort_by_key(|comparison| place(&comparison.b));
+        for workload in &self.experiment.judging {
+            let all = found.edges.iter_mut().chain(&mut found.on_baseline);
+            let mut under: Vec<&mut Comparison> =
+                all.filter(|judged| judged.workload.name == workload.name).collect();
+            self.count_programs(steps, outcomes.made.values(), workload, &mut under)?;
+        }
         let of_one_layout = self.one_layouts(variants, outcomes)?;
         for judged in found.edges.iter_mut().chain(&mut found.on_baseline) {
             let arms = of_one_layout.iter().filter(|one| [&judged.a, &judged.b].contains(&&one.variant));
@@ -213,9 +219,12 @@ impl Job<'_> {
         workload: &Workload,
     ) -> Result<Judged> {
         let name = format!("judge-{}", workload.name);
+        let variants = self.runners(edges, outcomes)?;
+        let first =
+            variants.first().and_then(|runner| runner.arms.first()).context("there is no baseline")?;
+        let workload = &self.long_enough(steps, workload, &first.clone())?;
         steps.run(Phase::Judge, &name, || {
             self.is_on_the_same_machine()?;
-            let variants = self.runners(edges, outcomes)?;
             let (settings, builds) = (&self.experiment.compare, self.experiment.builds);
             let rounds = Rounds {
                 plan: rounds::plan(settings, builds, workload, variants.len()),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::artifact::ToolReceipt;
 use crate::comparison::{Comparison, Verdict};
+use crate::counted::Counted;
 use crate::metric::Metric;
 
 /// Two commits of one program, with equal builds and equal load, and the decision about merging the second one.
@@ -29,6 +30,15 @@ pub struct CommitGate {
     pub require_power: bool,
     /// One comparison for each judging workload; empty if both programs are identical.
     pub comparisons: Vec<Comparison>,
+    /// The evidence that decides.
+    #[serde(default)]
+    pub evidence: GateEvidence,
+    /// Exact counts for each judging workload; empty if nobody counted, and in older records.
+    #[serde(default)]
+    pub counted: Vec<Counted>,
+    /// The search that found the two commits; `None` if the user named them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bisection: Option<Bisection>,
     /// Findings of the metrics that decide, the first workload first.
     pub findings: Vec<GateFinding>,
     /// The outcome of the gate.
@@ -37,6 +47,72 @@ pub struct CommitGate {
     pub notes: Vec<String>,
     /// The run's folder.
     pub run: String,
+}
+
+/// The evidence by which a gate decides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateEvidence {
+    /// Measured pairs.
+    #[default]
+    Measured,
+    /// Exact counts of instructions, without any measured pair.
+    Counted,
+}
+
+/// The search that led to a gate's two commits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bisection {
+    /// Hash of the good commit.
+    pub good: String,
+    /// Hash of the bad one.
+    pub bad: String,
+    /// Number of commits after the good one, up to the bad one.
+    pub commits: u32,
+    /// The commits that were built, in their order.
+    pub tried: Vec<TriedCommit>,
+    /// Commits before the gate's head that could not be judged, and may be the first bad one. Empty if the head is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
+}
+
+/// A commit of a search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TriedCommit {
+    /// Its hash.
+    pub commit: String,
+    /// The first line of its message.
+    pub subject: String,
+    /// The result.
+    pub state: TriedState,
+    /// Ratio of its instructions per operation to those of the good commit.
+    pub ratio: Option<f64>,
+    /// Why it was skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// The result for a commit of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TriedState {
+    /// It needs less than half of the growth.
+    Good,
+    /// It needs half of the growth or more.
+    Bad,
+    /// It can't be built or counted.
+    Skipped,
+}
+
+impl TriedState {
+    /// The name for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Bad => "bad",
+            Self::Skipped => "skipped",
+        }
+    }
 }
 
 /// A commit and the program built from it.

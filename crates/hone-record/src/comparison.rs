@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::counted::Counted;
 use crate::machine::Machine;
 use crate::metric::Metric;
 use crate::more_pairs::{Continuation, Effect, Look};
@@ -468,6 +469,9 @@ pub struct Comparison {
     pub not_estimated: BTreeMap<Metric, String>,
     /// Where it ran.
     pub machine: Machine,
+    /// Exact counts of the same work by both programs; `None` if nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Box<Counted>>,
     /// The one setting in which B differs, if both arms are the same target; `None` if there are two named targets.
     #[serde(default)]
     pub change: Option<Change>,

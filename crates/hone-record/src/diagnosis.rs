@@ -373,7 +373,7 @@ impl CodeLayout {
 
 /// Misses by hardware counters, of the machine's own structures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct CounterMisses {
     /// Executed instructions. They include the kernel's unless the events exclude them.
     pub instructions: u64,
     /// Misses of the L1i and the iTLB, if they were counted.
@@ -394,7 +394,7 @@ pub struct Diagnosed {
     pub slots: Option<Slots>,
     /// Counters of misses, if there are no slots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counted: Option<Counted>,
+    pub counted: Option<CounterMisses>,
     /// The code layout, if it was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<CodeLayout>,

@@ -404,6 +404,22 @@ pub struct MetricLine {
     pub left_out: usize,
 }
 
+impl MetricLine {
+    /// Digits of an id that name a line.
+    pub const ID_DIGITS: usize = 8;
+
+    /// The name, with digits of the id if another of these lines has the same name and metric.
+    pub fn name_among(&self, lines: &[Self]) -> String {
+        let is_same = |other: &&Self| other.name == self.name && other.measure == self.measure;
+        let id = self.id.get(..Self::ID_DIGITS).unwrap_or(&self.id);
+        if lines.iter().filter(is_same).count() > 1 {
+            format!("{} ({id})", self.name)
+        } else {
+            self.name.clone()
+        }
+    }
+}
+
 /// What `hone history` found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MetricHistory {

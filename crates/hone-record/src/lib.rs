@@ -14,6 +14,7 @@ mod batches;
 mod capacity;
 mod commit_gate;
 mod comparison;
+mod counted;
 mod diagnosis;
 mod durability;
 mod envelope;
@@ -64,14 +65,18 @@ pub use batches::{
     ProducerXray, Sampled, Spread, TopicXray, XrayRead,
 };
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
-pub use commit_gate::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState};
+pub use commit_gate::{
+    Bisection, CommitBuild, CommitGate, GateEvidence, GateFinding, GateOutcome, GateState, TriedCommit,
+    TriedState,
+};
 pub use comparison::{
     Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, LeaningTroubles,
     MORE_FAILURES, Mode, OneLayout, PairKind, PairOutcome, Pilot, Promise, Rule, Verdict, control_arm,
 };
+pub use counted::{CodeChange, CodeFrame, Counted, CountedMisses, Counts};
 pub use diagnosis::{
-    Category, CodeLayout, Counted, Diagnosed, Diagnosis, Evidence, Footprint, LayoutVerdict, Likelihood,
-    Missed, ObjectShare, Remedy, Shift, Slots,
+    Category, CodeLayout, CounterMisses, Diagnosed, Diagnosis, Evidence, Footprint, LayoutVerdict,
+    Likelihood, Missed, ObjectShare, Remedy, Shift, Slots,
 };
 pub use durability::{refused_for_loads, unlike_promises};
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};

@@ -32,10 +32,12 @@ pub enum Metric {
     MemoryPeak,
     /// Mean memory of the target's process trees.
     MemoryMean,
+    /// Instructions of the target per operation, counted by an emulator ([`crate::Counted`]). No window has it.
+    Instructions,
 }
 
 impl Metric {
-    /// Every metric, in the order of the tables.
+    /// Every metric of a window, in the order of the tables.
     pub const ALL: [Self; 13] = [
         Self::CpuPerRecord,
         Self::CpuPerRequest,
@@ -68,6 +70,7 @@ impl Metric {
             Self::Capacity => "capacity",
             Self::MemoryPeak => "memory-peak",
             Self::MemoryMean => "memory-mean",
+            Self::Instructions => "instructions",
         }
     }
 
@@ -87,6 +90,7 @@ impl Metric {
             Self::Capacity => "capacity",
             Self::MemoryPeak => "memory peak",
             Self::MemoryMean => "memory mean",
+            Self::Instructions => "instructions per operation",
         }
     }
 
@@ -104,6 +108,7 @@ impl Metric {
         match self {
             Self::Throughput | Self::Capacity => "requests/s",
             Self::MemoryPeak | Self::MemoryMean => "B",
+            Self::Instructions => "instructions",
             _ => "µs",
         }
     }

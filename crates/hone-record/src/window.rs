@@ -585,6 +585,7 @@ impl Window {
             Metric::Capacity => None,
             Metric::MemoryPeak => Some(self.facts.target_memory?.peak_bytes as f64),
             Metric::MemoryMean => self.facts.target_memory?.mean_bytes,
+            Metric::Instructions => None,
         }
     }
 }

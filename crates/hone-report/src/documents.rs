@@ -9,9 +9,9 @@ use hone_record::{
 
 use crate::document::Document;
 use crate::section::{
-    builds, ceiling, circumstances, design, diagnosis, gate, go, head, headline, history, host_trial,
-    in_order, load_run, method, pictures, proof, rates, results, steps, story, tuning, variants, workloads,
-    xray,
+    builds, ceiling, circumstances, counted, design, diagnosis, gate, go, head, headline, history,
+    host_trial, in_order, load_run, method, pictures, proof, rates, results, steps, story, tuning, variants,
+    workloads, xray,
 };
 use crate::tree::{Element, Markup, el};
 
@@ -30,7 +30,9 @@ pub fn optimization(
     // If nothing was judged yet, the training load says what the target is loaded with.
     let promised = if judging.is_empty() { vec![&optimization.training] } else { judging.clone() };
     let is_one_edge = judging.len() == optimization.comparisons.len();
-    let judged = in_order(optimization).into_iter().enumerate().map(|(index, comparison)| {
+    let ordered = in_order(optimization);
+    let counts = ordered.iter().filter_map(|comparison| comparison.counted.as_deref());
+    let judged = ordered.iter().copied().enumerate().map(|(index, comparison)| {
         let title = if is_one_edge {
             results::title(comparison)
         } else {
@@ -48,6 +50,7 @@ pub fn optimization(
         .children(diagnosis::of(optimization))
         .child(ceiling::of(&optimization.ceilings, &optimization.comparisons, &optimization.training))
         .child(before_details(told))
+        .children(counted::sections(counts))
         .children(judged)
         .children(go::of(optimization.go.as_ref()))
         .child(builds::of(optimization))
@@ -82,6 +85,7 @@ pub fn comparison(
         .and_then(|window| circumstances::durability(&window.durability, &[&comparison.workload]));
     let main = el("main")
         .child(results::below_a_head("comparison-1", "All metrics and pictures", comparison, windows, None))
+        .children(counted::sections(comparison.counted.as_deref()))
         .child(before_details(told))
         .children(design::of(comparison))
         .child(workloads::alone(&comparison.workload))
@@ -146,6 +150,8 @@ pub fn gate(found: &CommitGate, windows: &BTreeMap<String, Window>, told: Option
     let first = all.first();
     let main = el("main")
         .children(gate::findings(found))
+        .children(gate::search(found))
+        .children(counted::sections(&found.counted))
         .children(told.filter(|_| !all.is_empty()).map(|told| story::percentiles(told).detail()))
         .children(judged)
         .children(if let [only] = &all[..] { design::of(only) } else { None })
@@ -158,9 +164,15 @@ pub fn gate(found: &CommitGate, windows: &BTreeMap<String, Window>, told: Option
     Document::new(&format!("Gate of {}", found.name), headline::gate(found), main)
 }
 
-/// The same for a pull request: the verdict, the metrics that decide, and the notes.
+/// The same for a pull request: the verdict, the metrics that decide, the code that changed most, and the notes.
 pub fn gate_comment(found: &CommitGate) -> Document {
-    let main = el("main").children(gate::findings(found)).child(gate::origin(found)).child(gate::reading());
+    let counts = found.counted.iter().enumerate().map(|(index, counted)| counted::in_short(index, counted));
+    let main = el("main")
+        .children(gate::findings(found))
+        .children(gate::search(found))
+        .children(counts)
+        .child(gate::origin(found))
+        .child(gate::reading(found));
     Document::new(&format!("Gate of {}", found.name), headline::gate_in_short(found), main)
 }
 

@@ -1,7 +1,7 @@
 //! The outcome of a gate in words. The terminal, the page, the comment and the files for CI systems share it.
 
-use hone_format::{change, change_size, exact_percent};
-use hone_record::{CommitGate, GateFinding, GateOutcome, GateState, Metric};
+use hone_format::{change, change_size, counted, exact_percent};
+use hone_record::{Bisection, CommitGate, GateFinding, GateOutcome, GateState, Metric};
 
 /// The size of a loss (0 to 1).
 pub(crate) fn loss_size(loss: f64) -> String {
@@ -57,6 +57,25 @@ pub fn sentence(found: &CommitGate) -> String {
     }
 }
 
+/// The search that led to the two commits, in words.
+pub(crate) fn search_words(search: &Bisection) -> String {
+    let short = |commit: &str| commit.get(..10).unwrap_or(commit).to_owned();
+    let left = match &search.left[..] {
+        [] => String::new(),
+        left => {
+            let left: Vec<String> = left.iter().map(|commit| short(commit)).collect();
+            format!(" {} before it can't be judged, and may be the first bad one.", left.join(", "))
+        }
+    };
+    format!(
+        "The head is the first bad one of {} after {}, up to {}; Hone built {} of them.{left}",
+        counted(u64::from(search.commits), "commit", "commits"),
+        short(&search.good),
+        short(&search.bad),
+        search.tried.len()
+    )
+}
+
 /// One finding in a line, for people and for CI systems.
 pub fn finding(found: &CommitGate, finding: &GateFinding) -> String {
     let label = label(found, finding);
@@ -71,6 +90,8 @@ pub fn finding(found: &CommitGate, finding: &GateFinding) -> String {
         None => format!("there is no estimate: {}", finding.why),
     };
     match (finding.state, finding.ratio) {
+        // It has its figures and its limit.
+        (_, Some(_)) if finding.metric == Metric::Instructions => finding.why.clone(),
         (GateState::Worse, Some([ratio, low, high])) if finding.by_troubles => format!(
             "{under}: {} (remaining pairs: {} [{}, {}])",
             finding.why,

@@ -1,12 +1,13 @@
 //! Turns records into one self-contained HTML page, Markdown or terminal text.
 //!
 //! There is a page for an optimisation, a comparison, a run summary from the ledger, a capacity search, a sweep and a load run.
-//! Each page is a single string without network access or fonts of its own. It has no script, except that a heatmap contains one
-//! to zoom and a live run contains one to refresh. The page adapts to a phone, to print and to a dark screen. The crate escapes
+//! Each page is a single string without network access or fonts of its own. Its script copies commands and zooms flame graphs;
+//! a heatmap contains one to zoom and a live run contains one to refresh. The page adapts to a phone, to print and to a dark screen. The crate escapes
 //! everything that comes from a record. A value that is missing in the record becomes a sentence instead of an empty plot.
 //!
 //! The crate is pure: it uses no file, clock or process.
 
+pub mod counted;
 pub mod desk;
 mod document;
 pub mod documents;

@@ -31,6 +31,7 @@ pub(crate) fn noun(comparison: &Comparison, metric: Metric) -> &'static str {
         Metric::Capacity => "capacity",
         Metric::MemoryPeak => "peak memory",
         Metric::MemoryMean => "mean memory",
+        Metric::Instructions => "instructions per operation",
     }
 }
 

@@ -14,6 +14,9 @@ const BAR_COLUMNS: [usize; 2] = [9, 25];
 /// Minimum width of a name in a list of facts.
 const NAME_COLUMNS: usize = 11;
 
+/// Names of rows that are left out. More of them would be longer than the result.
+const MOST_NAMES: usize = 4;
+
 const INLINE: Inline = Inline { escape: plain, strong: "", code: "" };
 
 /// How much of a document to show.
@@ -196,10 +199,12 @@ impl<'a> Writer<'a> {
         self.left_out(&left_out);
     }
 
-    /// Names the rows that only the explanation has.
+    /// Names the rows that only the explanation has, if they are few.
     fn left_out(&mut self, names: &[String]) {
-        if !names.is_empty() {
-            self.line(&format!("With --explain also: {}.", names.join(", ")));
+        match names.len() {
+            0 => {}
+            1..=MOST_NAMES => self.line(&format!("With --explain also: {}.", names.join(", "))),
+            _ => self.line("With --explain also: the other rows."),
         }
     }
 }

@@ -11,7 +11,8 @@ fn broker_command() -> String {
     format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics-listen off --data {{data}}")
 }
 
-const SMALL: [&str; 8] = ["--rate", "500", "--duration", "0.3", "--warmup", "50", "--max-lateness", "2s"];
+const SMALL: [&str; 9] =
+    ["--rate", "500", "--duration", "0.3", "--warmup", "50", "--max-lateness", "2s", "--no-counts"];
 
 #[test]
 fn the_plan_alone_measures_no_a_b_pair_and_the_rest_follows_it() {
@@ -92,7 +93,7 @@ fn the_budget_is_kept_by_the_clock() {
 fn a_run_without_a_verdict_is_continued_with_the_command_that_it_prints() {
     let folder = tempfile::tempdir().unwrap();
     let command = broker_command();
-    let rule = ["--alpha", "0.01%", "--primary", "latency-p50", "--budget", "20s"];
+    let rule = ["--alpha", "0.01%", "--primary", "latency-p50", "--keep-disturbed", "--budget", "20s"];
     let ran = hone_in(folder.path(), &[&["compare", &command, &command][..], &rule, &SMALL].concat())
         .expect_code(0);
     let said = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -114,7 +115,7 @@ fn a_run_without_a_verdict_is_continued_with_the_command_that_it_prints() {
     assert_eq!(read("continued.json").split_whitespace().collect::<String>(), "[40.0]");
     // A comparison with fixed pairs has no looks for that.
     let fixed = ["--pairs", "5", "--control-pairs", "0", "--reserve", "0", "--quiet"];
-    hone_in(folder.path(), &[&["compare", &command, &command][..], &rule[..4], &fixed, &SMALL].concat());
+    hone_in(folder.path(), &[&["compare", &command, &command][..], &rule[..5], &fixed, &SMALL].concat());
     hone_in(folder.path(), &["compare", "--resume", "runs/compare-002", "--budget", "40s"])
         .expect_code(2)
         .expect_error("can't be continued: its number of pairs is fixed");

@@ -16,7 +16,7 @@ mod stage;
 use host_cli::{let_its_time_come, waits_for};
 use stage::{Broker, hone_command, hone_in};
 
-const SMALL: [&str; 14] = [
+const SMALL: [&str; 15] = [
     "--rate",
     "500",
     "--duration",
@@ -31,6 +31,7 @@ const SMALL: [&str; 14] = [
     "2s",
     "--quiet",
     "--json",
+    "--no-counts",
 ];
 
 fn for_cluster(broker: &Broker, name: &str) -> Option<String> {

@@ -18,7 +18,8 @@ fn broker_command(options: &str) -> String {
 }
 
 // The tests share two cores with each other: lateness of the generator is theirs, and not what is tested here.
-const SMALL: [&str; 12] = [
+const SMALL: [&str; 13] = [
+    "--no-counts",
     "--rate",
     "800",
     "--duration",
@@ -138,6 +139,32 @@ fn an_arm_that_works_twice_as_much_is_worse() {
     let args = ["compare", &plain, &worse, "--control-pairs", "0", "--keep-disturbed"];
     let ran = hone_in(folder.path(), &[&args[..], &SMALL].concat()).expect_code(3);
     assert!(ran.stdout.contains("worse"), "{}", ran.stdout);
+}
+
+#[test]
+fn the_same_program_has_the_same_number_of_instructions() {
+    if stage::tools::find("qemu-x86_64").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let arm = broker_command(" --threads 1");
+    let small = &SMALL[1..];
+    let ran = hone_in(
+        folder.path(),
+        &[&["compare", &arm, &arm, "--json", "--control-pairs", "0"][..], small].concat(),
+    );
+    let counted = &ran.json()["body"]["counted"];
+    assert!(!counted.is_null(), "{}", ran.stderr);
+    let of = |side: usize, repetition: usize| {
+        counted["counts"][side]["instructions"][repetition].as_f64().unwrap()
+    };
+    let first = of(0, 0);
+    for (side, repetition) in [(0, 1), (1, 0), (1, 1)] {
+        let ratio = of(side, repetition) / first;
+        assert!((ratio - 1.0).abs() < 0.01, "{ratio}: {counted}");
+    }
+    assert!(counted["work"].as_str().unwrap().contains("requests on one connection"), "{counted}");
+    assert!(counted["counts"][0]["misses"].as_array().unwrap().len() > 4, "{counted}");
 }
 
 #[test]

@@ -30,7 +30,9 @@ compiler = "gcc"
 run = ["{operations}"]
 operations = 200000
 [compare]
+least_window_s = 0
 rounds = 10
+counts = false
 [gate]
 judge = ["sum"]
 worse_by = "10%"
@@ -696,4 +698,122 @@ fn the_workflows_call_hone_as_it_can_be_called() {
             assert!(text.contains(&format!("../examples/ci/{name}")), "{page} does not lead to {name}");
         }
     }
+}
+
+/// Two functions, one of which commits change: an operation costs about 1,000 instructions in each.
+const TWO_FUNCTIONS: &str = "#include <stdio.h>
+#include <stdlib.h>
+static unsigned long x = 88172645463325252ul;
+__attribute__((noinline)) static void mix(unsigned long turns) {
+  for (unsigned long i = 0; i < turns; i++) { x ^= x << 13; x ^= x >> 7; x ^= x << 17; }
+}
+__attribute__((noinline)) static void check(unsigned long turns) {
+  for (unsigned long i = 0; i < turns; i++) { x += i ^ (x >> 3); x *= 3; }
+}
+int main(int c, char **v) {
+  unsigned long operations = strtoul(v[1], 0, 10);
+  for (unsigned long i = 0; i < operations; i++) { mix(MIX); check(200); }
+  return printf(\"%lu\\n\", x) < 0; }
+";
+
+fn two_functions(mix: u32) -> String {
+    TWO_FUNCTIONS.replace("MIX", &mix.to_string())
+}
+
+impl Repo {
+    /// With a program of two functions.
+    fn of_two_functions() -> Option<Self> {
+        find_beside("qemu-x86_64", &[])?;
+        let repo = Self::new()?;
+        repo.write("main.c", &two_functions(100));
+        repo.write("hone.toml", &FILE.replace("cc -O2 main.c", "cc -O2 -g main.c"));
+        repo.commit("two functions");
+        Some(repo)
+    }
+}
+
+#[test]
+fn one_per_cent_more_instructions_is_found_by_counts_with_its_function() {
+    let Some(repo) = Repo::of_two_functions() else { return };
+    repo.topic("main.c", &two_functions(102));
+    let before = repo.everything();
+    let ran = repo.gate(&["--base", "main", "--evidence", "counted", "--json"]).expect_code(3);
+    let body = &ran.json()["body"];
+    assert_eq!((&body["evidence"], &body["outcome"]), (&"counted".into(), &"worse".into()));
+    assert!(body["comparisons"].as_array().unwrap().is_empty(), "nothing was measured");
+    let finding = &body["findings"][0];
+    let ratio = finding["ratio"][0].as_f64().unwrap();
+    assert!((1.005..1.02).contains(&ratio), "{finding}");
+    assert_eq!((&finding["metric"], &finding["state"]), (&"instructions".into(), &"worse".into()));
+    assert!(finding["why"].as_str().unwrap().contains("most of it in mix"), "{finding}");
+    let first = &body["counted"][0]["code"][0];
+    assert_eq!(first["frames"][0]["name"], "mix", "{first}");
+    assert!(first["frames"][0]["source"].as_str().unwrap().contains("main.c:"), "{first}");
+    repo.assert_clean(&before);
+    let shown = stage::hone(&["ledger", "show", repo.path("runs/ledger.jsonl").to_str().unwrap()]);
+    assert!(shown.expect_code(0).stdout.contains("worse"));
+
+    // A commit with the same instructions passes.
+    repo.write("main.c", &two_functions(102).replace("return printf", "return 0 * c + printf"));
+    repo.commit("other code, the same work");
+    let ran = repo.gate(&["--base", "HEAD~1", "--evidence", "counted", "--even-if-same", "--json"]);
+    let body = ran.expect_code(0).json()["body"].clone();
+    assert_eq!(body["outcome"], "passed", "{body}");
+}
+
+#[test]
+fn the_commit_with_more_instructions_is_found_among_sixteen() {
+    let Some(repo) = Repo::of_two_functions() else { return };
+    let good = repo.git(&["rev-parse", "HEAD"]);
+    let mut guilty = String::new();
+    for number in 0..16 {
+        let mix = if number < 10 { 100 } else { 104 };
+        let text = two_functions(mix)
+            .replace("operations = strtoul", &format!("n{number} = 0, operations = n{number} + strtoul"));
+        // An earlier commit changes the other function, which the found one does not.
+        let text = if number < 3 { text } else { text.replace("check(200)", "check(199)") };
+        // One commit in the way does not build.
+        repo.write("main.c", &if number == 8 { text.replace("int main", "int main(") } else { text });
+        let commit = repo.commit(&format!("change {number}"));
+        if number == 10 {
+            guilty = commit;
+        }
+    }
+    let before = repo.everything();
+    let range = format!("{good}..HEAD");
+    let record = repo.gate(&["--bisect", &range, "--json"]).expect_code(3).json();
+    let (body, bisection) = (&record["body"], &record["body"]["bisection"]);
+    assert_eq!(body["head"]["commit"], guilty.as_str(), "{bisection}");
+    assert_eq!(body["base"]["subject"], "change 9");
+    let code = body["counted"][0]["code"].as_array().unwrap();
+    assert_eq!(code[0]["frames"][0]["name"], "mix");
+    assert!(code.iter().all(|change| change["frames"][0]["name"] != "check"), "{code:?}");
+    let tried = bisection["tried"].as_array().unwrap();
+    assert_eq!(bisection["commits"], 16);
+    assert!((4..=7).contains(&tried.len()), "halving, and one that does not build: {tried:?}");
+    repo.assert_clean(&before);
+
+    // What is not worse has no such commit.
+    let ran = repo.gate(&["--bisect", &format!("HEAD..{good}")]);
+    ran.expect_code(2).expect_error("there is no commit to search");
+    let ran = repo.gate(&["--bisect", &format!("{good}..HEAD~8")]).expect_code(1);
+    ran.expect_error("is not worse than");
+    repo.gate(&["--bisect", "HEAD"]).expect_code(2).expect_error("invalid range `HEAD`");
+}
+
+#[test]
+fn git_bisect_run_gets_its_own_exit_codes() {
+    let Some(repo) = Repo::of_two_functions() else { return };
+    let code = |text: &str, args: &[&str]| {
+        repo.topic("main.c", text);
+        let always = ["--base", "main", "--evidence", "counted", "--exit-codes", "git-bisect"];
+        repo.gate(&[&always, args].concat()).code
+    };
+    assert_eq!(code(&two_functions(110), &[]), 1, "bad");
+    repo.git(&["checkout", "--quiet", "main"]);
+    assert_eq!(code("int main(void) { return no_such_name; }\n", &[]), 125, "does not build");
+    repo.git(&["checkout", "--quiet", "main"]);
+    assert_eq!(code(&two_functions(90), &[]), 0, "good");
+    assert_eq!(repo.gate(&["--base", "nobody", "--exit-codes", "git-bisect"]).code, 125);
+    assert_eq!(repo.gate(&["--base", "topic", "--exit-codes", "git-bisect"]).code, 128, "the same commit");
 }

@@ -12,9 +12,9 @@ mod stage;
 use stage::tools::of_checkout;
 use stage::{Ran, hone_in};
 
-/// The commit of a window.
+/// The commit of a window. Hone shows its first twelve digits.
 fn commit(number: u64) -> String {
-    format!("{number:040x}").replace('0', "c")
+    format!("{number:02}{}", "c".repeat(38))
 }
 
 fn window(number: u64, factor: f64) -> Window {
@@ -68,7 +68,7 @@ fn a_slower_commit_among_the_newest_is_named_and_ends_with_3() {
 
     // Of all lines, those that regressed come first.
     let all = history(dir.path(), &["nightly"]).expect_code(3).stdout;
-    assert!(all.starts_with("Regression: ") && all.contains("more line"), "{all}");
+    assert!(all.starts_with("Regression: ") && all.contains(" more"), "{all}");
 
     // The change is older than the three newest points.
     history(dir.path(), &["nightly", "--metric", "p50", "--within", "3"]).expect_code(0);
@@ -140,7 +140,6 @@ fn results_of_each_tool_are_read_and_a_label_names_their_point() {
     let sample = |name: &str| of_checkout("fixtures/imports").join(name).display().to_string();
     for (name, line, metric) in [
         ("go-bench.txt", "Encode/small-2", "ns/op"),
-        ("benchstat.csv", "Encode/small-2", "sec/op"),
         ("hyperfine-1.json", "ls /", "time_wall_clock"),
         ("hyperfine-2.json", "ls /", "memory_peak_resident"),
         ("criterion", "sort/unstable/1000", "time"),
@@ -165,12 +164,15 @@ fn results_of_each_tool_are_read_and_a_label_names_their_point() {
         (&line["points"][0]["label"], &line["points"][1]["label"]),
         (&"hyperfine-1".into(), &"hyperfine-2".into())
     );
-    let columns = ["--import", &sample("benchstat.csv"), "--json", "--line", "Encode/small-2"];
+    let table = sample("benchstat.csv");
+    let columns = ["--import", &table, "--json", "--line", "Encode/small-2", "--metric", "sec/op"];
     let line = &lines(&history(dir.path(), &columns).expect_code(0))[0];
     assert_eq!(
         (&line["points"][0]["label"], &line["points"][1]["label"]),
         (&"old.txt".into(), &"new.txt".into())
     );
+    let one_label = format!("v1={table}");
+    history(dir.path(), &["--import", &one_label]).expect_code(2).expect_error("next: leave out `LABEL=`");
 }
 
 #[test]

@@ -279,6 +279,7 @@ fn a_comparison_takes_the_client_s_load() {
         "5s",
         "--quiet",
         "--json",
+        "--no-counts",
         "--primary",
         "latency-p50",
     ];

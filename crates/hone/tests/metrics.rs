@@ -150,7 +150,8 @@ fn the_embedded_brokers_counter_is_read_where_its_port_is_chosen_by_hone() {
     );
     let load =
         ["--rate", "800", "--duration", "1", "--warmup", "100", "--max-lateness", "2s", "--reserve", "0"];
-    let pairs = ["--pairs", "5", "--control-pairs", "0", "--keep-disturbed", "--quiet", "--json"];
+    let pairs =
+        ["--pairs", "5", "--control-pairs", "0", "--keep-disturbed", "--quiet", "--json", "--no-counts"];
     let args =
         [&["compare", &command, &command, "--metrics", "127.0.0.1:{port2}"][..], &load, &pairs].concat();
     let ran = hone_in(folder.path(), &args);

@@ -127,6 +127,9 @@ fn check_record(run: &Path) {
     assert!(baseline.profile.is_none() && baseline.sha256 != pgo.sha256);
     assert!(baseline.build_s > 1.0 && pgo.build_s > 1.0, "a build time is that of no build");
     assert!(pgo.code_inside.iter().any(|code| code.name.contains("zstd")), "{:?}", pgo.code_inside);
+    let counted = found.comparisons[0].counted.as_ref().expect("both programs were counted");
+    let [base, pgo] = counted.instructions();
+    assert!(base > 1_000.0 && pgo < base && counted.scatter() < 0.01, "{counted:?}");
     let train = found.steps.iter().find(|step| step.step == "train").unwrap();
     for told in
         ["times the CPU, so 1,000 requests/s became", "the start-up and the warm-up are not in the profile"]

@@ -129,6 +129,8 @@ judge = ["judge"]
 variants = [VARIANTS]
 text_growth = 9.0
 [compare]
+least_window_s = 0
+counts = false
 rounds = 6
 block_rounds = 2
 [workload.few]
@@ -588,6 +590,8 @@ train = "train"
 judge = ["judge"]
 soak_s = 2
 [compare]
+least_window_s = 0
+counts = false
 rounds = 6
 block_rounds = 2
 [workload.train]
@@ -825,6 +829,8 @@ train = "train"
 judge = ["judge"]
 judge_what_was_trained = true
 [compare]
+least_window_s = 0
+counts = false
 rounds = 6
 [workload.train]
 run = ["{operations}"]
@@ -898,7 +904,7 @@ fn where_bolts_counts_can_not_be_written_an_emulator_takes_the_profile() {
     bench.compile(&source, "toy", &["-O2", "-Wl,-q"]);
     bench.write(
         "name = 'toy'\n[target]\nbinary = 'toy'\n[optimize]\ndiagnose = false\nsoak_s = 1\nprofile = 'instrumented'\n\
-         train = 'train'\njudge = ['judge']\njudge_what_was_trained = true\n[compare]\nrounds = 6\n[workload.train]\nrun = ['{operations}']\noperations = 20000\n\
+         train = 'train'\njudge = ['judge']\njudge_what_was_trained = true\n[compare]\nleast_window_s = 0\ncounts = false\nrounds = 6\n[workload.train]\nrun = ['{operations}']\noperations = 20000\n\
          [workload.judge]\nrun = ['{operations}']\noperations = 300000\n",
     );
     let (ran, found) = bench.judged(&[]);
@@ -1028,6 +1034,8 @@ pprof_window_s = 4
 go_bench = { packages = ["./..."], pattern = "Parse|CollectJSON", count = 8, benchtime = "20x" }
 place = true
 [compare]
+least_window_s = 0
+counts = false
 rounds = 5
 block_rounds = 1
 [workload.binary]

@@ -207,6 +207,7 @@ fn compare_takes_the_same_options() {
         "--control-pairs",
         "0",
         "--no-pinning",
+        "--no-counts",
         "--output",
         &runs,
         "--quiet",

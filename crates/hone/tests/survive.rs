@@ -29,6 +29,8 @@ variants = ["pgo", "pgo+bolt"]
 text_growth = 9.0
 soak_s = 0
 [compare]
+least_window_s = 0
+counts = false
 rounds = 6
 block_rounds = 2
 [workload.train]

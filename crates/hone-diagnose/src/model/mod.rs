@@ -2,6 +2,7 @@
 //! code is pure.
 
 mod branched;
+mod code;
 mod conflicts;
 mod ext_tsp;
 mod footprint;
@@ -11,6 +12,7 @@ mod run;
 mod traced;
 
 pub use branched::{BYTES_OF_AN_INSTRUCTION, Branch, Branched, Depth, Fall, foreign_share, of_branches};
+pub use code::{CodeCount, CodeCounts, code, code_changes};
 pub use conflicts::{Conflicts, conflicts, conflicts_of};
 pub use ext_tsp::ext_tsp;
 pub use footprint::{

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Counted, Missed};
+use hone_record::{CounterMisses, Missed};
 use serde_json::{Deserializer, Map, Value};
 
 use super::json::{scope_in, without_last_commas};
@@ -36,7 +36,7 @@ const LEAST_RUNNING_PERCENT: f64 = 30.0;
 const GOOD_RUNNING_PERCENT: f64 = 90.0;
 
 /// Counts of one scope, or the reason why they are rejected.
-pub type Scoped = (Option<String>, Result<Counted, String>);
+pub type Scoped = (Option<String>, Result<CounterMisses, String>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Of {
@@ -121,7 +121,7 @@ impl Sums {
         }
     }
 
-    fn judged(self) -> Result<Counted, String> {
+    fn judged(self) -> Result<CounterMisses, String> {
         let modes = self.modes()?;
         let [instructions, lines, pages] =
             [Of::Instructions, Of::Lines, Of::Pages].map(|of| self.sum(of, modes));
@@ -155,7 +155,7 @@ impl Sums {
         }
         let some = running_percent.filter(|share| *share < GOOD_RUNNING_PERCENT);
         notes.extend(some.map(|share| format!("counted for {share:.0} % of the time: counters took turns")));
-        Ok(Counted { instructions: instructions as u64, misses, notes })
+        Ok(CounterMisses { instructions: instructions as u64, misses, notes })
     }
 }
 
@@ -279,7 +279,7 @@ mod tests {
 
     fn per_1000(text: &str) -> Vec<CountedScope> {
         let read = read(text).unwrap();
-        let of = |counted: Counted| {
+        let of = |counted: CounterMisses| {
             counted.misses.into_iter().map(|missed| (missed.structure, missed.per_1000)).collect()
         };
         read.into_iter().map(|(scope, counted)| (scope, of(counted.unwrap()))).collect()

@@ -1,5 +1,6 @@
 //! The tracer under the real emulator, compared with callgrind, with itself, and with programs whose counts are known.
 
+mod code;
 mod foretold;
 mod layouts;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use hone_experiment::climb::Wanted;
 use hone_experiment::fixture::{self, gate};
 use hone_record::{
-    Altitude, ChangePoint, CommitGate, Decision, GateOutcome, GateState, HistoryOver, HistoryPoint, Hope,
-    LineState, Measure, Metric, MetricHistory, MetricLine, Optimization, Proof, ProofStep, PutBack, Together,
-    Tuning, TuningStep,
+    Altitude, Bisection, ChangePoint, CommitGate, Counted, Decision, GateEvidence, GateOutcome, GateState,
+    HistoryOver, HistoryPoint, Hope, LineState, Measure, Metric, MetricHistory, MetricLine, Optimization,
+    Proof, ProofStep, PutBack, Together, TriedCommit, TriedState, Tuning, TuningStep,
 };
 use hone_report::{Document, documents};
 
@@ -36,6 +36,8 @@ pub(crate) fn documents_of_every_kind() -> Vec<(&'static str, Document)> {
         ("gate", documents::gate(&gate_of_one(&optimization), &windows, Some(&story))),
         ("comment of a gate", documents::gate_comment(&gate(GateOutcome::Worse, GateState::Worse))),
         ("gate of two loads", documents::gate(&gate_of_two(&optimization), &BTreeMap::new(), None)),
+        ("gate by counts", documents::gate(&gate_by_counts(), &BTreeMap::new(), None)),
+        ("comment of a gate by counts", documents::gate_comment(&gate_by_counts())),
         ("story", documents::story(&story)),
         ("capacity", documents::capacity(&sample::capacity())),
         ("curve", documents::curve(&sample::curve())),
@@ -152,13 +154,55 @@ pub(crate) fn climbing() -> Tuning {
     found
 }
 
-/// The gate of the first load of an optimization.
+/// The gate of the first load of an optimization, with its counts.
 fn gate_of_one(optimization: &Optimization) -> CommitGate {
     let comparisons = optimization.comparisons.iter().take(1).cloned().collect();
-    CommitGate { comparisons, ..gate(GateOutcome::Worse, GateState::Worse) }
+    CommitGate { comparisons, counted: vec![sample::counted()], ..gate(GateOutcome::Worse, GateState::Worse) }
+}
+
+/// A gate that decides by counts: under one load the head differs, under the other it doesn't.
+fn gate_by_counts() -> CommitGate {
+    let mut found = gate(GateOutcome::Worse, GateState::Worse);
+    let counted = sample::counted();
+    let [before, _] = counted.counts.clone();
+    let same = Counted {
+        workload: "plain".to_owned(),
+        counts: [before.clone(), before],
+        code: Vec::new(),
+        ..counted.clone()
+    };
+    for finding in &mut found.findings {
+        finding.metric = Metric::Instructions;
+        finding.workload = counted.workload.clone();
+        (finding.ratio, finding.values) = (Some(counted.ratio()), Some(counted.instructions()));
+    }
+    let tried = |commit: &str, state, ratio, why: Option<&str>| TriedCommit {
+        commit: commit.repeat(40),
+        subject: format!("change | <{commit}>"),
+        state,
+        ratio,
+        why: why.map(str::to_owned),
+    };
+    let bisection = Bisection {
+        good: "a".repeat(40),
+        bad: "e".repeat(40),
+        commits: 16,
+        tried: vec![
+            tried("e", TriedState::Bad, Some(1.0101), None),
+            tried("c", TriedState::Skipped, None, Some("cc: main.c:7: `x` is not declared")),
+            tried("d", TriedState::Good, Some(1.0), None),
+            tried("b", TriedState::Bad, Some(1.0098), None),
+        ],
+        left: vec!["c".repeat(40)],
+    };
+    let bisection = Some(bisection);
+    CommitGate { evidence: GateEvidence::Counted, counted: vec![counted, same], bisection, ..found }
 }
 
 /// The gate of all its loads.
 fn gate_of_two(optimization: &Optimization) -> CommitGate {
-    CommitGate { comparisons: optimization.comparisons.clone(), ..gate_of_one(optimization) }
+    let counted =
+        ["validate", "plain"].map(|load| Counted { workload: load.to_owned(), ..sample::counted() });
+    let comparisons = optimization.comparisons.clone();
+    CommitGate { comparisons, counted: counted.into(), ..gate_of_one(optimization) }
 }

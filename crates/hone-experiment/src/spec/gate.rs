@@ -15,6 +15,8 @@ pub struct GateWishes {
     pub worse_by: BTreeMap<Metric, f64>,
     /// Whether a comparison fails, too, that could not have detected such a growth of the primary metric.
     pub require_power: bool,
+    /// The growth of the instructions per operation from which counts are worse.
+    pub counted_worse_by: f64,
 }
 
 /// The same keys as in the file.
@@ -25,6 +27,7 @@ pub(super) struct GateFile {
     worse_by: Option<Share>,
     guards: BTreeMap<Metric, Share>,
     require_power: bool,
+    counted_worse_by: Option<Share>,
     pairs: Option<u32>,
     control_pairs: Option<u32>,
     rounds: Option<u32>,
@@ -34,6 +37,9 @@ pub(super) struct GateFile {
 /// A default: small enough to see a change that matters, and large enough to ignore most effects of code layout. `builds` makes
 /// these effects a part of the confidence interval.
 const WORSE_BY: Share = Share(0.03);
+
+/// The default for counts, which repeat within a few hundredths of a per cent.
+const COUNTED_WORSE_BY: Share = Share(0.005);
 
 impl GateFile {
     fn worse_by(&self) -> Share {
@@ -46,7 +52,8 @@ impl GateFile {
         let guards = compare.guards.iter().filter(|guard| **guard != compare.primary);
         let limit = |metric: &Metric| (*metric, self.guards.get(metric).unwrap_or(&worse_by).0);
         let worse_by = guards.map(limit).chain([(compare.primary, worse_by.0)]).collect();
-        GateWishes { worse_by, require_power: self.require_power }
+        let counted_worse_by = self.counted_worse_by.unwrap_or(COUNTED_WORSE_BY).0;
+        GateWishes { worse_by, require_power: self.require_power, counted_worse_by }
     }
 }
 
@@ -113,7 +120,7 @@ mod tests {
         let found = read("[gate]\njudge = [\"b\"]\n").unwrap();
         assert_eq!(found.judging.iter().map(|load| &*load.name).collect::<Vec<_>>(), ["b"]);
         assert_eq!(found.gate.worse_by, BTreeMap::from([(Metric::CpuPerRecord, 0.03)]));
-        assert!(!found.gate.require_power);
+        assert!(!found.gate.require_power && found.gate.counted_worse_by == 0.005);
         // The judging workloads of [optimize], if the gate names none.
         let found = read("[optimize]\ntrain = \"a\"\njudge = [\"b\", \"a\"]\n").unwrap();
         assert_eq!(found.judging.len(), 2);

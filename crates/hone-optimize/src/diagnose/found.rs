@@ -1,16 +1,9 @@
 //! A diagnosis with the files next to it, and notes about the files that ran.
 
-use std::fs;
 use std::path::PathBuf;
 
-use hone_diagnose::image::Image;
 use hone_diagnose::model::Run;
 use hone_record::Diagnosis;
-
-/// Reads the file at the kernel's path. `None` if it was removed or can't be read.
-pub fn image(path: &str) -> Option<Image> {
-    Image::parse(&fs::read(path).ok()?).ok()
-}
 
 /// A diagnosis, and whether the program finished.
 pub struct Found {

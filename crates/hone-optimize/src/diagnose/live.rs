@@ -14,10 +14,11 @@ use hone_host::threads::{self, ThreadUse, Threads, Used, Who};
 use hone_record::{Diagnosed, Diagnosis, Evidence, PmuState, Watched, WatchedThread};
 use hone_tool::{Call, Readiness, Runner, Session, StopSignal, Tool, ToolError, interrupt};
 
-use super::found::{Found, image};
+use super::found::Found;
 use super::sampled::{
     MOST_THREADS, bound, code_split, described, next, notes_of_samples, read, share_of_kernel, user_share,
 };
+use hone_experiment::emulated::image;
 use hone_experiment::folder::RunFolder;
 use hone_experiment::progress::Progress;
 

@@ -24,14 +24,14 @@ use hone_host::uses::Uses;
 use hone_record::{CodeLayout, Diagnosed, Diagnosis, Evidence, Foretelling, ObjectShare};
 use hone_tool::{Call, Runner, interrupt};
 
-use crate::emulated::{Traced, can_be_emulated, does_not_stand_it, left_of, notes_of_traces};
+use crate::emulated::Traced;
 use crate::heat;
 use found::notes_of;
 use hone_experiment::arm::find_program;
+use hone_experiment::emulated::{can_be_emulated, does_not_stand_it, image, left_of, notes_of_traces};
 use hone_experiment::folder::RunFolder;
 
 pub use found::Found;
-pub use found::image;
 pub use live::{Process, of_process};
 pub use sampled::{notes_of_samples, of_data, read as read_samples};
 

@@ -12,7 +12,8 @@ use hone_record::{
     CodeSplit, Diagnosis, Evidence, Footprint, Remedy, Watched, WatchedFunction, WatchedThread, demangled,
 };
 
-use super::found::{image, notes_of};
+use super::found::notes_of;
+use hone_experiment::emulated::image;
 
 /// The most threads in a report.
 pub(super) const MOST_THREADS: usize = 8;

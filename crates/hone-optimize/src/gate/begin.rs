@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_record::CommitGate;
+use hone_record::{CommitGate, GateEvidence};
 use hone_tool::{System, interrupt};
 
 use super::choice::{self, FileOf, Texts};
@@ -36,6 +36,10 @@ pub struct GateRequest {
     pub exact: bool,
     /// The side whose experiment file applies.
     pub file_of: FileOf,
+    /// The evidence that decides.
+    pub evidence: GateEvidence,
+    /// Whether to search the commits between the two for the one that is worse.
+    pub bisects: bool,
     /// Measure even if both commits build the same program.
     pub even_if_same: bool,
     /// Fail if the pairs could not have detected a growth by the limit.
@@ -158,6 +162,10 @@ fn resolved(request: &GateRequest) -> Result<GateSettings> {
         found.map(|found| found.judging.into_iter().map(|load| load.name).collect()).unwrap_or_default()
     };
     let chosen = choice::choose(texts, request.file_of, judges)?;
+    let between = match request.bisects {
+        true => Some(repository.between(&base.commit, &head.commit)?),
+        false => None,
+    };
     notes.extend(chosen.note);
     Ok(GateSettings {
         name: spec::name_in(chosen.text).unwrap_or_else(|| "gate".to_owned()),
@@ -167,6 +175,8 @@ fn resolved(request: &GateRequest) -> Result<GateSettings> {
         is_heads: chosen.is_heads,
         base,
         head,
+        evidence: request.evidence,
+        between,
         even_if_same: request.even_if_same,
         require_power: request.require_power,
         cache: cache_folder(request.cache.as_deref())?,

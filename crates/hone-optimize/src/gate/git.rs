@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use hone_tool::{Call, Finished, Runner, Tool, ToolError};
 
+use super::Named;
 use hone_experiment::ending::Usage;
 
 /// Variables that make git use another repository than that of the folder. Git hooks have them.
@@ -157,6 +158,34 @@ impl<'a> Repository<'a> {
     pub fn subject(&self, commit: &str) -> Result<String> {
         let found = self.ask("git-subject", &["show", "-s", "--format=%s", commit])?;
         Ok(found.stdout_text()?.trim().to_owned())
+    }
+
+    /// The commits after `good` up to `bad`, the oldest first, along the first parents: a merged branch is one commit.
+    ///
+    /// # Errors
+    /// Fails when `good` is not an ancestor of `bad`.
+    pub(super) fn between(&self, good: &str, bad: &str) -> Result<Vec<Named>> {
+        let format = "--format=%H %s";
+        let range = format!("{good}..{bad}");
+        let asked = ["log", "--first-parent", "--reverse", format, "--end-of-options", &range];
+        let is_ancestor = self.ask("git-ancestor", &["merge-base", "--is-ancestor", good, bad])?.code == 0;
+        let text = self.ask("git-between", &asked)?.stdout_text()?;
+        let named = |line: &str| {
+            let (commit, subject) = line.split_once(' ').unwrap_or((line, ""));
+            Named {
+                asked: "found by the search".to_owned(),
+                commit: commit.to_owned(),
+                subject: subject.to_owned(),
+            }
+        };
+        let found: Vec<Named> = text.lines().map(named).collect();
+        if found.is_empty() || !is_ancestor {
+            bail!(Usage(format!(
+                "there is no commit to search: {good} is not an ancestor of {bad}\n  next: name a range \
+                 GOOD..BAD whose first commit is part of the history of the second"
+            )));
+        }
+        Ok(found)
     }
 
     /// A file of a commit; `None` if the commit has no such file.

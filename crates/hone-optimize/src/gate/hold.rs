@@ -2,10 +2,11 @@
 //! verdicts, and no further statistics.
 
 use hone_format::exact_percent;
-use hone_record::{Comparison, GateFinding, GateState, Judgement, Metric, Verdict};
+use hone_record::{Comparison, Counted, GateEvidence, GateFinding, GateState, Judgement, Metric, Verdict};
 
+use super::GateSettings;
 use hone_experiment::broke;
-use hone_experiment::spec::GateWishes;
+use hone_experiment::spec::{Experiment, GateWishes};
 use hone_report::gate::loss_word;
 
 /// Pairs in which only the head failed, where every pair is excluded. The same number ends a run.
@@ -146,8 +147,72 @@ pub(crate) fn broke_down(
     }
 }
 
+/// The finding about the instructions under a load, before anything is counted.
+pub(super) fn uncounted(workload: &str, worse_by: f64, line: Option<u32>) -> GateFinding {
+    GateFinding {
+        workload: workload.to_owned(),
+        metric: Metric::Instructions,
+        primary: true,
+        worse_by,
+        ratio: None,
+        values: None,
+        detectable_ratio: None,
+        verdict: None,
+        state: GateState::NotSeen,
+        why: String::new(),
+        by_troubles: false,
+        line,
+    }
+}
+
+/// The finding from counts. A ratio counts with the difference of the repetitions on both sides.
+pub(super) fn of_counts(finding: GateFinding, counted: &Counted) -> GateFinding {
+    let [ratio, low, high] = counted.ratio();
+    let (limit, scatter) = (1.0 + finding.worse_by, counted.scatter());
+    let (verdict, state) = match () {
+        () if low > 1.0 && ratio >= limit => (Verdict::Worse, GateState::Worse),
+        () if low > 1.0 => {
+            (Verdict::Worse, if high < limit { GateState::Tolerated } else { GateState::NotShown })
+        }
+        () if high < 1.0 => (Verdict::Better, GateState::Held),
+        () if high < limit => (Verdict::Equivalent, GateState::Held),
+        () => (Verdict::NotShown, GateState::NotShown),
+    };
+    let culprit = if state == GateState::Worse { hone_report::counted::culprit(counted) } else { None };
+    let why = format!(
+        "{}, limit {}{}",
+        hone_report::counted::sentence(counted),
+        exact_percent(finding.worse_by),
+        culprit.map(|culprit| format!("; {culprit}")).unwrap_or_default()
+    );
+    GateFinding {
+        ratio: Some([ratio, low, high]),
+        values: Some(counted.instructions()),
+        detectable_ratio: Some(1.0 + scatter),
+        verdict: Some(verdict),
+        state,
+        why,
+        ..finding
+    }
+}
+
+/// The rule of a gate in words.
+pub fn rule_of(asked: &GateSettings, experiment: &Experiment) -> String {
+    let (wishes, loads) = (&experiment.gate, experiment.judging.len());
+    match asked.evidence {
+        GateEvidence::Measured => rule(experiment.compare.primary, wishes, loads, asked.require_power),
+        GateEvidence::Counted => format!(
+            "The gate fails if the head needs {} more instructions per operation or more than the base under \
+             any load. An emulator counts both for the same work, twice. A ratio counts only as far as it \
+             exceeds the difference of the two repetitions. Counts don't show the kernel, waits for data or \
+             locks, and the speed of the machine.",
+            exact_percent(wishes.counted_worse_by)
+        ),
+    }
+}
+
 /// The rule in words, fixed before the first window.
-pub fn rule(primary: Metric, wishes: &GateWishes, workloads: usize, require_power: bool) -> String {
+fn rule(primary: Metric, wishes: &GateWishes, workloads: usize, require_power: bool) -> String {
     let of = |metric: &Metric| wishes.worse_by.get(metric).copied().unwrap_or_default();
     let guards: Vec<String> = wishes
         .worse_by
@@ -194,7 +259,11 @@ mod tests {
     use hone_experiment::fixture::comparison;
 
     fn wishes(worse_by: f64) -> GateWishes {
-        GateWishes { worse_by: BTreeMap::from([(Metric::CpuPerRecord, worse_by)]), require_power: false }
+        GateWishes {
+            worse_by: BTreeMap::from([(Metric::CpuPerRecord, worse_by)]),
+            require_power: false,
+            counted_worse_by: 0.005,
+        }
     }
 
     fn judged(ratio: [f64; 3], verdict: Verdict, limit: f64) -> GateFinding {
@@ -283,7 +352,12 @@ mod tests {
             (estimate.metric, estimate.detectable_ratio) = (Metric::Throughput, detectable);
             judgement.verdict = verdict;
             let limits = BTreeMap::from([(Metric::Throughput, 0.1)]);
-            findings(&comparison, &GateWishes { worse_by: limits, require_power: false }, None).remove(0)
+            findings(
+                &comparison,
+                &GateWishes { worse_by: limits, require_power: false, counted_worse_by: 0.005 },
+                None,
+            )
+            .remove(0)
         };
         assert_eq!(of([0.905, 0.89, 0.92], Verdict::Worse, 1.02).state, Tolerated, "it fell by 9.5 %");
         assert_eq!(of([0.895, 0.88, 0.91], Verdict::Worse, 1.02).state, Worse, "it fell by 10.5 %");

@@ -2,6 +2,7 @@
 //! in pairs. It only reads the user's repository.
 
 pub mod begin;
+mod bisect;
 pub mod choice;
 pub mod ci_files;
 pub mod git;
@@ -14,14 +15,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::sha256_hex;
-use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome};
+use hone_record::{
+    Bisection, CommitBuild, CommitGate, Comparison, Counted, GateEvidence, GateFinding, GateOutcome,
+};
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
 use crate::commits::{self, BASE, HEAD, Kept, Side};
 use crate::job::Job;
+use crate::steps::Steps;
 use git::{Repository, remove};
-use hone_document::entries::gate::entry_of;
+use hone_document::entries::gate::{entry_of, entry_of_counts};
 use hone_experiment::decide;
 use hone_experiment::folder::RunFolder;
 use hone_experiment::ledger;
@@ -58,6 +62,12 @@ pub struct GateSettings {
     pub base: Named,
     /// The commit that the gate judges.
     pub head: Named,
+    /// The evidence that decides.
+    #[serde(default)]
+    pub evidence: GateEvidence,
+    /// The commits of a search, the oldest first; the last one is the head. `None` without a search.
+    #[serde(default)]
+    pub between: Option<Vec<Named>>,
     /// Whether to measure equal programs.
     pub even_if_same: bool,
     /// Whether the gate fails if the pairs could not have detected a change by the limit.
@@ -93,6 +103,32 @@ pub(crate) fn area(cache: &Path, name: &str, top: &Path) -> PathBuf {
     cache.join(format!("{name}-{}", hash.get(..8).unwrap_or(&hash)))
 }
 
+/// Where commits are built.
+struct Checkout<'a> {
+    repository: &'a Repository<'a>,
+    /// The checkout, which is always the same folder.
+    source: &'a Path,
+    /// The folder of kept builds.
+    kept: PathBuf,
+}
+
+/// The two commits of a gate.
+struct Ends {
+    base: Named,
+    head: Named,
+    bisection: Option<Bisection>,
+}
+
+/// What the evidence says.
+#[derive(Default)]
+struct Findings {
+    comparisons: Vec<Comparison>,
+    /// Why the head can't sustain a load.
+    broken: Option<String>,
+    /// The counts under each load, or why there are none.
+    counted: Vec<Result<Counted, String>>,
+}
+
 /// Removed at every end but a kill. The next attempt removes what a kill leaves.
 struct Temporary(PathBuf);
 
@@ -109,12 +145,7 @@ impl Session<'_> {
     /// Fails when a commit can't be built, when the base can't sustain its load, or when the user interrupts. The finished steps stay.
     pub fn run(&self) -> Result<CommitGate> {
         let asked = self.asked;
-        let rule = hold::rule(
-            self.experiment.compare.primary,
-            &self.experiment.gate,
-            self.experiment.judging.len(),
-            asked.require_power,
-        );
+        let rule = hold::rule_of(asked, self.experiment);
         // Written before the first window, which proves that the rule came first.
         decide::fixed(self.folder, &rule)?;
         self.folder.write_text("experiment.toml", &asked.text)?;
@@ -125,16 +156,11 @@ impl Session<'_> {
         let tree = Temporary(self.folder.scratch().join("tree"));
         let file = source.0.join(&asked.path);
         let building = self.job(&file);
-        let (base, head, comparisons, broken) = commits::attempt(&building, |steps| {
-            let mut build = |name: &str, named: &Named| {
-                let sources = format!("{} {} {}", named.commit, asked.path, self.target());
-                let kept = Kept { folder: &area.join("kept"), sources: &sources };
-                fs::create_dir_all(kept.folder)
-                    .with_context(|| format!("{} can't be made", kept.folder.display()))?;
-                commits::build(&building, steps, name, kept, || self.check_out(&repository, &source.0, named))
-                    .with_context(|| format!("{name}: {} ({})", short(&named.commit), named.subject))
-            };
-            let (base, head) = (build(BASE, &asked.base)?, build(HEAD, &asked.head)?);
+        let checkout = Checkout { repository: &repository, source: &source.0, kept: area.join("kept") };
+        let (ends, base, head, seen) = commits::attempt(&building, |steps| {
+            let ends = self.ends(&checkout, &building, steps)?;
+            let mut build = |name, named| self.build(&checkout, &building, steps, name, named);
+            let (base, head) = (build(BASE, &ends.base)?, build(HEAD, &ends.head)?);
             remove(&source.0)?;
             if let Some(variable) = base.other_flag(&head) {
                 bail!(
@@ -143,18 +169,21 @@ impl Session<'_> {
                 );
             }
             if commits::is_same_program([&base, &head])? && !asked.even_if_same {
-                return Ok((base, head, Vec::new(), None));
+                return Ok((ends, base, head, Findings::default()));
             }
             let ruling = if asked.is_heads { &asked.head } else { &asked.base };
             self.check_out(&repository, &tree.0, ruling)?;
             let judging = tree.0.join(&asked.path);
-            let (comparisons, broken) = commits::hold(&self.job(&judging), steps, [&base, &head])?;
-            Ok((base, head, comparisons, broken))
+            let seen = self.seen(&self.job(&judging), steps, [&base, &head])?;
+            Ok((ends, base, head, seen))
         })?;
         let is_same = commits::is_same_program([&base, &head])?;
         let mut notes = asked.notes.clone();
         notes.extend(self.notes(&base, &head, is_same));
-        let findings = self.findings(&comparisons, broken.as_deref());
+        let findings = match asked.evidence {
+            GateEvidence::Measured => self.findings(&seen.comparisons, seen.broken.as_deref()),
+            GateEvidence::Counted => self.counted_findings(&seen.counted),
+        };
         let outcome = match (is_same, &findings[..]) {
             (true, []) => GateOutcome::SameProgram,
             (_, findings) => GateOutcome::from_findings(findings, asked.require_power),
@@ -163,12 +192,15 @@ impl Session<'_> {
             name: asked.name.clone(),
             file: asked.path.clone(),
             file_of: asked.file_of.clone(),
-            base: commit_build(&asked.base, &base),
-            head: commit_build(&asked.head, &head),
+            base: commit_build(&ends.base, &base),
+            head: commit_build(&ends.head, &head),
             rule,
             worse_by: self.experiment.gate.worse_by.clone(),
             require_power: asked.require_power,
-            comparisons,
+            comparisons: seen.comparisons,
+            evidence: asked.evidence,
+            counted: seen.counted.into_iter().flatten().collect(),
+            bisection: ends.bisection,
             findings,
             outcome,
             notes,
@@ -178,6 +210,38 @@ impl Session<'_> {
         self.enter_in_ledger(&found)?;
         remove(&self.folder.join(SNAPSHOT))?;
         Ok(found)
+    }
+
+    /// The two commits to compare: those of the request, or those that a search finds between them.
+    fn ends(&self, checkout: &Checkout<'_>, building: &Job<'_>, steps: &mut Steps<'_>) -> Result<Ends> {
+        let asked = self.asked;
+        let Some(commits) = &asked.between else {
+            return Ok(Ends { base: asked.base.clone(), head: asked.head.clone(), bisection: None });
+        };
+        // The load's own commands come from one side for all commits.
+        let tree = Temporary(self.folder.scratch().join("tree"));
+        self.check_out(checkout.repository, &tree.0, if asked.is_heads { &asked.head } else { &asked.base })?;
+        let judging = tree.0.join(&asked.path);
+        let found = self.narrowed(checkout, [building, &self.job(&judging)], steps, commits)?;
+        Ok(Ends { base: found.base, head: found.head, bisection: Some(found.bisection) })
+    }
+
+    fn build(
+        &self,
+        checkout: &Checkout<'_>,
+        building: &Job<'_>,
+        steps: &mut Steps<'_>,
+        name: &str,
+        named: &Named,
+    ) -> Result<Side> {
+        let sources = format!("{} {} {}", named.commit, self.asked.path, self.target());
+        fs::create_dir_all(&checkout.kept)
+            .with_context(|| format!("{} can't be made", checkout.kept.display()))?;
+        let kept = Kept { folder: &checkout.kept, sources: &sources };
+        commits::build(building, steps, name, kept, || {
+            self.check_out(checkout.repository, checkout.source, named)
+        })
+        .with_context(|| format!("{name}: {} ({})", short(&named.commit), named.subject))
     }
 
     /// Only one run of a repository's gate uses its checkout at a time.
@@ -240,7 +304,7 @@ impl Session<'_> {
                  pairs is noise."
                     .to_owned(),
             );
-        } else if self.experiment.builds < 2 && !is_same {
+        } else if self.experiment.builds < 2 && !is_same && self.asked.evidence == GateEvidence::Measured {
             notes.push(
                 "Each commit was built once: a small difference can be an effect of the code layout. `builds \
                  = 5` in [gate] includes that effect in the confidence interval."
@@ -252,10 +316,6 @@ impl Session<'_> {
 
     fn findings(&self, comparisons: &[Comparison], broken: Option<&str>) -> Vec<GateFinding> {
         let (wishes, primary) = (&self.experiment.gate, self.experiment.compare.primary);
-        let line = |workload: &str| {
-            let line = line_of(&self.asked.text, &format!("workload.{workload}"), "");
-            line.and_then(|line| u32::try_from(line).ok())
-        };
         let mut found = Vec::new();
         // Hone applies no further load to a head that failed under one.
         let mut broken = broken;
@@ -264,16 +324,56 @@ impl Session<'_> {
             match (comparisons.iter().find(|comparison| comparison.workload.name == name), broken.take()) {
                 (Some(comparison), why) => {
                     broken = why;
-                    found.extend(hold::findings(comparison, wishes, line(name)));
+                    found.extend(hold::findings(comparison, wishes, self.line(name)));
                 }
-                (None, Some(why)) => found.push(hold::broke_down(name, primary, wishes, why, line(name))),
+                (None, Some(why)) => {
+                    found.push(hold::broke_down(name, primary, wishes, why, self.line(name)))
+                }
                 (None, None) => {}
             }
         }
         found
     }
 
+    /// What the evidence says about the two commits.
+    fn seen(&self, job: &Job<'_>, steps: &mut Steps<'_>, sides: [&Side; 2]) -> Result<Findings> {
+        if self.asked.evidence == GateEvidence::Counted {
+            return Ok(Findings { counted: commits::count(job, steps, sides)?, ..Findings::default() });
+        }
+        let (mut comparisons, broken) = commits::hold(job, steps, sides)?;
+        let counted = comparisons.iter_mut().filter_map(|judged| judged.counted.take());
+        let counted = counted.map(|counted| Ok(*counted)).collect();
+        Ok(Findings { comparisons, broken, counted })
+    }
+
+    fn counted_findings(&self, counted: &[Result<Counted, String>]) -> Vec<GateFinding> {
+        let worse_by = self.experiment.gate.counted_worse_by;
+        let loads = self.experiment.judging.iter().zip(counted);
+        loads
+            .map(|(load, counted)| {
+                let finding = hold::uncounted(&load.name, worse_by, self.line(&load.name));
+                match counted {
+                    Ok(counted) => hold::of_counts(finding, counted),
+                    Err(why) => GateFinding { why: why.clone(), ..finding },
+                }
+            })
+            .collect()
+    }
+
+    /// The line of the experiment file with this load.
+    fn line(&self, workload: &str) -> Option<u32> {
+        let line = line_of(&self.asked.text, &format!("workload.{workload}"), "");
+        line.and_then(|line| u32::try_from(line).ok())
+    }
+
     fn enter_in_ledger(&self, found: &CommitGate) -> Result<()> {
+        if found.evidence == GateEvidence::Counted {
+            for counted in &found.counted {
+                let note = format!("ledger-{}.json", counted.workload);
+                let entry = |_: &str| entry_of_counts(found, counted);
+                ledger::enter_once(self.folder, &note, None, entry, self.progress)?;
+            }
+        }
         for comparison in &found.comparisons {
             let note = format!("ledger-{}.json", comparison.workload.name);
             let entry = |_: &str| entry_of(found, comparison);

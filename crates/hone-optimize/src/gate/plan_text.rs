@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use hone_document::wrapped;
 use hone_experiment::spec::Experiment;
-use hone_record::Mode;
+use hone_record::{GateEvidence, Mode};
 
 use super::GateSettings;
 
@@ -18,9 +18,15 @@ pub fn plan(asked: &GateSettings, experiment: &Experiment, rule: &str) -> String
     let builds = experiment.builds;
     let each = if builds > 1 { format!(", {builds} layouts each") } else { String::new() };
     let _ = writeln!(out, "\nBuilds: base and head{each}, in {}", asked.cache.display());
+    if let Some(commits) = &asked.between {
+        let most = (commits.len() as f64).log2().ceil() + 2.0;
+        let _ = writeln!(out, "Search: {} commits, about {most} builds", commits.len());
+    }
     for workload in &experiment.judging {
         let compare = &experiment.compare;
-        let words = if workload.engine.operations().is_some() {
+        let words = if asked.evidence == GateEvidence::Counted {
+            "the same work twice for each program, in an emulator".to_owned()
+        } else if workload.engine.operations().is_some() {
             format!(
                 "{} rounds of base, a copy of base, and head: {} windows",
                 compare.rounds,

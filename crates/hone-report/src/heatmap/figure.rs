@@ -6,6 +6,7 @@ use hone_format::exact_bytes;
 use hone_record::{HeatSource, Heatmap, joined_name};
 
 use super::words::side;
+use crate::plot::scrolling;
 use crate::quantity::{NONE, percent};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
@@ -26,12 +27,6 @@ fn picture(width: f64, height: f64, name: &str) -> Element {
         .attr("height", height)
         .attr("role", "img")
         .attr("aria-label", name)
-}
-
-/// A picture that scrolls on a narrow page: scaled down, its text would be too small to read.
-fn scrolling(picture: Element) -> Element {
-    let region = el("div").class("scroll").attr("role", "group").attr("tabindex", "0");
-    region.attr("aria-label", "Picture, scrolls sideways").child(picture)
 }
 
 fn text(x: f64, y: f64, anchor: &'static str, words: &str) -> Element {

@@ -61,6 +61,12 @@ pub(crate) fn both_sizes(id: &str, title: &str, description: &str, draw: impl Fn
     [svg(Size::Wide), svg(Size::Narrow)].into_iter().collect()
 }
 
+/// A picture that scrolls on a narrow page: scaled down, its text would be too small to read.
+pub(crate) fn scrolling(picture: Element) -> Element {
+    let region = el("div").class("scroll").attr("role", "group").attr("tabindex", "0");
+    region.attr("aria-label", "Picture, scrolls sideways").child(picture)
+}
+
 /// A position with one decimal: a tenth of a pixel is enough, and it keeps the page small.
 pub(crate) fn coordinate(value: f64) -> String {
     let text = format!("{value:.1}");

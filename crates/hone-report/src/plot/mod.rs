@@ -2,6 +2,7 @@
 //! only scaled down. The style sheet shows one of them.
 
 pub(crate) mod cores;
+pub(crate) mod flame;
 pub(crate) mod forest;
 mod frame;
 pub(crate) mod interval_bar;
@@ -21,7 +22,7 @@ pub(crate) mod top_down;
 pub(crate) mod two_forests;
 pub(crate) mod xy;
 
-pub(crate) use frame::{Stroke, legend, legend_of_shapes, stroke_sample};
+pub(crate) use frame::{Stroke, legend, legend_of_shapes, scrolling, stroke_sample};
 pub(crate) use scale::extent;
 
 /// Whether a ratio and the ends of its interval are positive and finite, so that a logarithmic axis can show them.

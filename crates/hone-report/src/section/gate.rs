@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hone_format::{change, exact_percent};
-use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateState, Verdict, Window};
+use hone_format::{change, exact_change, exact_percent, rate};
+use hone_record::{
+    CommitBuild, CommitGate, Comparison, GateEvidence, GateFinding, GateState, Metric, Verdict, Window,
+};
 
 use super::{paragraph, results, section};
 use crate::gate::{label, loss_size};
@@ -29,7 +31,10 @@ pub(crate) fn findings(found: &CommitGate) -> Option<Element> {
 }
 
 fn cells(found: &CommitGate, finding: &GateFinding) -> Vec<Cell> {
+    let is_counted = finding.metric == Metric::Instructions;
+    let change = if is_counted { exact_change } else { change };
     let value = |value: f64| match finding.metric.unit() {
+        _ if is_counted => rate(value),
         "µs" | "B" => quantity::of_metric(finding.metric, value),
         _ => format!("{}/s", quantity::significant(value)),
     };
@@ -96,12 +101,41 @@ pub(crate) fn comparison(
 }
 
 /// Explains the figures in a paragraph below the table.
-pub(crate) fn reading() -> Element {
-    paragraph(
-        "Intervals are over pairs of windows. “Would have found” is the smallest effect that these pairs \
-         would have found in four of five runs.",
+pub(crate) fn reading(found: &CommitGate) -> Element {
+    paragraph(match found.evidence {
+        GateEvidence::Measured => {
+            "Intervals are over pairs of windows. “Would have found” is the smallest effect that these pairs \
+             would have found in four of five runs."
+        }
+        GateEvidence::Counted => {
+            "Intervals and “would have found” are as wide as the difference between two repetitions of the \
+             same work."
+        }
+    })
+}
+
+/// The search that led to the two commits. `None` without one.
+pub(crate) fn search(found: &CommitGate) -> Option<Element> {
+    let search = found.bisection.as_ref()?;
+    let ratio = Column::numbers(Markup::text("instructions per operation"));
+    let mut table =
+        Table::new(SEARCH, vec![Column::words("commit"), ratio, Column::words("result")]).under_its_heading();
+    for tried in &search.tried {
+        let why = tried.why.iter().map(|why| el("span").class("small").text(why));
+        let state = why.fold(Markup::text(tried.state.label()), Markup::with);
+        let name = format!("{} {}", tried.commit.get(..10).unwrap_or(&tried.commit), tried.subject);
+        let ratio = tried.ratio.map_or_else(|| NONE.to_owned(), exact_change);
+        table.row(Markup::text(&name), vec![Cell::number(&ratio), Cell::words(state)]);
+    }
+    Some(
+        section("search", SEARCH)
+            .child(table.finish())
+            .child(paragraph(&crate::gate::search_words(search)))
+            .child(paragraph("Ratios are to the good commit. A commit is bad from half of the growth on.")),
     )
 }
+
+const SEARCH: &str = "Commits that were tried";
 
 /// The rule of the gate, written down before the first window.
 pub(crate) fn basis(found: &CommitGate) -> Element {
@@ -110,15 +144,19 @@ pub(crate) fn basis(found: &CommitGate) -> Element {
         .detail()
         .child(paragraph(&found.rule))
         .child(paragraph(&file))
-        .child(reading())
+        .child(reading(found))
 }
 
 /// States what was compared, for a reader who sees nothing else.
 pub(crate) fn origin(found: &CommitGate) -> Element {
     let machine = found.comparisons.first().map(|one| &one.machine);
     let machine = machine.map(|machine| format!(" on {} cores of {}", machine.cores, machine.cpu_model));
+    let how = match found.evidence {
+        GateEvidence::Measured => "measured",
+        GateEvidence::Counted => "counted",
+    };
     paragraph(&format!(
-        "{} ({}) compared with {} ({}){}; measured by Hone.",
+        "{} ({}) compared with {} ({}){}; {how} by Hone.",
         found.head.short(),
         found.head.asked,
         found.base.short(),

@@ -7,7 +7,7 @@ use hone_record::{
 };
 
 use super::head::{self, BeforeAfter, Head, machine_in_short};
-use super::{figure, in_order, is_ground, paragraph, rates};
+use super::{counted, figure, in_order, is_ground, paragraph, rates};
 use crate::load::{load_text, load_without_rate, under};
 use crate::outcome::{self, Outcome};
 use crate::plot::forest::{self, Forest, Row};
@@ -99,7 +99,8 @@ fn judged_of(comparison: &Comparison) -> Vec<Element> {
 
 /// What qualifies the figures of a comparison.
 fn doubts_of(comparison: &Comparison) -> Vec<Element> {
-    let mut lines = Vec::new();
+    let mut lines: Vec<Element> =
+        counted::with_measured(comparison).map(|text| paragraph(&text)).into_iter().collect();
     lines.extend(measured(comparison).map(|text| paragraph(&text).detail()));
     lines.extend(warnings(comparison).iter().map(|warning| el("p").class("warning").text(warning)));
     if let Some(beside) = sentence::beside(comparison) {
@@ -365,10 +366,11 @@ pub(crate) fn gate_in_short(found: &CommitGate) -> Element {
 }
 
 fn gate_head(found: &CommitGate, sides: &[(&str, String)]) -> Head {
+    let evidence = counted::evidence_of_gate(found).map(|text| paragraph(&text));
     Head::new("Gate", &found.name).sides(sides).verdict(
         outcome::of_gate(found.outcome),
         &crate::gate::sentence(found),
-        super::gate::notes(found).collect(),
+        evidence.into_iter().chain(super::gate::notes(found)).collect(),
     )
 }
 

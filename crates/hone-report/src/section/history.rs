@@ -9,9 +9,6 @@ use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup, el};
 
-/// Digits of an id in a list; `--line` takes them.
-const SHORT: usize = 8;
-
 /// The head: whether something regressed.
 pub(crate) fn header(found: &MetricHistory) -> Element {
     let (outcome, sentence) = outcome(found);
@@ -41,7 +38,9 @@ fn outcome(found: &MetricHistory) -> (Outcome, String) {
     let count = |state| found.in_state(state).count() as u64;
     let few = count(LineState::TooFewPoints);
     if let Some(line) = found.in_state(LineState::NewWorse).next() {
-        let change = newest_new(line, found.within, false).map(|change| changed(line, change));
+        let change = newest_new(line, found.within, false);
+        let change =
+            change.map(|change| format!("{}, p {}", changed(line, change), quantity::plain(change.p_value)));
         let others = match count(LineState::NewWorse) - 1 {
             0 => String::new(),
             more => format!(" {} regressed.", quantity::counted(more, "more line", "more lines")),
@@ -83,17 +82,16 @@ fn label(line: &MetricLine, place: Option<usize>) -> &str {
     place.and_then(|place| line.points.get(place)).map_or(NONE, |point| &point.label)
 }
 
-/// `+25.0 % at abc, p 0.005`.
+/// `+25.0 % at abc`.
 fn changed(line: &MetricLine, change: &ChangePoint) -> String {
-    let at = label(line, Some(change.first));
-    format!("{} at {at}, p {}", quantity::change(change.ratio), quantity::plain(change.p_value))
+    format!("{} at {}", quantity::change(change.ratio), label(line, Some(change.first)))
 }
 
 /// A row for each line.
 pub(crate) fn list(found: &MetricHistory) -> Element {
     let mut columns = vec![Column::words("line"), Column::words("metric")];
     columns.extend(["points", "newest"].map(|title| Column::numbers(Markup::text(title))));
-    columns.extend(["newest change point", "id"].map(Column::words));
+    columns.push(Column::words("newest change point"));
     let mut table = Table::new("Lines", columns).under_its_heading();
     for line in &found.lines {
         let newest = line.points.last().map(|point| quantity::of_measure(&line.measure, point.value));
@@ -102,9 +100,8 @@ pub(crate) fn list(found: &MetricHistory) -> Element {
             Cell::number(&quantity::count((line.points.len() + line.left_out) as u64)),
             Cell::number(&newest.unwrap_or_else(|| NONE.to_owned())),
             Cell::text(&state(line, found.within)),
-            Cell::text(line.id.get(..SHORT).unwrap_or(&line.id)),
         ];
-        table.row(Markup::text(&line.name), cells);
+        table.row(Markup::text(&line.name_among(&found.lines)), cells);
     }
     section("lines", "Lines").child(table.finish())
 }
@@ -176,7 +173,7 @@ pub(crate) fn level_cells(change: &ChangePoint, write: impl Fn(f64) -> String) -
 }
 
 /// What a point is, what its value is and what it consists of, as titles of columns.
-pub(crate) fn point_titles<'a>(over: HistoryOver, measure: &'a str) -> [&'a str; 3] {
+pub(crate) fn point_titles(over: HistoryOver, measure: &str) -> [&str; 3] {
     match over {
         HistoryOver::Commits => ["commit", measure, "windows"],
         HistoryOver::Builds => ["build", measure, "windows"],
@@ -242,13 +239,11 @@ mod tests {
         let text = shown(&[worse.clone(), line("b", LineState::OldChange, 20, 8)]);
         assert!(text.starts_with("Regression: p50 of a, +25.0 % at commit-16, p 0.005.\n"), "{text}");
         let row = |name: &str| text.lines().find(|row| row.starts_with(&format!("  {name} "))).unwrap();
-        assert!(
-            row("a").contains("new, worse: +25.0 % at commit-16") && row("a").contains("01234567"),
-            "{text}"
-        );
-        assert!(row("b").contains("  +25.0 % at commit-8, p 0.005"), "{text}");
+        assert!(row("a").ends_with("   new, worse: +25.0 % at commit-16"), "{text}");
+        assert!(row("b").ends_with("   +25.0 % at commit-8"), "{text}");
         let both = shown(&[worse.clone(), worse]);
         assert!(both.lines().next().unwrap().ends_with("1 more line regressed."), "{both}");
+        assert!(both.contains("a (01234567)"), "equal names stay apart: {both}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub(crate) mod builds;
 pub(crate) mod ceiling;
 pub(crate) mod circumstances;
 mod conditions;
+pub(crate) mod counted;
 pub(crate) mod design;
 pub(crate) mod diagnosis;
 pub(crate) mod gate;

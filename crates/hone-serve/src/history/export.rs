@@ -7,9 +7,6 @@ use hone_experiment::ending::Usage;
 use hone_record::{ChangePoint, HistoryPoint, MetricLine};
 use serde_json::{Value, json};
 
-/// Digits of an id that tell lines of one name apart.
-const SHORT: usize = 8;
-
 /// Bencher Metric Format: an object of benchmarks, each with its measures (<https://bencher.dev/docs/reference/bencher-metric-format>). A
 /// measure has the name of the metric. Bencher keeps its unit with the measure, not in this file.
 pub fn bencher(lines: &[MetricLine]) -> Value {
@@ -58,15 +55,7 @@ pub fn github_action(lines: &[MetricLine]) -> Result<Value> {
 
 /// Each line with its newest point, and with a name that no other line of this metric has.
 fn newest(lines: &[MetricLine]) -> impl Iterator<Item = (String, &MetricLine, &HistoryPoint)> {
-    let is_alone = move |line: &MetricLine| {
-        let same = lines.iter().filter(|other| other.name == line.name && other.measure == line.measure);
-        same.count() == 1
-    };
-    lines.iter().filter_map(move |line| {
-        let id = line.id.get(..SHORT).unwrap_or(&line.id);
-        let name = if is_alone(line) { line.name.clone() } else { format!("{} ({id})", line.name) };
-        Some((name, line, line.points.last()?))
-    })
+    lines.iter().filter_map(|line| Some((line.name_among(lines), line, line.points.last()?)))
 }
 
 /// What the action shows when the mouse is over a point.

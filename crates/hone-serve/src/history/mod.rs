@@ -16,9 +16,6 @@ use hone_tool::interrupt;
 pub use self::import::Format;
 use crate::serve::history::newest_searched;
 
-/// Digits of an id that name a line.
-const FEWEST_DIGITS: usize = 8;
-
 /// What to show.
 #[derive(Debug, Default)]
 pub struct Query {
@@ -97,7 +94,7 @@ fn is_metric(measure: &Measure, wanted: &str) -> bool {
 }
 
 fn is_id(id: &str, wanted: &str) -> bool {
-    wanted.len() >= FEWEST_DIGITS && id.starts_with(wanted)
+    wanted.len() >= MetricLine::ID_DIGITS && id.starts_with(wanted)
 }
 
 fn no_metric(lines: &[MetricLine], wanted: &str) -> anyhow::Error {

@@ -264,7 +264,8 @@ impl Line {
                 label: sitting.label.clone(),
                 at_unix_ms: sitting.at_unix_ms,
                 value,
-                range: smallest_and_largest(values.iter().copied().filter(|value| *value > 0.0)),
+                // The mean of equal values can differ from them by its rounding.
+                range: smallest_and_largest(values.iter().copied().filter(|one| *one > 0.0).chain([value])),
                 windows,
                 source: sitting.source.clone(),
                 record: sitting.record.clone(),

@@ -98,13 +98,16 @@ pub(crate) struct Arguments {
     /// Measure only the pilot and show what the budget can detect.
     #[arg(long = "plan-only", alias = "plan", conflicts_with_all = ["pairs", "control_pairs"])]
     plan: bool,
-    /// Continue an interrupted run, or with --budget one that ended without a verdict. Programs, machine and boot must be the same. Repeat the
+    /// Continue an interrupted run. With --budget, continue one that ended without a verdict. Programs, machine and boot must be the same. Repeat the
     /// options for TLS and login, because Hone does not store them.
     #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["a", "b", "change"])]
     resume: Option<Option<PathBuf>>,
     /// Roll back the changes of this run. Hone restores the setting that a killed run has left, and deletes the topics of that run.
     #[arg(long = "rollback", alias = "undo", value_name = "RUN", conflicts_with_all = ["a", "b", "change", "budget", "resume"])]
     undo: Option<PathBuf>,
+    /// Do not count the instructions of two commands. Hone counts them in an emulator (qemu-user) after the pairs.
+    #[arg(long)]
+    no_counts: bool,
     /// Change settings of this machine without asking.
     #[arg(long)]
     yes: bool,
@@ -118,10 +121,10 @@ pub(crate) struct Arguments {
     /// Do not pin the arms of a duet to cores. Without it, each command gets one half of the cores, and the halves take turns.
     #[arg(long = "no-pinning", alias = "free")]
     free: bool,
-    /// Fixed number of A/B pairs instead of a budget, at least 5. [default with --control-pairs: 14]
+    /// Number of A/B pairs, at least 5. It is fixed, and replaces the budget. [default with --control-pairs: 14]
     #[arg(long, value_name = "PAIRS")]
     pairs: Option<u32>,
-    /// Fixed number of A/A control pairs, at least 5; 0 skips the control. If an arm is an address, A/A and B/B pairs take turns. [default with
+    /// A/A control pairs, at least 5; 0 skips the control. Their number is fixed. If an arm is an address, A/A and B/B pairs take turns. [default with
     /// --pairs: 6]
     #[arg(long, value_name = "PAIRS")]
     control_pairs: Option<u32>,
@@ -320,6 +323,7 @@ fn settings(arguments: &Arguments) -> Result<CompareSettings> {
         budget_s: arguments.budget_of_run_s()?,
         effect: arguments.effect.as_deref().map(ratio).transpose()?,
         plan_only: arguments.plan,
+        counts: !arguments.no_counts,
         metrics: arguments.metrics.clone(),
         b_metrics: arguments.b_metrics.clone(),
         standing: None,

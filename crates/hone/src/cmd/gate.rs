@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use clap::Args;
-use hone_record::{CommitGate, GateOutcome};
+use clap::{Args, ValueEnum};
+use hone_record::{CommitGate, GateEvidence, GateOutcome};
 use hone_report::documents;
 use hone_tool::interrupt;
 
 use crate::cmd::context::{CliContext, ReportOptions, default_runs};
-use hone_experiment::ending::{Ending, Usage};
+use crate::failure;
+use hone_experiment::ending::{BisectCode, Ending, Usage};
 use hone_experiment::folder::to_resume;
 use hone_experiment::settle;
 use hone_optimize::gate::begin::{GateRequest, GateRun, settled};
@@ -33,6 +34,8 @@ use hone_optimize::gate::{hold, plan_text};
   hone gate --base v1.2 --exact --require-power
   hone gate --base origin/main --junit gate.xml --sarif gate.sarif \\
     --comment gate.md
+  hone gate --base origin/main --evidence counted
+  hone gate --bisect v1.2..HEAD
   hone gate --resume runs/orders-gate-003
 
 In a GitHub pull request and in a GitLab merge request, Hone finds the base itself.
@@ -55,6 +58,8 @@ An experiment file:
   judge = [\"judge\"]
   # Smallest proven growth of a metric that is a regression
   worse_by = \"3%\"
+  # The same for --evidence counted
+  counted_worse_by = \"0.5%\"
   # Code layouts per commit
   builds = 5
 
@@ -71,6 +76,13 @@ pub(crate) struct Arguments {
     /// Commit to check, or `worktree` for the working tree.
     #[arg(long, value_name = "REF", default_value = "HEAD")]
     head: String,
+    /// Find the commit between GOOD and BAD that needs more instructions per operation. Hone builds and counts one commit after the other,
+    /// halving the range, and then compares the found commit with the one before it. It skips commits that do not build.
+    #[arg(long, value_name = "GOOD..BAD", conflicts_with_all = ["base", "head", "exact"])]
+    bisect: Option<String>,
+    /// Exit codes. `git-bisect`: 0 good, 1 bad, 125 the commit can't be judged, 128 stop, as `git bisect run` reads them.
+    #[arg(long, value_enum, default_value = "hone", value_name = "KIND")]
+    exit_codes: ExitCodes,
     /// Compare with the base itself, not with the merge base.
     #[arg(long)]
     exact: bool,
@@ -83,6 +95,11 @@ pub(crate) struct Arguments {
         value_name = "SIDE"
     )]
     file_of: FileOf,
+    /// Evidence that decides. `measured`: pairs, with exact counts next to them if qemu-user is installed. `counted`: only the number of
+    /// instructions per operation, which repeats on any machine; the limit is `counted_worse_by` in [gate]. Counts don't
+    /// show the kernel, waits for data or locks, and the speed of the machine.
+    #[arg(long, value_enum, default_value = "measured")]
+    evidence: EvidenceName,
     /// Measure even if both commits build the same program. Such an A/A run shows the smallest difference that this machine can detect.
     #[arg(long)]
     even_if_same: bool,
@@ -116,8 +133,31 @@ pub(crate) struct Arguments {
 }
 
 /// Options that conflict with --resume: a continued run has them from its start.
-const AS_IT_WAS: [&str; 9] =
-    ["file", "base", "head", "exact", "file_of", "even_if_same", "require_power", "dry_run", "cache"];
+const AS_IT_WAS: [&str; 11] = [
+    "file",
+    "bisect",
+    "base",
+    "head",
+    "exact",
+    "file_of",
+    "evidence",
+    "even_if_same",
+    "require_power",
+    "dry_run",
+    "cache",
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ExitCodes {
+    Hone,
+    GitBisect,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum EvidenceName {
+    Measured,
+    Counted,
+}
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let Arguments { junit, sarif, comment, .. } = arguments;
@@ -136,7 +176,23 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
             cli.progress.line(&format!("{unwritten:#}"));
         }
     }
-    done
+    match arguments.exit_codes {
+        ExitCodes::Hone => done,
+        ExitCodes::GitBisect => Ok(Ending::Bisect(for_git_bisect(done))),
+    }
+}
+
+fn for_git_bisect(done: Result<Ending>) -> BisectCode {
+    match done {
+        Ok(Ending::Done) => BisectCode::Good,
+        Ok(Ending::Worse) => BisectCode::Bad,
+        Ok(_) => BisectCode::Skip,
+        Err(error) => {
+            failure::report(&error);
+            let ends = failure::is_usage(&error) || interrupt::requested();
+            if ends { BisectCode::Abort } else { BisectCode::Skip }
+        }
+    }
 }
 
 /// Marks an error that came after the result. The CI files already hold the result, so this error must not replace them.
@@ -163,12 +219,10 @@ fn gated(arguments: &Arguments, files: &CiFiles, cli: &CliContext) -> Result<End
             GateRun::resume(&to_resume(named.as_deref(), &arguments.output, "gate", is_one)?)?
         }
         None => {
-            let request = request(arguments);
+            let request = request(arguments)?;
             let (asked, experiment) = settled(&request)?;
             if arguments.dry_run {
-                let count = experiment.judging.len();
-                let (primary, wishes) = (experiment.compare.primary, &experiment.gate);
-                let rule = hold::rule(primary, wishes, count, asked.require_power);
+                let rule = hold::rule_of(&asked, &experiment);
                 return cli
                     .show_found("gate-plan", &asked, |asked| plan_text::plan(asked, &experiment, &rule));
             }
@@ -195,15 +249,34 @@ fn gated(arguments: &Arguments, files: &CiFiles, cli: &CliContext) -> Result<End
     Ok(ending)
 }
 
-fn request(arguments: &Arguments) -> GateRequest {
-    GateRequest {
+fn request(arguments: &Arguments) -> Result<GateRequest> {
+    let bisects = arguments.bisect.is_some();
+    let (base, head) = match &arguments.bisect {
+        None => (arguments.base.clone(), arguments.head.clone()),
+        Some(range) => match range.split_once("..") {
+            Some((good, bad)) if !good.is_empty() && !bad.starts_with('.') => {
+                let bad = if bad.is_empty() { "HEAD" } else { bad };
+                (Some(good.to_owned()), bad.to_owned())
+            }
+            _ => bail!(Usage(format!(
+                "invalid range `{range}`\n  next: name the last good and the first known bad commit, for example \
+                 v1.2..HEAD"
+            ))),
+        },
+    };
+    Ok(GateRequest {
         file: arguments.file.clone(),
-        base: arguments.base.clone(),
-        head: arguments.head.clone(),
-        exact: arguments.exact,
+        base,
+        head,
+        exact: arguments.exact || bisects,
+        bisects,
         file_of: arguments.file_of,
+        evidence: match arguments.evidence {
+            EvidenceName::Measured if !bisects => GateEvidence::Measured,
+            EvidenceName::Measured | EvidenceName::Counted => GateEvidence::Counted,
+        },
         even_if_same: arguments.even_if_same,
         require_power: arguments.require_power,
         cache: arguments.cache.clone(),
-    }
+    })
 }

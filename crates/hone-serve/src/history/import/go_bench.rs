@@ -69,8 +69,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<Benchmark>, Fault> {
     Ok(runs.values.into_iter().filter_map(benchmark).collect())
 }
 
+/// Values with their units.
+type Values<'a> = Vec<(f64, &'a str)>;
+
 /// The name without `Benchmark`, and each value with its unit. A name alone is no result: `go test -v` prints it before the benchmark runs.
-fn result(line: &str) -> Result<(&str, Vec<(f64, &str)>), String> {
+fn result(line: &str) -> Result<(&str, Values<'_>), String> {
     let mut fields = line.split_whitespace();
     let name = fields.next().unwrap_or_default();
     let name = name.strip_prefix("Benchmark").unwrap_or(name);

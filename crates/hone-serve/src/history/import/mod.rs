@@ -96,7 +96,9 @@ pub(super) fn lines(imports: &[String], format: Option<Format>) -> Result<Vec<Me
             let id = id_of(&[HistoryOver::Imports.label(), format.tool(), name, circumstances]);
             if !known.insert((id.clone(), measure.name.clone(), label.clone())) {
                 let problem = format!("{} of `{name}` is there twice at `{label}`", measure.label);
-                return Err(refused(&path, "", Fault::new(problem)));
+                let next =
+                    import.label.as_ref().map(|_| "leave out `LABEL=`: the file has labels of its own");
+                return Err(refused(&path, "", Fault { next, ..Fault::new(problem) }));
             }
             let line = lines.entry((id.clone(), measure.name.clone())).or_insert_with(|| MetricLine {
                 id,

@@ -163,7 +163,10 @@ fn gate_of_one(optimization: &Optimization) -> CommitGate {
 /// A gate that decides by counts: under one load the head differs, under the other it doesn't.
 fn gate_by_counts() -> CommitGate {
     let mut found = gate(GateOutcome::Worse, GateState::Worse);
-    let counted = sample::counted();
+    let mut counted = sample::counted();
+    // The sample saves instructions.
+    counted.counts.reverse();
+    counted.code.iter_mut().for_each(|change| change.instructions.reverse());
     let [before, _] = counted.counts.clone();
     let same = Counted {
         workload: "plain".to_owned(),
@@ -175,6 +178,7 @@ fn gate_by_counts() -> CommitGate {
         finding.metric = Metric::Instructions;
         finding.workload = counted.workload.clone();
         (finding.ratio, finding.values) = (Some(counted.ratio()), Some(counted.instructions()));
+        finding.why = format!("{}, limit 3 %", hone_report::counted::sentence(&counted));
     }
     let tried = |commit: &str, state, ratio, why: Option<&str>| TriedCommit {
         commit: commit.repeat(40),

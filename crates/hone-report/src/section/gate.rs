@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use hone_format::{change, exact_change, exact_percent, rate};
 use hone_record::{
-    CommitBuild, CommitGate, Comparison, GateEvidence, GateFinding, GateState, Metric, Verdict, Window,
+    CommitBuild, CommitGate, Comparison, Counted, GateEvidence, GateFinding, GateState, Metric, Verdict,
+    Window,
 };
 
+use super::head::{self, BeforeAfter};
 use super::{paragraph, results, section};
 use crate::gate::{label, loss_size};
 use crate::plot::mark;
@@ -30,6 +32,20 @@ pub(crate) fn findings(found: &CommitGate) -> Option<Element> {
     (!found.findings.is_empty()).then(|| section("findings", FINDINGS).child(table.finish()))
 }
 
+/// The counts that decide, as tiles. `None` if pairs decide.
+pub(crate) fn tiles_of_counts(found: &CommitGate) -> Option<Element> {
+    let counts = found.counted.iter().filter(|_| found.evidence == GateEvidence::Counted);
+    let tile = |counted: &Counted| BeforeAfter {
+        title: Metric::Instructions.label(),
+        values: counted.instructions().map(rate),
+        // What is within the repetitions is no change.
+        ratio: if crate::counted::differs(counted) { counted.ratio()[0] } else { 1.0 },
+        lower_is_better: true,
+        remark: format!("under {}, {}", counted.workload, crate::counted::exactness(counted)),
+    };
+    head::tiles_of_change("The counts in figures", counts.map(tile).collect())
+}
+
 fn cells(found: &CommitGate, finding: &GateFinding) -> Vec<Cell> {
     let is_counted = finding.metric == Metric::Instructions;
     let change = if is_counted { exact_change } else { change };
@@ -46,7 +62,10 @@ fn cells(found: &CommitGate, finding: &GateFinding) -> Vec<Cell> {
         base,
         head,
         or_none(finding.ratio.map(|[ratio, ..]| change(ratio))),
-        or_none(finding.ratio.map(|[_, low, high]| format!("[{}, {}]", change(low), change(high)))),
+        or_none(finding.ratio.map(|[_, low, high]| match low == high {
+            true => "exact".to_owned(),
+            false => format!("[{}, {}]", change(low), change(high)),
+        })),
         exact_percent(finding.worse_by),
         or_none(finding.detectable_loss().map(loss_size)),
     ];

@@ -352,7 +352,8 @@ pub(crate) fn gate(found: &CommitGate) -> Element {
     let shown = found.comparisons.iter().find(is_deciding).or(found.comparisons.first());
     let head = gate_head(found, &super::gate::sides(found))
         .with_all(warnings.map(|warning| el("p").class("warning").text(&warning)))
-        .with_all(shown.and_then(|shown| head::tiles_of(shown, None)).map(Element::detail));
+        .with_all(shown.and_then(|shown| head::tiles_of(shown, None)).map(Element::detail))
+        .with_all(super::gate::tiles_of_counts(found).map(Element::detail));
     let forest = shown.map(|shown| super::results::forest("head", shown));
     let first = found.comparisons.first();
     let [date, took] = first.map_or([String::new(), String::new()], head::when);

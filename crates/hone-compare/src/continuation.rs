@@ -31,9 +31,11 @@ pub fn further(design: &Design, judgement: &Judgement, measured: &[PairOutcome])
     }
     let mut design = design.clone();
     design.continuation.as_mut()?.ends.push(tests);
+    let truth = judgement.estimate.ratio.ln();
     let at = |pairs: u32| {
-        let later = Later::new(&design, judgement, measured, pairs);
-        Further { pairs: later.more, chance: later.chance(&design.rule) }
+        let more = more_of_continuation(&design, tests, pairs);
+        let later = Later::new(&design, judgement, measured, more, truth);
+        Further { pairs: more, chance: later.chance(&design.rule) }
     };
     let ahead = design.looks.iter().map(|look| look.pairs).filter(|pairs| *pairs > tests.max(design.pairs));
     let mut found = None;
@@ -44,6 +46,32 @@ pub fn further(design: &Design, judgement: &Judgement, measured: &[PairOutcome])
         }
     }
     found
+}
+
+/// The highest probability that the rest of the plan gives an inconclusive metric a verdict, if the true effect lies within one standard error of
+/// the current estimate and the pairs scatter as before.
+pub(crate) fn chance_of_plan(design: &Design, judgement: &Judgement, measured: &[PairOutcome]) -> f64 {
+    let tests = tests_of(measured);
+    let controls = measured.len() as u32 - tests;
+    let planned = design.order[..design.planned()].iter().filter(|kind| **kind == PairKind::Control).count();
+    let more = [design.pairs.saturating_sub(tests), (planned as u32).saturating_sub(controls)];
+    let estimate = &judgement.estimate;
+    let error = estimate.log_ratio_sd / f64::from(estimate.pairs.max(1)).sqrt();
+    let chance = |errors: f64| {
+        let truth = estimate.ratio.ln() + errors * error;
+        Later::new(design, judgement, measured, more, truth).chance(&design.rule)
+    };
+    [-1.0, 0.0, 1.0].map(chance).into_iter().fold(0.0, f64::max)
+}
+
+/// Further A/B and A/A pairs up to this number of A/B pairs, in the proportion of the continuation.
+fn more_of_continuation(design: &Design, tests: u32, pairs: u32) -> [u32; 2] {
+    let behind = design.order.get(design.uncontinued()..).unwrap_or_default();
+    let is_control = |kind: &&PairKind| **kind == PairKind::Control;
+    let of_controls = behind.iter().filter(is_control).count() as f64 / behind.len().max(1) as f64;
+    let more = pairs - tests;
+    let controls = (f64::from(more) * of_controls / (1.0 - of_controls).max(f64::EPSILON)).ceil();
+    [more, controls as u32]
 }
 
 /// The pairs of a kind now and after a continuation.
@@ -82,37 +110,32 @@ impl Sample {
     }
 }
 
-/// A run after its continuation.
+/// A run after further pairs.
 struct Later {
-    /// Further A/B and A/A pairs.
-    more: [u32; 2],
     level: f64,
     test: Sample,
     control: Option<Sample>,
 }
 
 impl Later {
-    /// After this many A/B pairs. The further pairs count as often as those so far.
-    fn new(design: &Design, judgement: &Judgement, measured: &[PairOutcome], pairs: u32) -> Self {
+    /// With this many further A/B and A/A pairs, and this log ratio of the further A/B pairs. They count as often as those so far.
+    fn new(
+        design: &Design,
+        judgement: &Judgement,
+        measured: &[PairOutcome],
+        [more_tests, more_controls]: [u32; 2],
+        truth: f64,
+    ) -> Self {
         let tests = tests_of(measured);
         let controls = measured.len() as u32 - tests;
-        let behind = design.order.get(design.uncontinued()..).unwrap_or_default();
-        let is_control = |kind: &&PairKind| **kind == PairKind::Control;
-        let of_controls = behind.iter().filter(is_control).count() as f64 / behind.len().max(1) as f64;
-        let more_tests = pairs - tests;
-        let more_controls =
-            (f64::from(more_tests) * of_controls / (1.0 - of_controls).max(f64::EPSILON)).ceil();
-        let share = |more: f64, now: u32| more / f64::from(now.max(1));
-        let truth = judgement.estimate.ratio.ln();
+        let share = |more: u32, now: u32| f64::from(more) / f64::from(now.max(1));
+        let alpha = alpha_of(&design.rule, judgement.estimate.metric);
+        // Equal arms have the ratio 1.
+        let of_control = |control| Sample::new(control, 0.0, share(more_controls, controls));
         Self {
-            more: [more_tests, more_controls as u32],
-            level: level_at(design, pairs, alpha_of(&design.rule, judgement.estimate.metric)),
-            test: Sample::new(&judgement.estimate, truth, share(f64::from(more_tests), tests)),
-            // Equal arms have the ratio 1.
-            control: judgement
-                .control
-                .as_ref()
-                .map(|control| Sample::new(control, 0.0, share(more_controls, controls))),
+            level: level_at(design, tests + more_tests, alpha),
+            test: Sample::new(&judgement.estimate, truth, share(more_tests, tests)),
+            control: judgement.control.as_ref().map(of_control),
         }
     }
 

@@ -36,7 +36,7 @@ pub use disturb::{Neighbours, disturbance, disturbed, own_events};
 pub use estimate::{FEWEST_BLOCKS, FEWEST_PAIRS, NotEstimated, Pairs, estimate};
 pub use exact::{Count, more_often};
 pub use judge::{Judged, control_differs, judge, pairs_to_settle};
-pub use looks::decided;
+pub use looks::{decided, hopeless};
 pub use plan::{LookPlan, Plan};
 pub use power::{Layout, Outlook, Promises, Widths, promises};
 pub use rounds::{BASELINE, FEWEST_ROUNDS, RoundPlan, TWIN, refused_for_operations};

@@ -2,7 +2,8 @@
 
 use hone_record::{Design, PairOutcome, Verdict};
 
-use crate::judge::{tests_of, verdict_of};
+use crate::continuation::chance_of_plan;
+use crate::judge::{judge, tests_of, verdict_of};
 
 /// The verdict of the primary metric with which a run may end after these pairs; `None` if no early look is due, or if it decides nothing.
 ///
@@ -10,9 +11,8 @@ use crate::judge::{tests_of, verdict_of};
 /// can't be read ends no run, because it leaves the primary metric inconclusive. The ends of the plan and of its continuation are no early
 /// looks: the run ends there anyway.
 pub fn decided(design: &Design, pairs: &[PairOutcome]) -> Option<Verdict> {
-    let (rule, tests) = (&design.rule, tests_of(pairs));
-    let (_, early) = design.looks.split_last()?;
-    if !early.iter().any(|look| look.pairs == tests && tests != design.pairs) {
+    let rule = &design.rule;
+    if !is_due(design, tests_of(pairs)) {
         return None;
     }
     let verdict = |metric| verdict_of(design, metric, pairs).filter(|verdict| *verdict != Verdict::NotShown);
@@ -20,6 +20,30 @@ pub fn decided(design: &Design, pairs: &[PairOutcome]) -> Option<Verdict> {
     let named = if rule.default_guards { &[] } else { &rule.guards[..] };
     let is_decided = primary == Verdict::Worse || named.iter().all(|guard| verdict(*guard).is_some());
     is_decided.then_some(primary)
+}
+
+/// Whether an early look is due after this many A/B pairs.
+fn is_due(design: &Design, tests: u32) -> bool {
+    let early = design.looks.split_last().map_or(&[][..], |(_, early)| early);
+    tests != design.pairs && early.iter().any(|look| look.pairs == tests)
+}
+
+/// A plan whose chance of a verdict is smaller is not worth its time. The limit of 5 % costs about as much power.
+const HOPELESS: f64 = 0.05;
+
+/// The chance of a verdict with which an early look ends a plan as hopeless; `None` if the plan goes on. Only a run with a budget ends so,
+/// because it can be continued. The rule adds no false verdict: it spends no error, and gives none.
+pub fn hopeless(design: &Design, pairs: &[PairOutcome]) -> Option<f64> {
+    let tests = tests_of(pairs);
+    if design.continuation.is_none() || tests >= design.pairs || !is_due(design, tests) {
+        return None;
+    }
+    let judged = judge(design, pairs);
+    let primary = judged.judgements.iter().find(|one| one.estimate.metric == design.rule.primary)?;
+    if primary.verdict != Verdict::NotShown {
+        return None;
+    }
+    Some(chance_of_plan(design, primary, pairs)).filter(|chance| *chance < HOPELESS)
 }
 
 #[cfg(test)]
@@ -35,6 +59,20 @@ mod tests {
     fn design(looks: LookPlan) -> Design {
         let guards = vec![GUARD];
         plan(&Plan { looks, guards, ..Plan::new(Mode::Duet, Metric::CpuPerRecord, [14, 6]) }).unwrap()
+    }
+
+    fn plan_of(asked: &Plan) -> Design {
+        plan(asked).unwrap()
+    }
+
+    /// As [`before`], with a scatter of the primary metric.
+    fn with_scatter(design: &Design, test: usize, ratio: f64, scatter: f64) -> Vec<PairOutcome> {
+        let mut pairs = before(design, test, ratio, 0.0);
+        for (index, pair) in pairs.iter_mut().enumerate() {
+            let off = [1.0, -1.0][index / 2 % 2] * scatter;
+            *pair.values_b.get_mut(&Metric::CpuPerRecord).unwrap() *= f64::exp(off);
+        }
+        pairs
     }
 
     /// The pairs of a design before this A/B pair, counted from 0. The primary metric has this ratio, and the guard metric has 1 with this
@@ -94,6 +132,21 @@ mod tests {
         let first = pairs.iter_mut().find(|pair| pair.kind == PairKind::Control).unwrap();
         first.dropped = Some("disturbed".to_owned());
         assert_eq!(decided(&design, &pairs), None);
+    }
+
+    #[test]
+    fn a_plan_without_a_chance_ends_at_a_look_only_if_it_can_be_continued() {
+        let at = |looks: LookPlan, ratio: f64, scatter: f64| {
+            let plan = Plan { looks, ..Plan::new(Mode::Duet, Metric::CpuPerRecord, [30, 15]) };
+            let design = plan_of(&plan);
+            let tests: Vec<usize> = design.looks.iter().map(|look| look.pairs as usize).collect();
+            let at = |test: usize| hopeless(&design, &with_scatter(&design, test, ratio, scatter));
+            tests.into_iter().filter(|test| *test < 30 && at(*test).is_some()).count()
+        };
+        assert_eq!(at(LookPlan::Continued, 1.0, 0.30), 3, "noise of 30 % can show neither");
+        assert_eq!(at(LookPlan::Continued, 1.0, 0.03), 0, "equivalence is near");
+        assert_eq!(at(LookPlan::Continued, 0.9, 0.15), 0, "a difference is near");
+        assert_eq!(at(LookPlan::of_pairs(30, [1, 1]), 1.0, 0.30), 0, "the user fixed the pairs");
     }
 
     #[test]

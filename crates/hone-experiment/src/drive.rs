@@ -168,8 +168,10 @@ pub fn measure_pairs(
                 let is_planned = index < contest.design.planned();
                 let clock = contest.clock.filter(|clock| !(clock.for_the_reserve && is_planned));
                 let counted = turns.counted().iter().sum();
-                if kind == PairKind::Test && looks::ends_run(contest, &pairs, progress) {
-                    return Ok(MeasuredPairs { pairs, end: PairsEnd::Decided });
+                if kind == PairKind::Test
+                    && let Some(end) = looks::end_at(contest, &pairs, progress)
+                {
+                    return Ok(MeasuredPairs { pairs, end });
                 }
                 if clock.is_some_and(|clock| !goes_on(longest_s, clock.left_s(), counted)) {
                     return Ok(MeasuredPairs { pairs, end: PairsEnd::Cut });

@@ -27,19 +27,38 @@ pub enum PairsEnd {
     Cut,
     /// A look had a verdict.
     Decided,
+    /// A look found that the rest of the plan has almost no chance of one.
+    Hopeless,
 }
 
 impl MeasuredPairs {
     /// Planned pairs that the clock or B cut.
     pub(crate) fn unmeasured(&self, design: &Design) -> u32 {
-        let planned = if self.end == PairsEnd::Decided { 0 } else { design.planned() };
+        let at_a_look = matches!(self.end, PairsEnd::Decided | PairsEnd::Hopeless);
+        let planned = if at_a_look { 0 } else { design.planned() };
         let measured = self.pairs.iter().filter(|pair| (pair.index as usize) < planned).count();
         planned.saturating_sub(measured) as u32
     }
 }
 
-/// Whether a look is due after these pairs and ends the run. It says so.
-pub(crate) fn ends_run(contest: &Contest<'_>, pairs: &[PairOutcome], progress: &Progress) -> bool {
+/// How a look after these pairs ends the run, if one is due and does. It says so.
+pub(crate) fn end_at(contest: &Contest<'_>, pairs: &[PairOutcome], progress: &Progress) -> Option<PairsEnd> {
+    if is_decided(contest, pairs, progress) {
+        return Some(PairsEnd::Decided);
+    }
+    let chance = hone_compare::hopeless(&contest.design, pairs)?;
+    progress.line(&format!(
+        "  {} is inconclusive after {} of {} A/B pairs, and the rest has a chance of {} of a verdict, so Hone ends \
+         the run here",
+        contest.design.rule.primary.label(),
+        tests_of(pairs),
+        contest.design.pairs,
+        hone_format::percent(chance)
+    ));
+    Some(PairsEnd::Hopeless)
+}
+
+fn is_decided(contest: &Contest<'_>, pairs: &[PairOutcome], progress: &Progress) -> bool {
     let design = &contest.design;
     let Some(verdict) = hone_compare::decided(design, pairs) else { return false };
     // Troubles of one arm can leave the whole comparison without a verdict.

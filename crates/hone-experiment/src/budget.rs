@@ -1,10 +1,13 @@
 //! A time budget: an A/A pilot first, then a plan for the rest, with a clock as the limit.
 
+use std::time::Instant;
+
 use anyhow::{Result, bail};
 use hone_compare::{FEWEST_PAIRS, Layout, LookPlan, Outlook, Plan, Widths, promises};
 use hone_record::{Budget, Design, Metric, PairOutcome, Pilot};
 
-use crate::drive::{Contest, measure_pairs};
+use crate::drive::{Clock, Contest, measure_pairs};
+use crate::folder::RunFolder;
 use crate::progress::Progress;
 
 /// The pilot ends after about this time, if it has enough pairs.
@@ -28,6 +31,63 @@ pub struct Wanted {
     pub total_s: f64,
     /// As a ratio above 1.
     pub effect: Option<f64>,
+}
+
+/// Takes the design and its prediction from the folder or from a pilot. Both are on the disk before the first A/B window. Returns whether
+/// the pilot is new.
+///
+/// # Errors
+/// As for [`measure_pairs`], and when the budget is too small or the pilot does not have the primary metric.
+pub fn planned(
+    contest: &mut Contest<'_>,
+    plan: &Plan,
+    wanted: &Wanted,
+    clock: Clock,
+    progress: &Progress,
+) -> Result<bool> {
+    let (folder, prefix) = (contest.folder, contest.prefix.clone());
+    let note = |name: &str| format!("{prefix}{name}.json");
+    contest.clock = Some(clock);
+    if let (Some(design), Some(pilot)) =
+        (folder.read_note(&note("design"))?, folder.read_note(&note("pilot"))?)
+    {
+        (contest.design, contest.pilot) = (design, Some(pilot));
+        return Ok(false);
+    }
+    contest.design = pilot_design(plan)?;
+    folder.write_note(&note("pilot-design"), &contest.design)?;
+    progress.line("running the pilot: A/A pairs that predict what the rest of the budget can detect");
+    let measured = measure_pilot(contest, plan, wanted, progress)?;
+    let (design, pilot) = lay_out(plan, &measured, clock.left_s(), wanted)?;
+    folder.write_note(&note("pilot"), &pilot)?;
+    folder.write_note(&note("design"), &design)?;
+    (contest.design, contest.pilot) = (design, Some(pilot));
+    Ok(true)
+}
+
+/// The clock of this attempt. The time of earlier ones is on the disk. `prefix` is that of the run's files.
+///
+/// # Errors
+/// When the note of a pair can't be read.
+pub fn clock(total_s: f64, folder: &RunFolder, prefix: &str) -> Result<Clock> {
+    let earlier_s = pairs_s(folder, prefix)?;
+    Ok(Clock { total_s, earlier_s, started: Instant::now(), for_the_reserve: false })
+}
+
+/// Seconds that the measured pairs took. Pairs of the reserve may be missing between others.
+///
+/// # Errors
+/// When the note of a pair can't be read.
+pub fn pairs_s(folder: &RunFolder, prefix: &str) -> Result<f64> {
+    let mut took_s = 0.0;
+    let pairs = format!("{prefix}pairs");
+    for entry in std::fs::read_dir(folder.join(&pairs)).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| name.ends_with(".json")) else { continue };
+        let pair: Option<PairOutcome> = folder.read_note(&format!("{pairs}/{name}"))?;
+        took_s += pair.map_or(0.0, |pair| pair.took_s);
+    }
+    Ok(took_s)
 }
 
 /// The design of the pilot: the largest number of A/A pairs that it may have.

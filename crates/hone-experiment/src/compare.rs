@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use hone_compare::{LookPlan, Plan};
 use hone_load::Security;
-use hone_record::{Change, Comparison, Counted, Design, Metric, Mode, PairOutcome, Pilot, Workload};
+use hone_record::{Change, Comparison, Counted, Metric, Mode, Pilot, Workload};
 use hone_tool::{System, interrupt};
 use serde::{Deserialize, Serialize};
 
 use crate::arm::{self, Arm, Place};
 use crate::bench::Bench;
 use crate::counted::Counting;
-use crate::drive::{Clock, Contest, compare, in_one_line};
+use crate::drive::{Contest, compare, in_one_line};
 use crate::ending::{Usage, WayOn};
 use crate::folder::RunFolder;
 use crate::lever::{self, Lever, Set};
@@ -304,7 +304,7 @@ pub fn resume(
     }
     let plan = asked.plan(&sides)?;
     if let Some(total_s) = budget_s {
-        continuation::begin(&folder, asked.budget_s, pairs_s(&folder)?, total_s)?;
+        continuation::begin(&folder, asked.budget_s, budget::pairs_s(&folder, "")?, total_s)?;
     }
     Ok(CompareRun { asked, sides, plan, folder })
 }
@@ -356,7 +356,7 @@ impl CompareRun {
             design: hone_compare::plan(plan)?,
             pilot: None,
             clock: continuation::total_s(folder, asked.budget_s)?
-                .map(|total_s| clock(total_s, folder))
+                .map(|total_s| budget::clock(total_s, folder, ""))
                 .transpose()?,
             storage: asked.comparison.storage.clone(),
             lateness_limit_us: asked.comparison.lateness_limit_us,
@@ -438,45 +438,13 @@ fn planned(
         }
         return Ok(None);
     };
-    let earlier: (Option<Design>, Option<Pilot>) =
-        (contest.folder.read_note("design.json")?, contest.folder.read_note("pilot.json")?);
-    let (design, pilot) = match earlier {
-        (Some(design), Some(pilot)) => (design, pilot),
-        _ => {
-            contest.design = budget::pilot_design(plan)?;
-            contest.folder.write_note("pilot-design.json", &contest.design)?;
-            progress.line("running the pilot: A/A pairs that predict what the rest of the budget can detect");
-            let measured = budget::measure_pilot(contest, plan, &wanted, progress)?;
-            let (design, pilot) = budget::lay_out(plan, &measured, clock.left_s(), &wanted)?;
-            contest.folder.write_note("pilot.json", &pilot)?;
-            contest.folder.write_note("design.json", &design)?;
-            (design, pilot)
-        }
-    };
+    let is_new = budget::planned(contest, plan, &wanted, clock, progress)?;
+    let pilot = contest.pilot.clone();
     // A continued run has measured its plan.
-    if continuation::budgets(contest.folder)?.is_empty() {
-        progress.line(&headline(&pilot));
+    if is_new || continuation::budgets(contest.folder)?.is_empty() {
+        pilot.iter().for_each(|pilot| progress.line(&headline(pilot)));
     }
-    contest.design = design;
-    contest.pilot = Some(pilot.clone());
-    Ok(Some(pilot))
-}
-
-/// The clock of this attempt. The time of earlier ones is on the disk.
-fn clock(total_s: f64, folder: &RunFolder) -> Result<Clock> {
-    Ok(Clock { total_s, earlier_s: pairs_s(folder)?, started: Instant::now(), for_the_reserve: false })
-}
-
-/// Seconds that the measured pairs took. Pairs of the reserve may be missing between others.
-fn pairs_s(folder: &RunFolder) -> Result<f64> {
-    let mut took_s = 0.0;
-    for entry in std::fs::read_dir(folder.join("pairs")).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| name.ends_with(".json")) else { continue };
-        let pair: Option<PairOutcome> = folder.read_note(&format!("pairs/{name}"))?;
-        took_s += pair.map_or(0.0, |pair| pair.took_s);
-    }
-    Ok(took_s)
+    Ok(pilot)
 }
 
 /// A setting is only tried for a moment. The watchdog acts if the process dies in that moment.

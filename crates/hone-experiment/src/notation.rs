@@ -206,6 +206,31 @@ impl fmt::Display for Seconds {
     }
 }
 
+/// The longest time of a run in seconds: a week.
+const LONGEST_S: f64 = 604_800.0;
+
+/// The time of a run or a comparison, with starts and warm-ups, in seconds. In text, its unit is optional.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TimeBudget(pub f64);
+
+impl FromStr for TimeBudget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = read_seconds(text)?;
+        match (1.0..=LONGEST_S).contains(&found) {
+            true => Ok(Self(found)),
+            false => Err(format!("`{text}` is out of range: use a time from 1s to 168h, for example `5m`")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for TimeBudget {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Predicts what a running comparison can detect, as soon as its first A/A pairs are measured. A/A pairs contain no result.
 
 use hone_compare::{FEWEST_PAIRS, Layout, Outlook, Widths};
-use hone_record::{Design, PairKind, PairOutcome};
+use hone_record::{Design, PairKind, PairOutcome, Pilot};
 
 /// A build can only reduce the program's own share of the time. In published work few builds save more than half of it. This is
 /// only used for a warning.
@@ -18,8 +18,8 @@ pub fn words(design: &Design, pairs: &[PairOutcome], most_saved: f64) -> Option<
     let planned = |wanted: PairKind| {
         design.order[..design.planned()].iter().filter(|kind| **kind == wanted).count() as u32
     };
-    // At the end of the run the user can't react any more.
-    if planned(PairKind::Control) <= controls {
+    // At the end of the run the user can't react any more. A pilot plans the A/B pairs behind it.
+    if planned(PairKind::Control) <= controls || planned(PairKind::Test) == 0 {
         return None;
     }
     let layout = Layout {
@@ -58,6 +58,19 @@ pub fn words(design: &Design, pairs: &[PairOutcome], most_saved: f64) -> Option<
     ))
 }
 
+/// The warning that a planned budget detects only savings that a build hardly brings; `None` if it detects smaller ones.
+pub fn too_little(pilot: &Pilot, most_saved: f64) -> Option<String> {
+    let detected = 1.0 - 1.0 / pilot.metrics.first()?.detectable_ratio?;
+    (detected > most_saved * LIKELY_PART).then(|| {
+        format!(
+            "A build can save at most {:.0} % here, and this budget detects {}: the verdict will probably be \
+             inconclusive\n  next: let it continue, or press Ctrl-C and start a run with a larger --budget",
+            most_saved * 100.0,
+            hone_format::change_size(1.0 - detected)
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +96,33 @@ mod tests {
         pairs.push(pairs[0].clone());
         assert_eq!(words(&comparison.design, &pairs, most_saved), None, "it was said");
         found
+    }
+
+    #[test]
+    fn a_budget_that_detects_less_than_half_of_what_may_be_saved_is_told_of() {
+        let promise = hone_record::Promise {
+            metric: hone_record::Metric::CpuPerRecord,
+            log_ratio_sd: 0.05,
+            detectable_ratio: Some(1.10),
+            pairs_needed: None,
+            power_for_effect: None,
+            power_with_tail: None,
+        };
+        let pilot = Pilot {
+            pairs: 5,
+            took_s: 10.0,
+            planned_pairs: 10,
+            planned_control_pairs: 5,
+            rest_s: 20.0,
+            effect_ratio: None,
+            power: 0.8,
+            metrics: vec![promise],
+            not_planned: Default::default(),
+            no_promise: None,
+        };
+        let told = too_little(&pilot, 0.13).unwrap();
+        assert!(told.contains("at most 13 % here, and this budget detects 9.1 %"), "{told}");
+        assert_eq!(too_little(&pilot, 0.26), None);
     }
 
     #[test]

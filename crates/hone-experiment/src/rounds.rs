@@ -49,6 +49,8 @@ pub struct Rounds<'a> {
     pub machine: Machine,
     /// See [`crate::drive::Contest::most_saved`].
     pub most_saved: Option<f64>,
+    /// Seconds after which no round of the reserve begins. The planned rounds fit.
+    pub limit_s: Option<f64>,
 }
 
 /// A build of a variant that fails this many times in a row is given up.
@@ -305,7 +307,9 @@ impl Rounds<'_> {
         };
         let mut measured = Vec::new();
         for (index, order) in (0_u32..).zip(&layout.orders) {
-            if index >= plan.rounds && !lacks_pairs(comparisons, plan.rounds, &measured) {
+            if index >= plan.rounds
+                && (!lacks_pairs(comparisons, plan.rounds, &measured) || self.is_over(&measured))
+            {
                 break;
             }
             if is_decided(comparisons, &measured) {
@@ -341,6 +345,11 @@ impl Rounds<'_> {
         }
         self.end_all(&mut standing)?;
         Ok(measured)
+    }
+
+    fn is_over(&self, measured: &[Round]) -> bool {
+        let took_s: f64 = measured.iter().flat_map(|round| &round.seen).map(|burst| burst.took_s).sum();
+        self.limit_s.is_some_and(|limit_s| took_s > limit_s)
     }
 
     fn tell_outlook(&self, comparisons: &[([usize; 2], &Design)], measured: &[Round], progress: &Progress) {

@@ -64,7 +64,7 @@ pub fn host_trial(found: &HostTrial, folder: &Path) -> String {
 
 /// The line for `hone optimize`; empty if every comparison has a verdict.
 pub fn optimization(found: &Optimization, folder: &Path) -> String {
-    let keys = Keys { path: found.experiment.clone(), pairs: "compare", builds: "optimize" };
+    let keys = Keys { path: found.experiment.clone(), pairs: OPTIMIZE, builds: "optimize" };
     let all = found.comparisons.iter().chain(&found.on_baseline).collect();
     Rerun::new(Source::File(keys), all, folder).line()
 }
@@ -105,6 +105,8 @@ pub fn gate(found: &CommitGate) -> String {
     Rerun { open, ..run }.line()
 }
 
+/// The table of an optimization's numbers.
+const OPTIMIZE: &str = "compare";
 /// The table of a gate's numbers.
 const GATE: &str = "gate";
 /// The table of a tuning's numbers.
@@ -175,6 +177,14 @@ impl Setting {
         Self { option, replaces, table: String::new(), key: "", value: value.into() }
     }
 
+    fn is_key(&self) -> bool {
+        !self.key.is_empty()
+    }
+
+    fn words(&self) -> impl Iterator<Item = String> {
+        [self.option.to_owned(), self.value.clone()].into_iter().filter(|word| !word.is_empty())
+    }
+
     /// The same as a key of an experiment file.
     fn or_key(self, table: &str, key: &'static str) -> Self {
         Self { table: table.to_owned(), key, ..self }
@@ -213,9 +223,10 @@ impl<'a> Rerun<'a> {
         let settings = self.settings(one, advice, takes_s);
         let remarks = self.remarks(advice, settings.is_empty());
         let what = match &self.source {
-            Source::File(keys) if !settings.is_empty() => self.after_the_file(keys, &settings),
-            Source::File(_) => self.plain(&[]),
-            Source::Options | Source::Rounds => self.plain(&settings),
+            Source::File(keys) if settings.iter().any(Setting::is_key) => {
+                self.after_the_file(keys, &settings)
+            }
+            _ => self.plain(&settings),
         };
         Some(format!("{what} (about {}{remarks})", hone_format::duration(takes_s)))
     }
@@ -250,6 +261,11 @@ impl<'a> Rerun<'a> {
 
     /// Seconds of the whole run after the change that `one` needs.
     fn takes_s(&self, one: &Comparison, advice: Advice) -> f64 {
+        self.rest_s + self.pairs_take_s(&self.all, one, advice)
+    }
+
+    /// Seconds of the pairs of these comparisons after that change.
+    fn pairs_take_s(&self, all: &[&Comparison], one: &Comparison, advice: Advice) -> f64 {
         let pairs = |other: &Comparison| {
             let now = other.pairs.len() as f64;
             match advice {
@@ -262,7 +278,7 @@ impl<'a> Rerun<'a> {
                 _ => now,
             }
         };
-        self.rest_s + pairs_s(&self.all, pairs)
+        pairs_s(all, pairs)
     }
 
     fn is_in_rounds(&self, one: &Comparison) -> bool {
@@ -301,12 +317,21 @@ impl<'a> Rerun<'a> {
             }
             Advice::KeepDisturbed | Advice::Again => Vec::new(),
         };
-        if self.has_budget && matches!(advice, Advice::Pairs { .. } | Advice::LongerWindows) {
+        let takes_budget = match advice {
+            Advice::Pairs { .. } => self.has_budget || tables[0] == OPTIMIZE,
+            Advice::LongerWindows => self.has_budget,
+            _ => false,
+        };
+        if takes_budget {
+            // The budget of an optimization is that of each comparison.
+            let takes_s =
+                if tables[0] == OPTIMIZE { self.pairs_take_s(&[one], one, advice) } else { takes_s };
             let minutes = (takes_s / 60.0).ceil();
-            let value = if tables[0].is_empty() { format!("{minutes}m") } else { format!("\"{minutes}m\"") };
+            let is_option = ["", OPTIMIZE].contains(&tables[0]);
+            let value = if is_option { format!("{minutes}m") } else { format!("\"{minutes}m\"") };
             // With an effect, Hone stops at the pairs that this effect needs.
             let setting = Setting::option("--budget", &["--budget", "--effect"], value);
-            settings.push(setting.or_key(tables[0], "budget"));
+            settings.push(if is_option { setting } else { setting.or_key(tables[0], "budget") });
         }
         settings
     }
@@ -323,7 +348,8 @@ impl<'a> Rerun<'a> {
         let set = |option: &'static str, replaces: &'static [&'static str], key: &'static str, value: u32| {
             Setting::option(option, replaces, value.to_string()).or_key(pairs, key)
         };
-        let mut settings = match (self.has_budget && !is_file, self.is_in_rounds(one)) {
+        let is_budget = pairs == OPTIMIZE || self.has_budget && !is_file;
+        let mut settings = match (is_budget, self.is_in_rounds(one)) {
             (true, _) => Vec::new(),
             (false, true) => vec![set("--rounds", &["--rounds"], "rounds", tests)],
             (false, false) => vec![
@@ -367,8 +393,7 @@ impl<'a> Rerun<'a> {
     /// The command with these options.
     fn plain(&self, settings: &[Setting]) -> String {
         let replaced: Vec<&str> = settings.iter().flat_map(|one| one.replaces).copied().collect();
-        let words = |one: &Setting| [one.option.to_owned(), one.value.clone()];
-        let more: Vec<String> = settings.iter().flat_map(words).filter(|word| !word.is_empty()).collect();
+        let more: Vec<String> = settings.iter().flat_map(Setting::words).collect();
         self.command.with(&replaced, &more).unwrap_or_else(|| match &more[..] {
             [] => "begin the run again".to_owned(),
             more => format!("begin the run again with {}", more.join(" ")),
@@ -388,7 +413,10 @@ impl<'a> Rerun<'a> {
             let head = if from.is_empty() { "worktree" } else { head };
             more = ["--head", head, "--experiment-from", "head"].map(str::to_owned).to_vec();
         }
-        let set = format!("set {} of {}{from}, then", in_tables(settings), keys.path);
+        let (keyed, options): (Vec<_>, Vec<_>) = settings.iter().cloned().partition(Setting::is_key);
+        replaced.extend(options.iter().flat_map(|one| one.replaces).copied());
+        more.extend(options.iter().flat_map(Setting::words));
+        let set = format!("set {} of {}{from}, then", in_tables(&keyed), keys.path);
         match self.command.with(&replaced, &more) {
             Some(command) => format!("{set}: {command}"),
             None => format!("{set} begin the run again"),
@@ -723,12 +751,14 @@ mod tests {
             run(source, vec![found], "optimize x.toml --phase judge").text().unwrap()
         };
         let starts = text(&found);
-        assert!(starts.contains(" in [compare] of x.toml, then: hone optimize x.toml (about "), "{starts}");
-        assert!(number(&starts, "rounds") > 8 && number(&starts, "rounds").is_multiple_of(2), "{starts}");
+        assert_eq!(starts, "hone optimize x.toml --budget 18m (about 17 min 20 s, plus builds)");
         found.design.builds = [4, 4];
         let builds = text(&found);
-        assert!(builds.contains(" in [optimize] of x.toml, then: hone optimize x.toml (about "), "{builds}");
-        assert_eq!(number(&builds, "rounds"), 2 * number(&builds, "builds"), "{builds}");
+        assert!(
+            builds.contains(" in [optimize] of x.toml, then: hone optimize x.toml --budget "),
+            "{builds}"
+        );
+        assert!(number(&builds, "builds") > 4, "{builds}");
         found.workload = open(0.02).workload;
         let compared = run(Source::Options, vec![&found], "compare a b --a-build c --b-build d");
         let compared = compared.text().unwrap();

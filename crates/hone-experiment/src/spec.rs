@@ -9,7 +9,7 @@ use hone_record::{Engine, Keys, Metric, Mode, Payload, Recording, Schedule, Size
 use serde::Deserialize;
 
 use crate::clients::engine;
-use crate::notation::{Share, Written, mean_bytes, payload};
+use crate::notation::{Share, TimeBudget, Written, mean_bytes, payload};
 use crate::ready::Ready;
 use crate::variants::{self, Variant};
 pub use gate::GateWishes;
@@ -118,14 +118,16 @@ pub struct Compare {
     pub mode: Mode,
     /// Bind the arms of a duet to halves of the cores and swap them.
     pub places: bool,
+    /// Longest time of each comparison, which then replaces the numbers of pairs and rounds.
+    pub budget: Option<TimeBudget>,
     /// A/B pairs.
     pub pairs: u32,
     /// A/A pairs.
     pub control_pairs: u32,
     /// Limit of excluded pairs or rounds that are measured again, see [`hone_compare::Plan::reserve`].
     pub reserve: Option<u32>,
-    /// Smallest difference that the pairs must detect.
-    pub effect: Share,
+    /// Smallest difference that the pairs must detect; [`usual_effect`] if it is not given and no budget has it planned.
+    pub effect: Option<Share>,
     /// For loads by a command, and for targets that exit: each round loads every variant once.
     pub rounds: u32,
     /// Rounds after which all processes restart.
@@ -165,10 +167,11 @@ impl Default for Compare {
         Self {
             mode: Mode::Duet,
             places: true,
+            budget: None,
             pairs: 14,
             control_pairs: 6,
             reserve: None,
-            effect: usual_effect(),
+            effect: None,
             rounds: 30,
             // It is even, so that each order and its reverse fall into the same start of the processes. It is
             // small, since the confidence interval is based on starts: with fifteen it extends 2.1 standard
@@ -556,12 +559,16 @@ impl WorkloadFile {
 }
 
 /// Overrides from the command line.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct VariantChoice {
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Overrides {
     /// Like `matrix = true`.
     pub matrix: bool,
     /// Instead of `variants`.
     pub variants: Option<Vec<String>>,
+    /// Instead of `[compare] budget`.
+    pub budget: Option<TimeBudget>,
+    /// Instead of `[compare] effect`.
+    pub effect: Option<Share>,
 }
 
 /// The name in an experiment's text, even if other parts are invalid.
@@ -575,16 +582,18 @@ pub fn name_in(text: &str) -> Option<String> {
 /// # Errors
 /// With the invalid line of the text.
 pub fn parse(text: &str, file: &Path) -> Result<Experiment, FileError> {
-    parse_asked(text, file, &VariantChoice::default())
+    parse_asked(text, file, &Overrides::default())
 }
 
 /// Reads an experiment's text, with overrides from the command line; `file` is its path, for the errors.
-pub fn parse_asked(text: &str, file: &Path, asked: &VariantChoice) -> Result<Experiment, FileError> {
+pub fn parse_asked(text: &str, file: &Path, asked: &Overrides) -> Result<Experiment, FileError> {
     let mut parsed: File = toml::from_str(text).map_err(|error| FileError::of_toml(&error, text, file))?;
     parsed.optimize.matrix |= asked.matrix;
     if let Some(variants) = &asked.variants {
         parsed.optimize.variants = Some(variants.clone());
     }
+    parsed.compare.budget = asked.budget.or(parsed.compare.budget);
+    parsed.compare.effect = asked.effect.or(parsed.compare.effect);
     let checked = parsed.checked();
     checked.map_err(|wrong| {
         // The error is not about a line of the text.

@@ -332,9 +332,14 @@ impl Plan<'_, '_> {
         self.phase("judge");
         let settings = &self.job.experiment.compare;
         for workload in &self.job.experiment.judging {
-            let how = match workload.engine.operations() {
-                None => format!("{} pairs and {} of the control", settings.pairs, settings.control_pairs),
-                Some(_) => format!("{} rounds, all variants in each", settings.rounds),
+            let how = match (workload.engine.operations(), settings.budget) {
+                (_, Some(budget)) => {
+                    format!("at most {} for each comparison", hone_format::duration(budget.0))
+                }
+                (None, None) => {
+                    format!("{} pairs and {} of the control", settings.pairs, settings.control_pairs)
+                }
+                (Some(_), None) => format!("{} rounds, all variants in each", settings.rounds),
             };
             self.line(&format!("# {}: {how}; {}", workload.name, hone_report::load::load_text(workload)));
         }

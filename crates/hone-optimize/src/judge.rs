@@ -160,7 +160,8 @@ impl Job<'_> {
             outcomes.leave_out(edge.child, why);
             return Ok(None);
         }
-        let contest = Contest {
+        let plan = rule::of_pairs(settings, self.experiment.builds, workload);
+        let mut contest = Contest {
             names: sides.map(|built| built.variant.clone()),
             builds,
             fresh_programs: true,
@@ -168,7 +169,7 @@ impl Job<'_> {
             change: None,
             most_saved: self.most_saved(workload)?,
             sets: Default::default(),
-            design: rule::of_pairs(settings, self.experiment.builds, workload)?,
+            design: hone_compare::plan(&plan)?,
             pilot: None,
             clock: None,
             storage: self.target().storage.clone(),
@@ -181,6 +182,7 @@ impl Job<'_> {
         };
         let told = || {
             self.is_on_the_same_machine()?;
+            self.pairs_in_budget(&mut contest, &plan)?;
             let is_raised = self.experiment.raised.contains(&workload.name);
             let found = unless_raised(is_raised, &sides[0].variant, compare(&contest, self.progress))?;
             Ok(match found {
@@ -220,12 +222,13 @@ impl Job<'_> {
     ) -> Result<Judged> {
         let name = format!("judge-{}", workload.name);
         let variants = self.runners(edges, outcomes)?;
-        let first =
-            variants.first().and_then(|runner| runner.arms.first()).context("there is no baseline")?;
-        let workload = &self.long_enough(steps, workload, &first.clone())?;
+        let first = variants.first().and_then(|runner| runner.arms.first()).cloned();
+        let first = first.context("there is no baseline")?;
+        let workload = &self.long_enough(steps, workload, &first)?;
+        let settings = &self.rounds_in_budget(steps, [edges.len(), variants.len()], workload, &first)?;
         steps.run(Phase::Judge, &name, || {
             self.is_on_the_same_machine()?;
-            let (settings, builds) = (&self.experiment.compare, self.experiment.builds);
+            let builds = self.experiment.builds;
             let rounds = Rounds {
                 plan: rounds::plan(settings, builds, workload, variants.len()),
                 variants,
@@ -233,6 +236,7 @@ impl Job<'_> {
                 bench: self.bench(),
                 folder: self.folder,
                 prefix: format!("{name}/"),
+                limit_s: settings.budget.map(|budget| budget.0 * edges.len() as f64),
                 machine: hone_host::observe::machine(Path::new("/")),
                 most_saved: self.most_saved(workload)?,
             };

@@ -5,6 +5,7 @@ mod asked;
 mod attempt;
 mod beside;
 mod bolt;
+mod budget;
 mod cache;
 mod carry;
 mod ceiling;

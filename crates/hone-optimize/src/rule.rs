@@ -6,15 +6,13 @@ use hone_record::{Design, Mode, Workload};
 
 use hone_experiment::places::Places;
 use hone_experiment::rounds;
-use hone_experiment::spec::{Compare, Experiment};
+use hone_experiment::spec::{Compare, Experiment, usual_effect};
 
-/// The pairs of an edge under a load that Hone sends.
-///
-/// # Errors
-/// Fails when the settings can give no confidence interval, or when the windows can't show the deciding metric.
-pub(super) fn of_pairs(settings: &Compare, builds: u32, workload: &Workload) -> Result<Design, DesignError> {
-    let pairs = [settings.pairs, settings.control_pairs];
-    hone_compare::plan(&Plan {
+/// The pairs of an edge under a load that Hone sends. With a budget, a pilot determines their numbers.
+pub(super) fn of_pairs(settings: &Compare, builds: u32, workload: &Workload) -> Plan {
+    let tests = if settings.budget.is_some() { settings.pairs.max(builds) } else { settings.pairs };
+    let effect = settings.effect.unwrap_or_else(usual_effect);
+    Plan {
         places: settings.mode == Mode::Duet && settings.places && Places::halves().is_some(),
         guards: settings.guards.clone(),
         default_guards: true,
@@ -25,11 +23,12 @@ pub(super) fn of_pairs(settings: &Compare, builds: u32, workload: &Workload) -> 
         requests_per_window: workload.requests_per_window(),
         disturbance: Some(hone_compare::disturbance(settings.mode)),
         reserve: settings.reserve,
-        effect: Some(settings.effect.ratio()),
+        // A budget has its own plan.
+        effect: settings.budget.is_none().then_some(effect.ratio()),
         busy: settings.busy,
-        looks: LookPlan::of_pairs(settings.pairs, [builds; 2]),
-        ..Plan::new(settings.mode, settings.primary, pairs)
-    })
+        looks: LookPlan::of_pairs(tests, [builds; 2]),
+        ..Plan::new(settings.mode, settings.primary, [tests, settings.control_pairs])
+    }
 }
 
 /// Checks that every judging workload can judge as requested, before hours of work.
@@ -48,7 +47,7 @@ pub fn check(experiment: &Experiment) -> Result<()> {
 fn of(experiment: &Experiment, workload: &Workload) -> Result<Design, DesignError> {
     let (settings, builds) = (&experiment.compare, experiment.builds);
     match workload.engine.operations() {
-        None => of_pairs(settings, builds, workload),
+        None => hone_compare::plan(&of_pairs(settings, builds, workload)),
         // The number of variants changes the order of windows, but no rule.
         Some(_) => rounds::plan(settings, builds, workload, TWIN + 2).design([BASELINE, TWIN + 1]),
     }

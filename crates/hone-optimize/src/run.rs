@@ -13,10 +13,11 @@ use crate::{Job, dry, foretell, is_worse, optimize, rule};
 use hone_experiment::bench;
 use hone_experiment::ending::Usage;
 use hone_experiment::folder::{RunFolder, is_named};
+use hone_experiment::notation::{Share, share};
 use hone_experiment::phase::Phase;
 use hone_experiment::progress::Progress;
 use hone_experiment::run_context::{experiment_text, shown_runner};
-use hone_experiment::spec::{self, Experiment, VariantChoice};
+use hone_experiment::spec::{self, Experiment, Overrides};
 use hone_experiment::takes::{self, MAKING, Takes};
 use hone_experiment::variants::BASELINE;
 
@@ -32,7 +33,7 @@ pub struct RunRequest {
     /// Runs only this phase.
     pub only: Option<Phase>,
     /// The variants, if they are not those of the experiment.
-    pub variants: VariantChoice,
+    pub overrides: Overrides,
 }
 
 /// A run whose options and experiment are valid.
@@ -48,9 +49,9 @@ impl OptimizeRun {
     pub fn read(request: RunRequest) -> Result<Self> {
         let text = experiment_text(&request.file)?;
         let request = request.of_its_run(&text);
-        let experiment = spec::parse_asked(&text, &request.file, &request.variants)?;
+        let experiment = spec::parse_asked(&text, &request.file, &request.overrides)?;
         // A run is continued only for the same experiment and the same variants, so the kept text has both.
-        let text = text + &mark(&request.variants);
+        let text = text + &mark(&request.overrides);
         check_rule_and_loads(&experiment)?;
         Ok(Self { request, experiment, text })
     }
@@ -124,8 +125,8 @@ impl RunRequest {
         let Some(run) = run else { return self };
         let kept = fs::read_to_string(run.join("experiment.toml")).unwrap_or_default();
         let (_, asked) = unmarked(&kept);
-        self.variants.matrix |= asked.matrix;
-        self.variants.variants = self.variants.variants.or(asked.variants);
+        self.overrides.matrix |= asked.matrix;
+        self.overrides.variants = self.overrides.variants.or(asked.variants);
         if !matches!(self.resume, Some(Some(_))) {
             return self;
         }
@@ -145,7 +146,7 @@ impl RunRequest {
     /// The command that continues a run, ready to paste.
     pub fn way_on(&self, run: &Path) -> String {
         let mut words = vec!["hone".to_owned(), "optimize".to_owned(), self.file.display().to_string()];
-        words.extend(options(&self.variants).split_whitespace().map(str::to_owned));
+        words.extend(options(&self.overrides).split_whitespace().map(str::to_owned));
         if let Some(phase) = self.only {
             words.extend(["--phase".to_owned(), phase.name().to_owned()]);
         }
@@ -170,21 +171,23 @@ const ANEW: &str = "without --resume, or with --phase baseline";
 const MARK: &str = "\n# as asked:";
 
 /// The end of the text that a run keeps: the command line's choice of variants.
-fn mark(asked: &VariantChoice) -> String {
-    if *asked == VariantChoice::default() { String::new() } else { format!("{MARK}{}\n", options(asked)) }
+fn mark(asked: &Overrides) -> String {
+    if *asked == Overrides::default() { String::new() } else { format!("{MARK}{}\n", options(asked)) }
 }
 
 /// The choice as options of a command line, each after a space.
-fn options(asked: &VariantChoice) -> String {
+fn options(asked: &Overrides) -> String {
     let matrix = if asked.matrix { " --matrix" } else { "" };
     let variants = asked.variants.as_ref().map(|names| format!(" --variants {}", names.join(",")));
-    format!("{matrix}{}", variants.unwrap_or_default())
+    let budget = asked.budget.map(|budget| format!(" --budget {}s", budget.0));
+    let effect = asked.effect.map(|effect| format!(" --effect {}", effect.0));
+    [Some(matrix.to_owned()), variants, budget, effect].into_iter().flatten().collect()
 }
 
 /// Splits a run's text into the experiment and the choice of variants.
-fn unmarked(kept: &str) -> (&str, VariantChoice) {
-    let Some((text, options)) = kept.rsplit_once(MARK) else { return (kept, VariantChoice::default()) };
-    let mut asked = VariantChoice::default();
+fn unmarked(kept: &str) -> (&str, Overrides) {
+    let Some((text, options)) = kept.rsplit_once(MARK) else { return (kept, Overrides::default()) };
+    let mut asked = Overrides::default();
     let mut words = options.split_whitespace();
     while let Some(word) = words.next() {
         match word {
@@ -192,7 +195,9 @@ fn unmarked(kept: &str) -> (&str, VariantChoice) {
             "--variants" => {
                 asked.variants = words.next().map(|it| it.split(',').map(str::to_owned).collect())
             }
-            _ => return (kept, VariantChoice::default()),
+            "--budget" => asked.budget = words.next().and_then(|it| it.parse().ok()),
+            "--effect" => asked.effect = words.next().and_then(|it| share(it).ok()).map(Share),
+            _ => return (kept, Overrides::default()),
         }
     }
     (text, asked)
@@ -219,7 +224,7 @@ fn folder(request: &RunRequest, experiment: &Experiment, text: &str) -> Result<R
         let ((begun, asked_then), (now, _)) = (unmarked(&kept), unmarked(text));
         if begun == now {
             let said = match &*options(&asked_then) {
-                "" => "out --matrix and --variants".to_owned(),
+                "" => "out these options".to_owned(),
                 options => options.to_owned(),
             };
             bail!(
@@ -394,7 +399,7 @@ fn phase_of(file: &Path, output: &Path, name: &str, phase: Phase) -> RunRequest 
         output: output.to_owned(),
         resume: newest(output, name).is_ok().then_some(None),
         only: Some(phase),
-        variants: VariantChoice::default(),
+        overrides: Overrides::default(),
     }
 }
 
@@ -433,6 +438,7 @@ fn foretold_of(folder: &RunFolder, variant: &str) -> Result<Option<Foretold>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hone_experiment::notation::TimeBudget;
 
     /// Reads a command line with the options that these tests use.
     fn read(line: &str) -> RunRequest {
@@ -443,7 +449,7 @@ mod tests {
             output: "runs".into(),
             resume: None,
             only: None,
-            variants: VariantChoice::default(),
+            overrides: Overrides::default(),
         };
         while let Some(word) = words.next() {
             match &*word {
@@ -456,7 +462,7 @@ mod tests {
                 }
                 "--variants" => {
                     let names = words.next().unwrap();
-                    request.variants.variants = Some(names.split(',').map(str::to_owned).collect());
+                    request.overrides.variants = Some(names.split(',').map(str::to_owned).collect());
                 }
                 other => panic!("{other}"),
             }
@@ -489,21 +495,23 @@ mod tests {
         let run = home.join("x-001");
         fs::create_dir_all(home.join("builds")).unwrap();
         fs::create_dir_all(&run).unwrap();
-        let asked = VariantChoice { matrix: true, variants: Some(vec!["pgo".into(), "bolt".into()]) };
+        let asked = Overrides {
+            matrix: true,
+            variants: Some(vec!["pgo".into(), "bolt".into()]),
+            budget: Some(TimeBudget(600.0)),
+            effect: Some(Share(0.03)),
+        };
         let kept = format!("name = \"x\"{}", mark(&asked));
         fs::write(run.join("experiment.toml"), &kept).unwrap();
         assert_eq!(unmarked(&kept), ("name = \"x\"", asked.clone()));
         let found = read(&format!("hone optimize x.toml --resume {}", run.display())).of_its_run("");
-        assert_eq!((&found.output, found.variants.clone()), (&home, asked.clone()));
+        assert_eq!((&found.output, found.overrides.clone()), (&home, asked.clone()));
         for line in ["--resume", "--phase train"] {
             let line = format!("hone optimize x.toml -o {} {line}", home.display());
-            assert_eq!(read(&line).of_its_run("name = \"x\"\n").variants, asked, "{line}");
-            assert_eq!(read(&line).of_its_run("name = \"y\"\n").variants, VariantChoice::default(), "{line}");
+            assert_eq!(read(&line).of_its_run("name = \"x\"\n").overrides, asked, "{line}");
+            assert_eq!(read(&line).of_its_run("name = \"y\"\n").overrides, Overrides::default(), "{line}");
         }
-        assert_eq!(
-            read("hone optimize x.toml").of_its_run("name = \"x\"").variants,
-            VariantChoice::default()
-        );
+        assert_eq!(read("hone optimize x.toml").of_its_run("name = \"x\"").overrides, Overrides::default());
     }
 
     #[test]
@@ -515,7 +523,7 @@ mod tests {
         let folder_of = |line: &str| {
             let line = format!("hone optimize {} -o {} {line}", file.display(), dir.path().display());
             let arguments = read(&line).of_its_run(text);
-            let asked = arguments.variants.clone();
+            let asked = arguments.overrides.clone();
             let experiment = spec::parse_asked(text, &file, &asked).unwrap();
             super::folder(&arguments, &experiment, &(text.to_owned() + &mark(&asked)))
         };
@@ -525,7 +533,7 @@ mod tests {
         folder_of("--phase build").unwrap();
         let error = folder_of("--variants pgo --resume").unwrap_err().to_string();
         assert!(error.contains("began with --variants pgo,bolt,"), "{error}");
-        let wrong = VariantChoice { variants: Some(vec!["pgi".into()]), ..VariantChoice::default() };
+        let wrong = Overrides { variants: Some(vec!["pgi".into()]), ..Overrides::default() };
         let error = spec::parse_asked(text, &file, &wrong).unwrap_err().to_string();
         assert!(error.contains("--variants: unknown variant `pgi` (did you mean `pgo`?)"), "{error}");
     }

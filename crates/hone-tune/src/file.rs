@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_format::{FileError, did_you_mean, nearest, read_duration_s};
+use hone_format::{FileError, did_you_mean, nearest};
 use hone_record::{Altitude, Hope, Metric, Mode, Workload};
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ use super::settings::{PROGRAM, TuneSettings, USUAL_PAIRS};
 use hone_experiment::climb::Wanted;
 use hone_experiment::ending::Usage;
 use hone_experiment::meter::Metrics;
-use hone_experiment::notation::Share;
+use hone_experiment::notation::{Share, TimeBudget};
 use hone_experiment::require;
 use hone_experiment::settings::ComparisonSettings;
 use hone_experiment::spec::{WorkloadFile, check_name, usual_effect};
@@ -44,7 +44,7 @@ struct Table {
     climb_growth: Option<f64>,
     guards: Option<Vec<Metric>>,
     require: Vec<String>,
-    budget: Option<String>,
+    budget: Option<TimeBudget>,
     allow: Vec<Altitude>,
     durability: bool,
     find: bool,
@@ -186,7 +186,7 @@ fn asked(file: File, embedded: &str) -> Result<TuneSettings> {
         (None, Some(_)) => "unknown".to_owned(),
     };
     let rules = require::read(&table.require)?;
-    let budget_s = table.budget.as_deref().map(budget_s).transpose()?;
+    let budget_s = table.budget.map(|budget| budget.0);
     let guards = match table.guards {
         Some(guards) => guards,
         None if require::say_how_late(&rules) || objective == Metric::Capacity => Vec::new(),
@@ -305,14 +305,6 @@ fn candidate(table: CandidateTable) -> Result<Candidate> {
             bail!(Usage("[[tune.candidate]]: a candidate has either `set` or `program`".to_owned()))
         }
     }
-}
-
-fn budget_s(text: &str) -> Result<f64> {
-    let found = read_duration_s(text).map_err(|problem| Usage(format!("budget: {problem}")))?;
-    if !(1.0..=604_800.0).contains(&found) {
-        bail!(Usage(format!("invalid budget `{text}`: use a time from 1s to a week")));
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

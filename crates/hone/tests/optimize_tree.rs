@@ -849,6 +849,17 @@ operations = 300000
     assert!(comparison.pairs.len() >= 12, "{}", comparison.pairs.len());
     assert!(found.comparisons[0].pairs.iter().all(|pair| !pair.window_a.is_empty()));
 
+    // A budget holds as many rounds as fit.
+    let plan = bench.hone(&["--dry-run", "--budget", "10m"]).expect_code(0).stdout;
+    assert!(plan.contains("at most 10 min for each comparison"), "{plan}");
+    let (_, found) = bench.judged(&["--budget", "5s", "--effect", "3%"]);
+    assert!(found.comparisons[0].design.planned() > 12, "{}", found.comparisons[0].design.planned());
+    bench.write(&text.replace("operations = 300000", "operations = 300000000"));
+    let ran =
+        bench.hone(&["--budget", "1s"]).expect_code(2).expect_error("--budget 1s is too small: 5 rounds");
+    ran.expect_error("use fewer operations in workload `judge`");
+    bench.write(text);
+
     // Somebody's profile in place of a training: the one of the run before, and one of another program.
     fs::copy(bench.newest().join("bolt/bolt/merged.fdata"), bench.path("kept.profile")).unwrap();
     let given = text.replace("[optimize]", "[optimize]\nsoak_s = 1\nprofile = \"./kept.profile\"");

@@ -26,6 +26,8 @@ pub fn plan(asked: &GateSettings, experiment: &Experiment, rule: &str) -> String
         let compare = &experiment.compare;
         let words = if asked.evidence == GateEvidence::Counted {
             "the same work twice for each program, in an emulator".to_owned()
+        } else if let Some(budget) = compare.budget {
+            format!("at most {}, starts and warm-ups included", hone_format::duration(budget.0))
         } else if workload.engine.operations().is_some() {
             format!(
                 "{} rounds of base, a copy of base, and head: {} windows",

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hone_compare::SavedRule;
-use hone_format::read_seconds;
 use hone_record::{Comparison, Metric, Mode, Workload};
 use hone_report::documents;
 
@@ -22,7 +21,7 @@ use hone_experiment::compare::{CompareSettings, Compared, begin, resume, undo};
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::{RunFolder, is_named, to_resume};
 use hone_experiment::meter::Metrics;
-use hone_experiment::notation::share;
+use hone_experiment::notation::{TimeBudget, share};
 use hone_experiment::settings::ComparisonSettings;
 use hone_experiment::{change, ledger, settle};
 
@@ -272,13 +271,8 @@ fn judged(
 
 /// Parses --budget (`300`, `90s`, `5m`, `1h`) to seconds. The limits are one second and one week.
 fn seconds(text: &str) -> Result<f64> {
-    let found = read_seconds(text).map_err(|problem| Usage(format!("--budget: {problem}")))?;
-    match (1.0..=604_800.0).contains(&found) {
-        true => Ok(found),
-        false => {
-            Err(Usage(format!("--budget `{text}`: use a duration from 1s to 168h, for example `5m`")).into())
-        }
-    }
+    let found: TimeBudget = text.parse().map_err(|problem| Usage(format!("--budget: {problem}")))?;
+    Ok(found.0)
 }
 
 /// Parses --effect (`5%` or `0.05`) to a ratio above 1.

@@ -9,9 +9,10 @@ use hone_report::documents;
 
 use crate::cmd::context::{CliContext, ReportOptions, default_runs};
 use hone_experiment::ending::Ending;
+use hone_experiment::notation::{Share, TimeBudget, share};
 use hone_experiment::phase::Phase;
 use hone_experiment::settle;
-use hone_experiment::spec::VariantChoice;
+use hone_experiment::spec::Overrides;
 use hone_optimize::run::{OptimizeRun, RunRequest};
 
 /// Build a program with PGO and BOLT and measure the effect.
@@ -58,12 +59,22 @@ pub(crate) struct Arguments {
     /// Variants to build, instead of those in the experiment file. Hone also builds the variants that they build on, and always `baseline`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     variants: Option<Vec<String>>,
+    /// Time for each comparison of two variants, starts and warm-ups included. It replaces the numbers of pairs and rounds of the experiment
+    /// file. Without it, those numbers apply, unless `budget` is in `[compare]`.
+    #[arg(long, value_name = "TIME")]
+    budget: Option<TimeBudget>,
+    /// Smallest difference to detect, for example `5%` or `0.05`. A budget then plans only the pairs that it needs. Without it, `effect` of
+    /// the experiment file applies.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    effect: Option<f64>,
 }
 
 impl Arguments {
     fn request(self) -> RunRequest {
-        let Self { file, output, resume, only, matrix, variants, dry_run: _, report: _ } = self;
-        RunRequest { file, output, resume, only, variants: VariantChoice { matrix, variants } }
+        let Self { file, output, resume, only, matrix, variants, budget, effect, dry_run: _, report: _ } =
+            self;
+        let effect = effect.map(Share);
+        RunRequest { file, output, resume, only, overrides: Overrides { matrix, variants, budget, effect } }
     }
 }
 
@@ -104,19 +115,23 @@ mod tests {
 
     #[test]
     fn the_printed_way_on_is_the_same_run() {
-        let asked =
-            "hone optimize 'my x.toml' --matrix --variants pgo+bolt,csir -o '/var/tmp/my runs' --phase train";
+        let asked = "hone optimize 'my x.toml' --matrix --variants pgo+bolt,csir --budget 10m --effect 3% -o '/var/tmp/my runs' --phase train";
         let asked = read(asked);
         let line = asked.way_on(Path::new("/var/tmp/my runs/x-001"));
         let again = read(&line);
         assert_eq!(
-            (&again.file, &again.output, &again.variants),
-            (&asked.file, &asked.output, &asked.variants),
+            (&again.file, &again.output, &again.overrides),
+            (&asked.file, &asked.output, &asked.overrides),
             "{line}"
         );
         assert_eq!(
-            again.variants,
-            VariantChoice { matrix: true, variants: Some(vec!["pgo+bolt".into(), "csir".into()]) }
+            again.overrides,
+            Overrides {
+                matrix: true,
+                variants: Some(vec!["pgo+bolt".into(), "csir".into()]),
+                budget: Some(TimeBudget(600.0)),
+                effect: Some(Share(0.03))
+            }
         );
         assert_eq!(again.only, Some(Phase::Train));
         assert_eq!(again.resume, Some(Some("/var/tmp/my runs/x-001".into())));

@@ -24,6 +24,8 @@ pub struct Ways {
     pub folder: PathBuf,
     /// The sign that it is ready.
     pub ready: Ready,
+    /// Command that runs before each start.
+    pub prepare: Option<Vec<String>>,
     /// Its own way to stop. SIGTERM follows if it has none, or if that fails.
     pub stop: Option<Vec<String>>,
     /// Command by which it writes its profile.
@@ -279,6 +281,9 @@ impl Arm {
         let (call, filling, data) = program.made_ready(&self.name, &[], scratch)?;
         let address = filling.fill(&program.address);
         let ways = &program.ways;
+        if let Some(words) = &ways.prepare {
+            runner.run(&ways.call("prepare", words, &filling)?.limit(program.ready_timeout))?;
+        }
         let command = match &ways.ready {
             Ready::Command(words) => {
                 let call = ways.call("ready", words, &filling)?;

@@ -467,6 +467,16 @@ impl Subject {
         self.held_bytes.or_else(|| (!peaks.is_empty()).then(|| peaks.iter().sum()))
     }
 
+    /// Time until it was ready; `None` if each window starts it.
+    pub fn start_up(&self) -> Option<Duration> {
+        self.running.as_ref().and_then(Running::start_up)
+    }
+
+    /// Its processes; none if each window starts it.
+    pub fn processes(&self) -> Vec<u32> {
+        self.running.as_ref().map(Running::processes).unwrap_or_default()
+    }
+
     /// The target, which must still run.
     pub fn running(&mut self) -> Result<&mut Running> {
         self.running.as_mut().context("this load needs a target that keeps running, but this one exits")

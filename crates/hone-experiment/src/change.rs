@@ -8,10 +8,11 @@ use serde_json::Value;
 
 use crate::arm::Place;
 use crate::ending::Usage;
+use crate::jvm;
 use crate::spec::{Acks, DEFAULT_IN_FLIGHT, IN_FLIGHT_IS_THE_WIRES, LINES_HAVE_THEIR_SIZES};
 
 /// Kinds of changes, with an example each.
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 8] = [
     ("client", "client.linger.ms=5"),
     ("load", "load.acks=1"),
     ("topic", "topic.compression.type=zstd"),
@@ -19,6 +20,7 @@ const KINDS: [(&str, &str); 7] = [
     ("host", "host.vm.swappiness=1"),
     ("env", "env.MALLOC_ARENA_MAX=1"),
     ("arg", "arg.--threads=1"),
+    ("jvm", "jvm.gc=zgc"),
 ];
 
 /// Properties of the load that may differ. The ones that determine the arrivals (rate, schedule, length, seed, warm-up) are not
@@ -182,7 +184,7 @@ fn with_property(workload: &Workload, name: &str, value: &str) -> Result<Workloa
     })
 }
 
-/// The places of both arms. An environment variable or an argument differs in B, or on both sides.
+/// The places of both arms. An environment variable, an argument or a setting of the virtual machine differs in B, or on both sides.
 ///
 /// # Errors
 /// When the arms are not commands, or the command has the value already.
@@ -190,7 +192,7 @@ pub fn places(change: &Change, place: &Place) -> Result<[Place; 2]> {
     let with = |value: &str| placed(change, value, place);
     let a = change.from.as_deref().map_or_else(|| Ok(place.clone()), with)?;
     let b = with(&change.to)?;
-    if matches!(change.kind.as_str(), "env" | "arg") && a == b {
+    if matches!(change.kind.as_str(), "env" | "arg" | "jvm") && a == b {
         bail!(Usage(format!(
             "--change: {}.{} is `{}` without the change, too: there would be no difference",
             change.kind, change.name, change.to
@@ -275,7 +277,10 @@ pub fn placed(change: &Change, value: &str, place: &Place) -> Result<Place> {
         (Place::Program(program), "arg") => {
             program.args = with_argument(&program.args, &change.name, value);
         }
-        (Place::Address(address), kind @ ("env" | "arg")) => bail!(Usage(format!(
+        (Place::Program(program), "jvm") => {
+            *program = jvm::program_with(program, &change.name, value)?;
+        }
+        (Place::Address(address), kind @ ("env" | "arg" | "jvm")) => bail!(Usage(format!(
             "--change {kind}.{}: {address} runs already, so its {} can't change; name the command that \
              starts it",
             change.name,

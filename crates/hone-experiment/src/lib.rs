@@ -32,6 +32,7 @@ mod fresh;
 pub mod guard;
 pub mod host_ledger;
 pub mod host_plan;
+pub mod jvm;
 pub mod ledger;
 pub mod left;
 pub mod lever;

@@ -49,6 +49,8 @@ pub struct Rounds<'a> {
     pub machine: Machine,
     /// See [`crate::drive::Contest::most_saved`].
     pub most_saved: Option<f64>,
+    /// Whether each block gets fresh copies of the programs.
+    pub fresh_programs: bool,
     /// Seconds after which no round of the reserve begins. The planned rounds fit.
     pub limit_s: Option<f64>,
 }
@@ -189,7 +191,7 @@ impl Standing {
     }
 }
 
-/// The order of the variants under a load of operations, by the experiment's settings.
+/// The order of the variants under a load, by the experiment's settings.
 pub fn plan(settings: &Compare, builds: u32, workload: &Workload, variants: usize) -> RoundPlan {
     // A program that exits is started for each burst anyway.
     let exits = matches!(workload.engine, Engine::Exits { .. });
@@ -199,7 +201,7 @@ pub fn plan(settings: &Compare, builds: u32, workload: &Workload, variants: usiz
         asked_reserve: settings.reserve,
         block_rounds: if exits { 0 } else { settings.block_rounds },
         builds,
-        closed_loop: true,
+        closed_loop: workload.engine.operations().is_some(),
         primary: settings.primary,
         guards: settings.guards.clone(),
         alpha: settings.alpha,
@@ -208,7 +210,10 @@ pub fn plan(settings: &Compare, builds: u32, workload: &Workload, variants: usiz
         keep_disturbed: false,
         ends_early: true,
         busy: settings.busy,
-        refused: hone_compare::refused_for_operations(settings.primary),
+        refused: match workload.engine.operations() {
+            Some(_) => hone_compare::refused_for_operations(settings.primary),
+            None => BTreeMap::new(),
+        },
     }
 }
 
@@ -367,7 +372,7 @@ impl Rounds<'_> {
         let variants = self.variants.iter().enumerate();
         let fresh = variants.map(|(number, variant)| {
             let arm = variant.arms.get(standing.build).context("a build to measure is missing")?;
-            standing.copies.copy_of(arm, number)
+            if self.fresh_programs { standing.copies.copy_of(arm, number) } else { Ok(arm.clone()) }
         });
         fresh.collect()
     }

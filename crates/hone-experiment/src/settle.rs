@@ -181,7 +181,7 @@ impl Setting {
         !self.key.is_empty()
     }
 
-    fn words(&self) -> impl Iterator<Item = String> {
+    fn arguments(&self) -> impl Iterator<Item = String> {
         [self.option.to_owned(), self.value.clone()].into_iter().filter(|word| !word.is_empty())
     }
 
@@ -393,7 +393,7 @@ impl<'a> Rerun<'a> {
     /// The command with these options.
     fn plain(&self, settings: &[Setting]) -> String {
         let replaced: Vec<&str> = settings.iter().flat_map(|one| one.replaces).copied().collect();
-        let more: Vec<String> = settings.iter().flat_map(Setting::words).collect();
+        let more: Vec<String> = settings.iter().flat_map(Setting::arguments).collect();
         self.command.with(&replaced, &more).unwrap_or_else(|| match &more[..] {
             [] => "begin the run again".to_owned(),
             more => format!("begin the run again with {}", more.join(" ")),
@@ -415,7 +415,7 @@ impl<'a> Rerun<'a> {
         }
         let (keyed, options): (Vec<_>, Vec<_>) = settings.iter().cloned().partition(Setting::is_key);
         replaced.extend(options.iter().flat_map(|one| one.replaces).copied());
-        more.extend(options.iter().flat_map(Setting::words));
+        more.extend(options.iter().flat_map(Setting::arguments));
         let set = format!("set {} of {}{from}, then", in_tables(&keyed), keys.path);
         match self.command.with(&replaced, &more) {
             Some(command) => format!("{set}: {command}"),

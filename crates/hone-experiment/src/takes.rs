@@ -87,7 +87,7 @@ fn rewritten_s(variant: &Variant, training_s: f64, soak_s: f64) -> Option<f64> {
     match variant.made {
         Made::Rewritten { by: BoltBy::Wanted | BoltBy::Samples, .. } => Some(training_s + soak_s),
         Made::Rewritten { by: BoltBy::Emulator, .. } => Some(soak_s),
-        Made::Plain { .. } | Made::Shaped { .. } => None,
+        Made::Plain { .. } | Made::Shaped { .. } | Made::Configured => None,
     }
 }
 

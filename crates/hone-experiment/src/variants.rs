@@ -44,6 +44,8 @@ pub enum Made {
         /// The profile.
         by: BoltBy,
     },
+    /// By options of its virtual machine, and by a cache.
+    Configured,
 }
 
 /// The profile for BOLT.
@@ -120,7 +122,28 @@ fn of_form(form: &Form) -> (&'static [&'static str], &'static [&'static str]) {
         Form::Recipe(_) => (&KNOWN, &[BASELINE, PGO, PGO_BOLT]),
         Form::Go(_) => (&[BASELINE, PGO], &[BASELINE, PGO]),
         Form::Elf { .. } => (&[BASELINE, SAMPLED_BOLT, EMULATED_BOLT, BOLT], &[BASELINE, BOLT]),
+        Form::Jvm(_) => (&[BASELINE], &[BASELINE]),
     }
+}
+
+/// The variants of a Java service: each is compared with the baseline.
+fn of_jvm(wanted: Option<&[String]>) -> Result<Vec<Variant>, Wrong> {
+    let usual = || hone_jvm::recipe::USUAL.map(str::to_owned).to_vec();
+    let wanted = wanted.map_or_else(usual, <[String]>::to_vec);
+    let names: Vec<&String> = wanted.iter().filter(|name| *name != BASELINE).collect();
+    for name in &names {
+        hone_jvm::recipe::parts(name).map_err(|problem| ("variants", problem))?;
+    }
+    if names.is_empty() {
+        return Err((
+            "variants",
+            "the baseline has nothing to compare with; name at least one more variant".to_owned(),
+        ));
+    }
+    let of =
+        |name: &str, parent| Variant { name: name.to_owned(), parent, made: Made::Configured, judged: true };
+    let baseline = of(BASELINE, None);
+    Ok(std::iter::once(baseline).chain(names.into_iter().map(|name| of(name, Some(0)))).collect())
 }
 
 /// The requested variants, with those on which they are based.
@@ -133,6 +156,9 @@ pub fn of(
     training: &[&str],
     matrix: bool,
 ) -> Result<Vec<Variant>, Wrong> {
+    if let Form::Jvm(_) = form {
+        return of_jvm(wanted);
+    }
     let (can, default) = of_form(form);
     let wanted: Vec<&str> = match wanted {
         Some(names) => names.iter().map(String::as_str).collect(),
@@ -280,7 +306,7 @@ pub fn for_bolt_alone() -> Vec<String> {
 pub fn profiles(variants: &[Variant]) -> Vec<Profile> {
     let wanted = variants.iter().filter_map(|variant| match variant.made {
         Made::Shaped { by, .. } => Some(by),
-        Made::Plain { .. } | Made::Rewritten { .. } => None,
+        Made::Plain { .. } | Made::Rewritten { .. } | Made::Configured => None,
     });
     let mut profiles: BTreeSet<Profile> = wanted.collect();
     if profiles.contains(&Profile::Second) {

@@ -47,6 +47,16 @@ pub fn sample(pid: u32) -> Result<CpuSample, HostError> {
     sample_under(Path::new("/"), pid, process_clock_ns)
 }
 
+/// CPU seconds of a process and its descendants since each of them started.
+///
+/// # Errors
+/// Returns the errors of [`sample`].
+pub fn so_far(pid: u32) -> Result<f64, HostError> {
+    let now = sample(pid)?;
+    let start = CpuSample { ticks_per_s: now.ticks_per_s, processes: BTreeMap::new() };
+    Ok(between(&start, &now).total_s)
+}
+
 /// A process and all its descendants, every parent before its children.
 ///
 /// # Errors

@@ -138,6 +138,8 @@ impl Job<'_> {
                 let path = self.there("binary", binary)?;
                 all.insert(path.display().to_string(), file_facts(&path)?.sha256);
             }
+            // Its caches have the hashes of what they depend on.
+            Form::Jvm(_) => {}
         }
         Ok((Inputs(all), sources))
     }

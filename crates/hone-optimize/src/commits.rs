@@ -201,6 +201,11 @@ impl Job<'_> {
             Form::Cargo(cargo) => ("manifest", &cargo.manifest),
             Form::Recipe(recipe) => ("source", &recipe.source),
             Form::Go(go) => ("source", &go.module),
+            Form::Jvm(_) => bail!(hone_experiment::ending::Usage(
+                "the target is a Java service, which Hone does not build, so there is nothing to build from two \
+                 commits\n  next: build both commits and compare their commands with hone compare"
+                    .to_owned()
+            )),
             Form::Elf { .. } => bail!(hone_experiment::ending::Usage(
                 "target.binary names a finished program, so there are no sources to build two commits from"
                     .to_owned()

@@ -22,6 +22,9 @@ use hone_experiment::variants::{self, BASELINE, Made, Profile, Variant};
 /// # Errors
 /// Fails when the target can't be built this way, or when a tool is missing. The run itself would fail in the same way.
 pub fn plan(job: &Job<'_>) -> Result<String> {
+    if let Some(jvm) = crate::jvm::service_of(job) {
+        return crate::jvm::plan(job, jvm);
+    }
     let builder = job.builder()?;
     let (tools, variants) = job.variants(builder.kind())?;
     let compiler = job.compiler_kind(builder.kind())?;
@@ -89,6 +92,10 @@ pub fn plan(job: &Job<'_>) -> Result<String> {
 
 /// The plan uses a temporary folder. The printed commands name it by a variable.
 pub fn in_runs(text: &str, made_in: &str, runs: &str) -> String {
+    // A Java service is not built.
+    if !text.contains(made_in) {
+        return text.to_owned();
+    }
     let head = format!(
         "RUNS={}\n# Folder for runs and builds. You can paste the commands up to the first start of a \
          program as they are: they make the\n# plain build. The later commands use files that a run makes: \

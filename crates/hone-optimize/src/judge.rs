@@ -236,6 +236,7 @@ impl Job<'_> {
                 bench: self.bench(),
                 folder: self.folder,
                 prefix: format!("{name}/"),
+                fresh_programs: true,
                 limit_s: settings.budget.map(|budget| budget.0 * edges.len() as f64),
                 machine: hone_host::observe::machine(Path::new("/")),
                 most_saved: self.most_saved(workload)?,
@@ -341,7 +342,7 @@ pub fn is_worse(comparisons: &[Comparison], variants: &[VariantFacts], is_kept: 
     worse.any(|comparison| !is_kept || (asked && !is_ground(&comparison.b)))
 }
 
-const KEEP: &str = "keep";
+pub(super) const KEEP: &str = "keep";
 const DROP: &str = "drop";
 
 fn decision_of(variant: &VariantFacts, comparisons: &[Comparison], workloads: &[&str]) -> (String, String) {

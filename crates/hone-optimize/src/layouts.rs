@@ -69,7 +69,7 @@ impl Job<'_> {
                         self.rewritten_as(tools, &variant.name, &name, base, first)
                     })?
                 }
-                Made::Plain { .. } | Made::Shaped { .. } => {
+                Made::Plain { .. } | Made::Shaped { .. } | Made::Configured => {
                     let profile = taken.map_or(Path::new(""), |taken| &taken.merged.path);
                     let order = order(&self.order(variant, profile, makers.compiler), number);
                     let phase = if index == 0 { Phase::Baseline } else { Phase::Build };

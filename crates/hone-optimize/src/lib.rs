@@ -23,6 +23,7 @@ mod harm;
 pub mod heat;
 pub mod job;
 mod judge;
+mod jvm;
 mod kinds;
 mod layouts;
 pub mod ledger;
@@ -81,6 +82,9 @@ struct Makers<'a> {
 /// # Errors
 /// Returns the error of the step that failed. The measurements and builds before it stay; `--resume` continues after them.
 pub fn optimize(job: &Job<'_>) -> Result<Optimization> {
+    if let Some(jvm) = jvm::service_of(job) {
+        return jvm::optimize(job, jvm);
+    }
     let begun_ms = now_unix_ms();
     let builder = job.builder_or_its_note()?;
     let builder = &*builder;
@@ -156,7 +160,7 @@ fn order_of(variant: &Variant, profile: &Path, kind: &kinds::Kind) -> BuildReque
             let plain = if jump_tables { plain } else { plain.without_jump_tables() };
             or_relocs(plain, relocs)
         }
-        Made::Rewritten { .. } => plain,
+        Made::Rewritten { .. } | Made::Configured => plain,
         Made::Shaped { relocs, .. } => {
             let profile = profile.to_owned();
             let guide = if are_samples(kind) { Guide::SampleUse(profile) } else { Guide::Use(profile) };
@@ -513,7 +517,7 @@ impl<'a> Job<'a> {
             let built = self.made(steps, makers, variants, index, profiles, outcomes)?;
             let taken = match variant.made {
                 Made::Shaped { by, .. } => profiles.get(&by).and_then(|taken| taken.as_ref().ok()),
-                Made::Plain { .. } | Made::Rewritten { .. } => None,
+                Made::Plain { .. } | Made::Rewritten { .. } | Made::Configured => None,
             };
             let more = self.layouts(steps, makers, (index, variant), taken, &built, outcomes)?;
             Ok((built, more))
@@ -553,7 +557,7 @@ impl<'a> Job<'a> {
             Made::Shaped { by, .. } => {
                 self.shaped(steps, makers, variant, index, profiles.get(&by), outcomes)
             }
-            Made::Plain { .. } => {
+            Made::Plain { .. } | Made::Configured => {
                 let order = self.order(variant, Path::new(""), makers.compiler);
                 let name = format!("build-{}", variant.name);
                 steps.run(Phase::Build, &name, || self.build(makers.builder, &order))
@@ -701,17 +705,29 @@ impl<'a> Job<'a> {
         started_unix_ms: u64,
     ) -> Optimization {
         let experiment = self.experiment;
-        let acks = experiment.judging.first().map_or(-1, |workload| workload.acks);
         let mut variants = account.variants();
-        let Judged { edges: comparisons, on_baseline } = judged;
         let workloads: Vec<&str> = experiment.judging.iter().map(|workload| workload.name.as_str()).collect();
-        let best = judge::decide(&mut variants, &comparisons, &on_baseline, &workloads);
+        let best = judge::decide(&mut variants, &judged.edges, &judged.on_baseline, &workloads);
         let training: Vec<&Workload> =
             experiment.training.iter().map(|training| &training.workload).collect();
         let matrix = match experiment.matrix {
-            true => matrix::rows(account.variants, &training, &experiment.compare, &comparisons),
+            true => matrix::rows(account.variants, &training, &experiment.compare, &judged.edges),
             false => Vec::new(),
         };
+        let found = self.record(variants, judged, best, started_unix_ms);
+        Optimization { ceilings, artifacts: account.artifacts(), steps, matrix, ..found }
+    }
+
+    /// The record of judged variants, without what belongs to builds.
+    fn record(
+        &self,
+        variants: Vec<VariantFacts>,
+        judged: Judged,
+        best: Option<String>,
+        started_unix_ms: u64,
+    ) -> Optimization {
+        let experiment = self.experiment;
+        let acks = experiment.judging.first().map_or(-1, |workload| workload.acks);
         let mix = experiment.training.iter().map(|training| WeightedTraining {
             workload: training.workload.clone(),
             weight: training.weight,
@@ -723,18 +739,19 @@ impl<'a> Job<'a> {
             machine: hone_host::observe::machine(Path::new("/")),
             training: experiment.training[0].workload.clone(),
             durability: Durability { acks, storage: self.target().storage.clone() },
-            ceilings,
-            artifacts: account.artifacts(),
-            comparisons,
-            steps,
+            ceilings: Vec::new(),
+            artifacts: Vec::new(),
+            comparisons: judged.edges,
+            steps: Vec::new(),
             started_unix_ms,
             variants,
             training_mix: if experiment.training.len() > 1 { mix.collect() } else { Vec::new() },
-            matrix,
-            on_baseline,
+            matrix: Vec::new(),
+            on_baseline: judged.on_baseline,
             best,
             go: None,
             diagnosis: None,
+            jvm: None,
         }
     }
 }

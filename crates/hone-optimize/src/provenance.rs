@@ -112,7 +112,7 @@ impl Job<'_> {
             Form::Cargo(cargo) => self.beside(&cargo.manifest),
             Form::Recipe(recipe) => self.beside(&recipe.source),
             Form::Go(go) => self.beside(&go.module),
-            Form::Elf { .. } => return None,
+            Form::Elf { .. } | Form::Jvm(_) => return None,
         };
         let folder = if folder.is_dir() { folder } else { folder.parent()?.to_owned() };
         folder.canonicalize().ok()

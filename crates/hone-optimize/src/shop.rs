@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use hone_binary::c_toolchain::{self, CToolchain};
 use hone_binary::go::{GoPgo, GoTarget};
 use hone_binary::recipe::{Recipe, RecipeBuilder, sugar};
@@ -14,6 +14,7 @@ use super::cache::{self, Cache};
 use super::kinds::Kind;
 use super::steps::Told;
 use crate::job::Job;
+use hone_experiment::ending::Usage;
 use hone_experiment::spec::target::{Build, Cargo, Form, Go};
 use hone_experiment::variants;
 
@@ -40,6 +41,11 @@ impl<'a> Job<'a> {
                 Ok(Box::new(shop.leaving_out(self.home)))
             }
             Form::Go(go) => Ok(Box::new(GoPgo::prepare(self.runner, self.go_target(go)?, &work)?)),
+            Form::Jvm(_) => bail!(Usage(
+                "the target is a Java service, which Hone does not build\n  next: use hone optimize, which compares \
+                 its options and caches"
+                    .to_owned()
+            )),
             Form::Elf { binary } => {
                 Ok(Box::new(GivenBinary::prepare(&self.there("binary", binary)?, &work)?))
             }
@@ -185,7 +191,7 @@ impl<'a> Job<'a> {
                 let commands = format!("{:?} {}", commands(&recipe.build), recipe.program.display());
                 Ok(Some(cache::Tree::of(&source, &self.ours())?.hash(&commands)))
             }
-            Form::Cargo(_) | Form::Go(_) | Form::Elf { .. } => Ok(None),
+            Form::Cargo(_) | Form::Go(_) | Form::Elf { .. } | Form::Jvm(_) => Ok(None),
         }
     }
 }

@@ -25,6 +25,7 @@ mod hgrm;
 mod histogram;
 mod host_trial;
 mod index;
+mod jvm;
 mod ledger;
 mod machine;
 mod median;
@@ -95,6 +96,7 @@ pub use index::{
     HistoryTrend, LineState, Measure, MetricHistory, MetricLine, RunPairs, RunProgress, RunStage, RunState,
     ShelfFilter, ShelfLedger, ShelfOutcome, ShelfPage, ShelfRecord, ShelfRun, ShelfWindow, SideBySide,
 };
+pub use jvm::{JvmAccount, JvmCache, JvmStarts, OverBaseline};
 pub use ledger::{
     ALL_TOGETHER, ALTITUDES, HARMS_OTHERS, LedgerEntry, NOT_SHOWN_AGAIN, RecordRef, RecordRole, STILL_HELPS,
 };

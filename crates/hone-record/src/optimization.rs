@@ -7,6 +7,7 @@ use crate::comparison::{Comparison, Judgement, Verdict};
 use crate::diagnosis::Diagnosis;
 use crate::foretelling::Foretelling;
 use crate::go::GoAccount;
+use crate::jvm::JvmAccount;
 use crate::machine::Machine;
 use crate::metric::Metric;
 use crate::window::Durability;
@@ -281,6 +282,9 @@ pub struct Optimization {
     /// Why the baseline's CPU stalls, if it was diagnosed first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Diagnosis>,
+    /// Starts and caches of a Java service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jvm: Option<JvmAccount>,
 }
 
 /// One metric of all variants compared with the baseline, under one workload.

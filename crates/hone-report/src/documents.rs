@@ -10,8 +10,8 @@ use hone_record::{
 use crate::document::Document;
 use crate::section::{
     builds, ceiling, circumstances, counted, design, diagnosis, gate, go, head, headline, history,
-    host_trial, in_order, load_run, method, pictures, proof, rates, results, steps, story, tuning, variants,
-    workloads, xray,
+    host_trial, in_order, jvm, load_run, method, pictures, proof, rates, results, steps, story, tuning,
+    variants, workloads, xray,
 };
 use crate::tree::{Element, Markup, el};
 
@@ -47,13 +47,14 @@ pub fn optimization(
     });
     let main = el("main")
         .children(variants::of(optimization))
+        .children(jvm::virtual_machine(optimization.jvm.as_ref()))
         .children(diagnosis::of(optimization))
         .child(ceiling::of(&optimization.ceilings, &optimization.comparisons, &optimization.training))
         .child(before_details(told))
         .children(counted::sections(counts))
         .children(judged)
         .children(go::of(optimization.go.as_ref()))
-        .child(builds::of(optimization))
+        .children((!optimization.artifacts.is_empty()).then(|| builds::of(optimization)))
         .child(workloads::side_by_side(&optimization.training, &judging))
         .children(circumstances::durability(&optimization.durability, &promised))
         .child(circumstances::machine(&optimization.machine))

@@ -11,7 +11,7 @@ use hone_experiment::change;
 use hone_experiment::ending::Usage;
 
 /// Kinds of changes that do not change the load.
-const OUTSIDE: [&str; 4] = ["arg", "broker", "env", "host"];
+const OUTSIDE: [&str; 5] = ["arg", "broker", "env", "host", "jvm"];
 
 /// A change, and the reason to try it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

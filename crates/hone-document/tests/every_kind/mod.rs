@@ -21,6 +21,7 @@ pub(crate) fn documents_of_every_kind() -> Vec<(&'static str, Document)> {
     let proof = tuning.as_proof();
     vec![
         ("optimization", documents::optimization(&optimization, &windows, Some(&story))),
+        ("java service", documents::optimization(&java_service(&optimization), &windows, None)),
         ("comparison", documents::comparison(&optimization.comparisons[0], &windows, None)),
         (
             "comparison without windows",
@@ -152,6 +153,17 @@ pub(crate) fn climbing() -> Tuning {
     found.steps.iter_mut().for_each(|step| of_capacity(&mut step.step));
     found.together.iter_mut().filter_map(|together| together.all.as_mut()).for_each(of_capacity);
     found
+}
+
+/// The same comparisons, of a Java service.
+fn java_service(optimization: &Optimization) -> Optimization {
+    Optimization {
+        name: "kafka-jvm".to_owned(),
+        artifacts: Vec::new(),
+        ceilings: Vec::new(),
+        jvm: Some(sample::jvm_account()),
+        ..optimization.clone()
+    }
 }
 
 /// The gate of the first load of an optimization, with its counts.

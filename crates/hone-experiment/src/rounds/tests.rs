@@ -34,6 +34,7 @@ fn rounds<'a>(lab: &'a Lab, variants: Vec<Runner>, workload: Workload, count: u3
         prefix: "judge/".to_owned(),
         machine: Machine::default(),
         most_saved: None,
+        fresh_programs: true,
         limit_s: None,
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hone_jvm::command::Runs;
 use serde::Deserialize;
 
 use crate::arm::{Program, Ways, unknown_placeholder};
@@ -24,6 +25,8 @@ pub struct Target {
     pub address: String,
     /// When it is ready. `None` depends on its workloads: a broker must answer, any other program must listen.
     pub ready: Option<Ready>,
+    /// Command that runs before each start, for example to fill `{data}`.
+    pub prepare: Option<Vec<String>>,
     /// Its own way to stop, before any signal.
     pub stop: Option<Vec<String>>,
     /// Command by which an instrumented program writes its profile.
@@ -62,6 +65,21 @@ pub enum Form {
         /// The finished program.
         binary: PathBuf,
     },
+    /// A service on a Java virtual machine, which options and a cache optimise.
+    Jvm(Jvm),
+}
+
+/// A service on a Java virtual machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Jvm {
+    /// The launcher: a path, a name in PATH, or the folder of a JDK.
+    pub java: PathBuf,
+    /// Options of the virtual machine, with placeholders.
+    pub options: Vec<String>,
+    /// Jars and folders; `FOLDER/*` stands for the jars in it.
+    pub class_path: Vec<PathBuf>,
+    /// What it runs. A jar is a path.
+    pub runs: Runs,
 }
 
 /// A program of a Cargo workspace.
@@ -161,6 +179,14 @@ pub struct TargetFile {
     jobs: Option<usize>,
     go: Option<String>,
     binary: Option<PathBuf>,
+    kind: Option<String>,
+    java: Option<PathBuf>,
+    options: Option<Vec<String>>,
+    class_path: Option<Vec<PathBuf>>,
+    main: Option<String>,
+    jar: Option<PathBuf>,
+    module: Option<String>,
+    prepare: Option<String>,
     #[serde(default)]
     args: Vec<String>,
     #[serde(default)]
@@ -209,7 +235,11 @@ const HALF_A_MINUTE_S: f64 = 30.0;
 
 /// The first key of each form decides which form it is.
 const FORMS: &str = "`manifest` (a Cargo target), `source` with `build`, `cmake`, `meson` or `make` (a project's own build), `go` \
-                     (a Go program), or `binary` (a finished program)";
+                     (a Go program), `binary` (a finished program), or `kind = \"jvm\"` (a Java service)";
+/// Number of keys that decide the form.
+const LEADS: usize = 8;
+/// The only `kind`.
+const JVM: &str = "jvm";
 
 impl TargetFile {
     /// The target, if its keys fit together.
@@ -228,6 +258,7 @@ impl TargetFile {
         let dump_signal = self.dump_signal.as_deref().map(signal).transpose();
         Ok(Target {
             ready,
+            prepare: command("prepare", &self.prepare)?,
             stop: command("stop", &self.stop)?,
             dump: command("dump", &self.dump)?,
             dump_signal: dump_signal.map_err(|problem| ("dump_signal", problem))?,
@@ -247,11 +278,12 @@ impl TargetFile {
     }
 
     /// Keys that belong to one form only, and whether they are set.
-    fn keys(&self) -> [(&'static str, bool, &'static str); 17] {
+    fn keys(&self) -> [(&'static str, bool, &'static str); 24] {
         const CARGO: &str = "a Cargo target";
         const RECIPE: &str = "a project's own build";
         const GO: &str = "a Go program";
         const ELF: &str = "a finished program";
+        const JAVA: &str = "a Java service";
         [
             ("manifest", self.manifest.is_some(), CARGO),
             ("build", self.build.is_some(), RECIPE),
@@ -260,6 +292,7 @@ impl TargetFile {
             ("make", self.make.is_some(), RECIPE),
             ("go", self.go.is_some(), GO),
             ("binary", self.binary.is_some(), ELF),
+            ("kind", self.kind.is_some(), JAVA),
             ("package", self.package.is_some(), CARGO),
             ("bin", self.bin.is_some(), CARGO),
             ("features", self.features.is_some(), CARGO),
@@ -269,20 +302,26 @@ impl TargetFile {
             ("compiler", self.compiler.is_some(), RECIPE),
             ("jobs", self.jobs.is_some(), RECIPE),
             ("pprof", self.pprof.is_some(), GO),
+            ("java", self.java.is_some(), JAVA),
+            ("options", self.options.is_some(), JAVA),
+            ("class_path", self.class_path.is_some(), JAVA),
+            ("main", self.main.is_some(), JAVA),
+            ("jar", self.jar.is_some(), JAVA),
+            ("module", self.module.is_some(), JAVA),
             ("source", self.source.is_some(), "a project's own build or a Go program"),
         ]
     }
 
     fn only_one_form(&self) -> Result<(), Wrong> {
         let keys = self.keys();
-        let mut leads = keys[..7].iter().filter(|(_, is_set, _)| *is_set);
+        let mut leads = keys[..LEADS].iter().filter(|(_, is_set, _)| *is_set);
         let Some((lead, _, form)) = leads.next() else {
             return Err(("[target]", format!("the target has no source or program; name {FORMS}")));
         };
         if let Some((other, ..)) = leads.next() {
             return Err((other, format!("`{lead}` and `{other}` are two targets; name one of {FORMS}")));
         }
-        match keys[7..].iter().find(|(_, is_set, of)| *is_set && !of.contains(form)) {
+        match keys[LEADS..].iter().find(|(_, is_set, of)| *is_set && !of.contains(form)) {
             Some((key, _, of)) => {
                 Err((key, format!("`{key}` belongs to {of}, but `{lead}` makes this target {form}")))
             }
@@ -307,6 +346,12 @@ impl TargetFile {
         if let Some(binary) = self.binary {
             return Ok(Form::Elf { binary });
         }
+        if let Some(kind) = &self.kind {
+            if kind != JVM {
+                return Err(("kind", format!("unknown kind `{kind}`; use `{JVM}`, or leave it out")));
+            }
+            return Ok(Form::Jvm(self.jvm()?));
+        }
         let build = match (self.build, self.cmake, self.meson, self.make) {
             (Some(lines), ..) => Build::Commands(commands(&lines)?),
             (_, Some(cmake), ..) => Build::Cmake(cmake),
@@ -320,6 +365,31 @@ impl TargetFile {
             compiler: self.compiler,
             jobs: self.jobs,
         }))
+    }
+}
+
+impl TargetFile {
+    fn jvm(self) -> Result<Jvm, Wrong> {
+        let runs = match (self.main, self.jar, self.module) {
+            (Some(class), None, None) => Runs::Class(class),
+            (None, Some(jar), None) => Runs::Jar(jar.display().to_string()),
+            (None, None, Some(module)) => Runs::Module(module),
+            _ => {
+                return Err((
+                    "kind",
+                    "a Java service has exactly one of `main`, `jar` and `module`".to_owned(),
+                ));
+            }
+        };
+        if matches!(runs, Runs::Class(_)) && self.class_path.is_none() {
+            return Err(("main", "`main` needs `class_path`".to_owned()));
+        }
+        Ok(Jvm {
+            java: self.java.unwrap_or_else(|| PathBuf::from("java")),
+            options: self.options.unwrap_or_default(),
+            class_path: self.class_path.unwrap_or_default(),
+            runs,
+        })
     }
 }
 
@@ -373,6 +443,7 @@ impl Target {
             ways: Box::new(Ways {
                 folder,
                 ready,
+                prepare: self.prepare.clone(),
                 stop: self.stop.clone(),
                 dump: self.dump.clone(),
                 dump_signal: self.dump_signal,
@@ -391,15 +462,29 @@ impl Target {
                 go.package.rsplit('/').find(|part| !part.is_empty() && *part != ".").map(str::to_owned)
             }
             Form::Elf { binary } => file(binary),
+            Form::Jvm(jvm) => Some(match &jvm.runs {
+                Runs::Jar(jar) => Path::new(jar)
+                    .file_stem()
+                    .map_or(String::new(), |stem| stem.to_string_lossy().into_owned()),
+                Runs::Class(name) | Runs::Module(name) => {
+                    name.rsplit(['.', '/']).next().unwrap_or(name).to_owned()
+                }
+            }),
         };
         found.unwrap_or_else(|| "program".to_owned())
     }
 
     /// Every text that gets its placeholders at a start.
     fn texts(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let options = match &self.form {
+            Form::Jvm(jvm) => &jvm.options[..],
+            _ => &[],
+        };
         let args = self.args.iter().map(|text| ("args", text));
+        let args = args.chain(options.iter().map(|text| ("options", text)));
         let env = self.env.values().map(|text| ("env", text));
         let commands = [
+            ("prepare", &self.prepare),
             ("stop", &self.stop),
             ("dump", &self.dump),
             ("reset", &self.reset),
@@ -413,7 +498,8 @@ impl Target {
 
     /// `serves`: whether a workload connects to its address.
     pub(super) fn check(&self, serves: bool) -> Result<(), Wrong> {
-        let has_port = self.args.iter().chain(self.env.values()).any(|text| text.contains("{port}"));
+        let has_port = ["args", "options", "env", "prepare"];
+        let has_port = self.texts().any(|(key, text)| has_port.contains(&key) && text.contains("{port}"));
         if serves && !(self.address.contains("{port}") && has_port) {
             let problem = "the target's address and its args (or env) must contain `{port}`: Hone picks a \
                  free port for each start, so that it never loads another broker";

@@ -20,7 +20,8 @@ use crate::{quantity, sentence};
 pub(crate) fn optimization(optimization: &Optimization) -> Element {
     let ordered = in_order(optimization);
     let decision = decision(optimization);
-    let head = Head::new("Profile-guided optimisation", &optimization.name);
+    let kind = if optimization.jvm.is_some() { "Java service" } else { "Profile-guided optimisation" };
+    let head = Head::new(kind, &optimization.name);
     let head = match ordered.split_first() {
         None => head.with(el("p").class("sentence").text("No verdict yet: nothing was judged.")),
         Some((first, others)) => {

@@ -13,6 +13,7 @@ pub(crate) mod head;
 pub(crate) mod headline;
 pub(crate) mod history;
 pub(crate) mod host_trial;
+pub(crate) mod jvm;
 pub(crate) mod load_run;
 pub(crate) mod method;
 pub(crate) mod pictures;

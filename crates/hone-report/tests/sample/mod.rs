@@ -13,9 +13,10 @@ use hone_record::{
 };
 use hone_record::{
     Artifact, Ceiling, CodeInside, Comparison, CpuSeconds, Design, Durability, Estimate, HotFunction,
-    Judgement, Latencies, Machine, MemoryCounted, Metric, Mode, Optimization, Outcome, PairKind, PairOutcome,
-    Payload, PmuState, ProfileApplied, ProfileProof, Rule, Schedule, SeriesPoint, SmokeTest, StepReceipt,
-    TargetMemory, ToolReceipt, Verdict, Window, WindowFacts, Workload,
+    Judgement, JvmAccount, JvmCache, JvmStarts, Latencies, Machine, MemoryCounted, Metric, Mode,
+    Optimization, Outcome, OverBaseline, PairKind, PairOutcome, Payload, PmuState, ProfileApplied,
+    ProfileProof, Rule, Schedule, SeriesPoint, SmokeTest, StepReceipt, TargetMemory, ToolReceipt, Verdict,
+    Window, WindowFacts, Workload,
 };
 
 /// Seconds of a window.
@@ -599,6 +600,41 @@ pub(crate) fn optimization() -> (Optimization, BTreeMap<String, Window>) {
     MADE.get_or_init(make_optimization).clone()
 }
 
+/// What is measured of a Java service only: a baseline, and a variant with a cache.
+pub(crate) fn jvm_account() -> JvmAccount {
+    let over = |median: f64, ratio: Option<f64>| {
+        Some(OverBaseline { median, ratio: ratio.map(|ratio| [ratio, ratio * 0.97, ratio * 1.03]) })
+    };
+    let starts = |variant: &str, ratio: Option<f64>| JvmStarts {
+        variant: variant.to_owned(),
+        command: "/opt/jdk/bin/java -Xms1g -Xmx1g -cp libs/kafka.jar kafka.Kafka {data}/server.properties"
+            .to_owned(),
+        starts: 7,
+        ready_s: over(4.08 * ratio.unwrap_or(1.0), ratio),
+        ready_cpu_s: over(6.21 * ratio.unwrap_or(1.0), ratio),
+        rss_bytes: over(4.12e8, ratio.map(|_| 1.02)),
+        cold_cpu_us_per_record: over(410.0 * ratio.unwrap_or(1.0), ratio),
+        cold_latency_us_p99: None,
+    };
+    JvmAccount {
+        jdk: "JDK 25.0.3+9-LTS (Eclipse Adoptium)".to_owned(),
+        flags: [("UseG1GC", "true"), ("MaxHeapSize", "1073741824")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        starts: vec![starts("baseline", None), starts("aot", Some(0.48))],
+        caches: vec![JvmCache {
+            variant: "aot".to_owned(),
+            kind: "AOT cache with method profiles".to_owned(),
+            path: "runs/builds/kafka-jvm/caches/aot.aot".to_owned(),
+            bytes: 74_973_184,
+            sha256: "5c43519cb36b2615".repeat(4),
+            classes: [7_834, 8_334],
+            trained_by: vec!["orders".to_owned()],
+            written_s: 9.3,
+        }],
+    }
+}
+
 fn make_optimization() -> (Optimization, BTreeMap<String, Window>) {
     let mut windows = BTreeMap::new();
     let mut comparisons =
@@ -628,6 +664,7 @@ fn make_optimization() -> (Optimization, BTreeMap<String, Window>) {
         best: None,
         go: None,
         diagnosis: None,
+        jvm: None,
     };
     (optimization, windows)
 }

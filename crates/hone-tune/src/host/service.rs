@@ -32,7 +32,7 @@ impl Service {
         let program = match (program, &experiment.target.form) {
             (Some(program), _) => std::path::absolute(program)?,
             (None, Form::Elf { binary }) => folder_of(&file).join(binary),
-            (None, Form::Cargo(_) | Form::Recipe(_) | Form::Go(_)) => {
+            (None, Form::Cargo(_) | Form::Recipe(_) | Form::Go(_) | Form::Jvm(_)) => {
                 return Err(Usage(format!(
                     "{} builds its target, and this command builds nothing\n  next: name the finished \
                      program with --program",

@@ -58,6 +58,7 @@ Kinds of --change (KIND.NAME=VALUE for B, or KIND.NAME=OLD,NEW for both arms):
   host.vm.swappiness=1     file under /proc/sys or /sys/block
   env.NAME=VALUE           environment variable of a command
   arg.--flag=VALUE         argument of a command
+  jvm.gc=zgc               setting of the virtual machine of a java command
 Hone sets a change of the cluster or the host before each window of B, and rolls it back after it.
 
 Saved windows (hone load --output), compared by their ratio and without a verdict:
@@ -86,7 +87,7 @@ pub(crate) struct Arguments {
     /// Another build of B, as a command; repeat it for several.
     #[arg(long = "b-build", value_name = "COMMAND")]
     b_builds: Vec<String>,
-    /// Total time of the run, starts and warm-ups included. With --resume, the larger total time of a run that ended without a verdict. A number
+    /// Longest time of a comparison, starts and warm-ups included. With --resume, the larger total time of a run that ended without a verdict. A number
     /// without a unit means seconds. [default: 5m, unless --pairs or --control-pairs fixes the pairs]
     #[arg(long, value_name = "TIME", conflicts_with_all = ["pairs", "control_pairs"])]
     budget: Option<String>,

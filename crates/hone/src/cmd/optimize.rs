@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// Variants to build, instead of those in the experiment file. Hone also builds the variants that they build on, and always `baseline`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     variants: Option<Vec<String>>,
-    /// Time for each comparison of two variants, starts and warm-ups included. It replaces the numbers of pairs and rounds of the experiment
+    /// Longest time of a comparison, starts and warm-ups included. It replaces the numbers of pairs and rounds of the experiment
     /// file. Without it, those numbers apply, unless `budget` is in `[compare]`.
     #[arg(long, value_name = "TIME")]
     budget: Option<TimeBudget>,

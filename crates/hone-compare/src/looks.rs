@@ -32,10 +32,12 @@ fn is_due(design: &Design, tests: u32) -> bool {
 const HOPELESS: f64 = 0.05;
 
 /// The chance of a verdict with which an early look ends a plan as hopeless; `None` if the plan goes on. Only a run with a budget ends so,
-/// because it can be continued. The rule adds no false verdict: it spends no error, and gives none.
+/// because it can be continued, and a continued run does not: the user wants its pairs. The rule adds no false verdict: it spends no error,
+/// and gives none.
 pub fn hopeless(design: &Design, pairs: &[PairOutcome]) -> Option<f64> {
     let tests = tests_of(pairs);
-    if design.continuation.is_none() || tests >= design.pairs || !is_due(design, tests) {
+    let is_of_plan = design.continuation.as_ref().is_some_and(|continuation| continuation.ends.is_empty());
+    if !is_of_plan || tests >= design.pairs || !is_due(design, tests) {
         return None;
     }
     let judged = judge(design, pairs);

@@ -120,6 +120,20 @@ impl JavaCommand {
         }
     }
 
+    /// Removes the options that name the class path.
+    pub fn remove_class_path(&mut self) {
+        let mut kept = Vec::new();
+        let mut options = std::mem::take(&mut self.options).into_iter();
+        while let Some(option) = options.next() {
+            if ["-cp", "-classpath", "--class-path"].contains(&option.as_str()) {
+                options.next();
+            } else {
+                kept.push(option);
+            }
+        }
+        self.options = kept;
+    }
+
     /// Sets the class path.
     pub fn set_class_path(&mut self, path: &str) {
         self.options.extend([CLASS_PATH.to_owned(), path.to_owned()]);
@@ -250,8 +264,10 @@ mod tests {
         assert_eq!(command.args, ["-Xmx2g", "x"]);
         assert_eq!(command.class_path(), ["a.jar", "b.jar"]);
         assert_eq!(command.option(&Key::MaxHeap), Some("-Xmx1g"));
-        let again = JavaCommand::parse(&command.argv()).unwrap();
+        let mut again = JavaCommand::parse(&command.argv()).unwrap();
         assert_eq!(again, command);
+        again.remove_class_path();
+        assert_eq!((again.class_path().len(), again.options.len()), (0, 4));
         assert_eq!(parse("java -jar app.jar --port 1").class_path(), ["app.jar"]);
         assert_eq!(parse("java -p mods -m app/Main").runs, Runs::Module("app/Main".to_owned()));
         assert_eq!(parse("java --module=app/Main a").args, ["a"]);

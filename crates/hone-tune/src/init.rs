@@ -64,13 +64,18 @@ fn written(choice: &Choice<'_>, file: PathBuf, text: &str, tune: Option<ForTune>
         file,
         saw: choice.survey.found.iter().map(seen).collect(),
         program: choice.program.name.clone(),
-        load: match choice.load {
-            Load::Command => "a command that loads it",
-            Load::Run => "itself: it does its work and exits",
-            Load::Kafka => "Hone's own load generator for the Kafka API",
-        },
+        load: load_words(choice.load),
         fill_in: to_fill_in(text),
         tune,
+    }
+}
+
+/// The source of a load, in words.
+pub(crate) fn load_words(load: Load) -> &'static str {
+    match load {
+        Load::Command => "a command that loads it",
+        Load::Run => "itself: it does its work and exits",
+        Load::Kafka => "Hone's own load generator for the Kafka API",
     }
 }
 

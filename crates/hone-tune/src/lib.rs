@@ -14,6 +14,7 @@ pub mod host;
 pub mod init;
 pub mod init_cluster;
 pub mod init_cluster_text;
+pub mod init_jvm;
 pub mod init_text;
 pub mod lasting;
 mod new_file;

@@ -198,6 +198,7 @@ fn a_result_that_cannot_be_printed_is_no_success() {
     let broker = Broker::start();
     let mut load = stage::hone_command();
     load.args(["load", &broker.address, "--duration", "0.2", "--warmup", "10", "--json"]);
+    load.current_dir(broker.data.path());
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = load.stdout(full).stderr(std::process::Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));

@@ -180,6 +180,38 @@ fn what_can_not_be_is_told_before_anything_starts_or_left_out_with_its_reason() 
     assert_eq!(plan.contains("compact-headers is left out: JDK"), *feature < 24, "{plan}");
 }
 
+/// The options, the jar and the port of a process become a file that `hone optimize` reads as it stands.
+#[test]
+fn a_running_service_gets_its_file() {
+    let jdks = jdks();
+    let Some((feature, home)) = jdks.first() else { return skip("a JDK in /usr/lib/jvm") };
+    let shop = Shop::new(home);
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let runner = System::new(shop.path("logs")).unwrap();
+    let call = Call::new("service", home.join("bin/java"), shop.0.path()).args([
+        "-Xmx64m",
+        "-XX:+UseSerialGC",
+        "-jar",
+        "service.jar",
+        &port.to_string(),
+    ]);
+    let service = runner.start(&call).unwrap();
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let pid = service.pid().to_string();
+    hone_in(shop.0.path(), &["init", "--pid", &pid]).expect_code(0);
+    let text = fs::read_to_string(shop.path("hone.toml")).unwrap();
+    assert!(text.contains("options = [\"-Xmx64m\", \"-XX:+UseSerialGC\"]"), "{text}");
+    assert!(text.contains("args = [\"{port}\"]") && text.contains(&format!("# JDK {feature}.")), "{text}");
+    let plan = hone_in(shop.0.path(), &["optimize", "hone.toml", "--dry-run"]).expect_code(0).stdout;
+    assert!(plan.contains("service.jar") && plan.contains("-XX:+UseParallelGC"), "{plan}");
+    hone_in(shop.0.path(), &["init", "--pid", &pid]).expect_code(1).expect_error("exists already");
+    let own = std::process::id().to_string();
+    let refused = hone_in(shop.0.path(), &["init", "--pid", &own, "-o", "own.toml"]).expect_code(2);
+    refused.expect_error("and not a Java virtual machine");
+}
+
 /// A virtual machine that is killed as it stops writes no cache: the variant is left out, and the others are measured.
 #[test]
 fn a_cache_that_is_not_written_leaves_out_its_variant() {

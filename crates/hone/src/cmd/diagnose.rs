@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     /// --program. `-` reads standard input, except for perf record. Two files compare the slots before and after a change.
     #[arg(long, value_name = "FILE")]
     read: Vec<PathBuf>,
-    /// Process to measure. Hone measures each thread of the process.
+    /// Process id. Hone measures each thread of the process.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     /// How long to measure.

@@ -9,6 +9,7 @@ use super::init_cluster::{self, ClusterOptions};
 use crate::cmd::context::CliContext;
 use hone_experiment::ending::{Ending, Usage};
 use hone_tune::init::write_for_tree;
+use hone_tune::init_jvm;
 use hone_tune::starter::Load;
 
 /// Write a first file for a source tree, program or running cluster.
@@ -16,7 +17,8 @@ use hone_tune::starter::Load;
 /// For a running cluster (HOST:PORT), Hone writes tune.toml for `hone tune`, with a load that replicates the producers of a topic. It only
 /// reads the cluster.
 ///
-/// For a source tree or a program, Hone writes hone.toml. It supports Cargo, Go modules, CMake, Meson, make and linked programs. With --load
+/// For a source tree or a program, Hone writes hone.toml. It supports Cargo, Go modules, CMake, Meson, make, linked programs, jars, and a running
+/// Java service (--pid). With --load
 /// kafka, it also writes tune.toml. It builds nothing.
 ///
 /// Comments in the files mark the values that only you know. Hone never overwrites an existing file.
@@ -26,12 +28,16 @@ use hone_tune::starter::Load;
   hone init ../leveldb --bin db_bench --load run
   hone init ../service --load kafka --output service.toml
   hone init /usr/local/bin/server
+  hone init --pid \"$(pgrep -f kafka.Kafka)\"    # a running Java service
   hone init broker-1:9092,broker-2:9092        # a running cluster
   hone init broker-1:9092 --topic orders --output orders.toml")]
 pub(crate) struct Arguments {
-    /// Source tree, linked program, or HOST:PORT of a running cluster. Separate several brokers with commas.
+    /// Source tree, linked program, jar, or HOST:PORT of a running cluster. Separate several brokers with commas.
     #[arg(default_value = ".", value_name = "FOLDER|BROKER")]
     folder: PathBuf,
+    /// Process id. Hone reads the command line of this running Java service, and changes nothing.
+    #[arg(long, value_name = "PID", conflicts_with_all = ["folder", "program", "load"])]
+    pid: Option<u32>,
     /// Name of the program to optimise. [default: the likeliest program of the tree]
     #[arg(short = 'p', long = "bin", alias = "program", value_name = "NAME")]
     program: Option<String>,
@@ -55,7 +61,15 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if let Some(brokers) = &brokers {
         return init_cluster::run(brokers, &arguments.cluster, arguments.output.as_deref(), cli);
     }
-    let Arguments { folder, program, load, output, .. } = arguments;
+    let Arguments { folder, program, load, output, pid, .. } = arguments;
+    let of_java = match pid {
+        Some(pid) => Some(init_jvm::write_for_process(*pid, output.as_deref())?),
+        None if init_jvm::is_jar(folder) => Some(init_jvm::write_for_jar(folder, output.as_deref())?),
+        None => None,
+    };
+    if let Some(written) = of_java {
+        return cli.show_found("init", &written, hone_tune::init_text::text);
+    }
     let written = write_for_tree(folder, program.as_deref(), *load, output.as_deref())?;
     cli.show_found("init", &written, hone_tune::init_text::text)
 }

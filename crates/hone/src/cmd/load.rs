@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
     /// the topic afterwards.
     #[arg(long, requires = "topic", conflicts_with_all = ["shard", "emit"])]
     make_topic: bool,
-    /// Process to measure. Hone counts its CPU and that of its child processes. [default: the process of the broker, if it listens on this
+    /// Process id. Hone counts its CPU and that of its child processes. [default: the process of the broker, if it listens on this
     /// machine]
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use hone_jvm::advice::{Advice, advice};
 use hone_jvm::command::JavaCommand;
 use hone_jvm::jdk::Jdk;
 use hone_jvm::setting::with_setting;
@@ -57,6 +58,15 @@ pub(crate) fn program_with(program: &Program, name: &str, value: &str) -> Result
     let command = with_setting(&command, name, value, Some(jdk.feature)).map_err(refused)?;
     let args = command.argv().split_off(1);
     Ok(Program { path: java, args, ..program.clone() })
+}
+
+/// The settings worth a trial for a program on a machine with these cores and this memory. Empty if it is no `java`.
+pub fn advice_for(program: &Program, cores: u32, memory_bytes: u64) -> Vec<Advice> {
+    let Ok((_, jdk)) = launcher(&program.path) else { return Vec::new() };
+    let java = program.path.display().to_string();
+    let words: Vec<String> = std::iter::once(java).chain(program.args.iter().cloned()).collect();
+    let command = JavaCommand::parse(&words);
+    command.map_or_else(|_| Vec::new(), |command| advice(&command, Some(jdk.feature), cores, memory_bytes))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! except that it looks up programs.
 
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use hone_load::Security;
@@ -12,7 +14,8 @@ use super::candidate::Candidate;
 use super::propose::{AtMost, at_most};
 use super::session::PILOT_PAIRS;
 use super::settings::{TuneSettings, turns};
-use hone_experiment::arm::is_address;
+use hone_experiment::arm::{Place, is_address};
+use hone_experiment::jvm::advice_for;
 use hone_experiment::takes::Takes;
 
 /// Time limit for a start and a stop of a target that Hone starts, and for the preparation of a window of a running one. Most
@@ -166,7 +169,18 @@ impl TuneSettings {
         }
         let is_cluster = is_address(&self.place);
         let limit_ms = self.latency_limit_ms()?;
-        let all = at_most(&self.workload, &self.allowed, limit_ms, self.durability, is_cluster);
+        let mut all = at_most(&self.workload, &self.allowed, limit_ms, self.durability, is_cluster);
+        if self.allowed.contains(&Altitude::Broker) {
+            let machine = hone_host::observe::machine(Path::new("/"));
+            let command = Place::parse(&self.place, Duration::ZERO, Duration::ZERO);
+            let count = match command {
+                Ok(Place::Program(program)) => {
+                    advice_for(&program, machine.cores, machine.memory_bytes).len()
+                }
+                Ok(Place::Address(_)) | Err(_) => 0,
+            };
+            all.extend(AtMost::virtual_machine(count as u32));
+        }
         let may = |rule: &AtMost| {
             let example = Candidate::of_settings(std::slice::from_ref(&rule.example), Hope::default());
             example.is_ok_and(|example| self.forbidden_by(&example).is_none())

@@ -2,6 +2,7 @@
 //! ranks.
 
 use hone_format::{exact, measured};
+use hone_jvm::advice::Advice;
 use hone_record::{Altitude, BatchState, Engine, Hope, Keys, Workload};
 
 use super::candidate::Candidate;
@@ -22,6 +23,8 @@ pub struct Seen<'a> {
     pub(crate) broker_codec: Option<&'a str>,
     /// The weaker durability guarantees that are allowed; `None` where the guarantee has to stay.
     pub(crate) lax: Option<Lax>,
+    /// What the command line of a Java service calls for; empty for any other target.
+    pub(crate) jvm: &'a [Advice],
 }
 
 /// Ways to acknowledge earlier, where the user allows them.
@@ -135,12 +138,21 @@ pub(crate) fn propose(seen: &Seen<'_>, allowed: &[Altitude]) -> Vec<Candidate> {
         .flatten()
         .chain(topic_codec(seen))
         .chain(write_caching(seen))
+        .chain(virtual_machine(seen))
         .filter_map(|(setting, hope)| Candidate::of_settings(&[setting], hope).ok())
         .filter(may)
         .map(Candidate::by_hone)
         .collect();
     found.sort_by(|one, other| other.hope.share.total_cmp(&one.hope.share));
     found
+}
+
+/// Settings of a Java service's virtual machine. No source states a gain for a service that nobody knows, so the share only ranks.
+fn virtual_machine(seen: &Seen<'_>) -> impl Iterator<Item = Setting> {
+    let setting = |advice: &Advice| {
+        (format!("jvm.{}={}", advice.name, advice.value), Hope::unsaid(advice.share, advice.why.clone()))
+    };
+    seen.jvm.iter().map(setting)
 }
 
 /// Whether a client makes the load's batches, so that client settings apply.
@@ -158,6 +170,12 @@ pub(crate) struct AtMost {
 }
 
 impl AtMost {
+    /// Settings of a Java service's virtual machine; `None` without any.
+    pub(crate) fn virtual_machine(count: u32) -> Option<Self> {
+        let what = "JVM setting";
+        (count > 0).then(|| Self { count, example: "jvm.gc=g1".to_owned(), what })
+    }
+
     /// The count in words.
     pub(crate) fn words(&self) -> String {
         format!("{} {}{}", self.count, self.what, if self.count == 1 { "" } else { "s" })
@@ -415,7 +433,15 @@ mod tests {
     }
 
     fn seen<'a>(state: &'a BatchState, workload: &'a Workload) -> Seen<'a> {
-        Seen { state, workload, costs: GUESS, latency_limit_ms: None, broker_codec: None, lax: None }
+        Seen {
+            state,
+            workload,
+            costs: GUESS,
+            latency_limit_ms: None,
+            broker_codec: None,
+            lax: None,
+            jvm: &[],
+        }
     }
 
     fn names(seen: &Seen<'_>) -> Vec<String> {
@@ -507,7 +533,7 @@ mod tests {
         let found = Seen { lax: Some(Lax { caches: true }), ..seen(&state, &wire) };
         let caching = "topic.write.caching=true,topic.flush.ms=100,topic.flush.bytes=262144";
         assert_eq!(names(&found), ["topic.compression.type=producer", caching]);
-        for candidate in propose(&found, &Altitude::ALL) {
+        for candidate in propose(&found, &[Altitude::Broker]) {
             candidate.changes(&wire.engine).unwrap();
         }
     }
@@ -544,6 +570,19 @@ mod tests {
         let large = BatchState { batch_bytes: 900_000, batches: 1, ..state(36.0, 1.0) };
         assert!(names(&seen(&large, &load())).iter().all(|name| !name.starts_with("batch-size")));
         assert_eq!(larger_batches(&load()), 0);
+    }
+
+    #[test]
+    fn what_the_command_line_of_a_java_service_lacks_is_proposed_with_its_reason() {
+        let (state, load) = (state(200.0, 1.0), load());
+        let why = "one thread collects".to_owned();
+        let advice = [Advice { name: "gc", value: "g1".to_owned(), share: 0.08, why }];
+        let found = Seen { jvm: &advice, ..seen(&state, &load) };
+        assert!(names(&found).contains(&"jvm.gc=g1".to_owned()), "{:?}", names(&found));
+        assert!(!names(&seen(&state, &load)).iter().any(|name| name.starts_with("jvm.")));
+        let candidate =
+            propose(&found, &[Altitude::Broker]).into_iter().find(|one| one.name == "jvm.gc=g1").unwrap();
+        assert!(candidate.hope.is_unsaid && candidate.altitude == Altitude::Broker);
     }
 
     #[test]

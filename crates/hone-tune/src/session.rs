@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use hone_compare::{FEWEST_PAIRS, Plan, control_differs};
+use hone_jvm::advice::Advice;
 use hone_load::{Admin, Security, Topic};
 use hone_record::{
     BatchState, Comparison, Decision, LedgerEntry, Mode, PairKind, PairOutcome, ProofStep, Together, Tuning,
@@ -420,6 +421,7 @@ impl Session<'_> {
         }
         let broker_codec = self.broker_codec();
         let lax = self.asked.durability.then(|| Lax { caches: self.knows_write_caching() });
+        let of_jvm = self.advice_of_jvm();
         let seen = Seen {
             state: &standing.now,
             workload,
@@ -427,9 +429,17 @@ impl Session<'_> {
             latency_limit_ms: self.asked.latency_limit_ms()?,
             broker_codec: broker_codec.as_deref(),
             lax,
+            jvm: &of_jvm,
         };
         let found = propose(&seen, &self.asked.allowed);
         Ok(found.into_iter().filter(|candidate| self.asked.may_try(candidate)).collect())
+    }
+
+    /// What the command line of a Java service calls for on this machine.
+    fn advice_of_jvm(&self) -> Vec<Advice> {
+        let Place::Program(program) = &self.base.place else { return Vec::new() };
+        let machine = hone_host::observe::machine(Path::new("/"));
+        hone_experiment::jvm::advice_for(program, machine.cores, machine.memory_bytes)
     }
 
     /// Whether the broker supports write caching and has it off by default. The embedded broker is known by its name, a running

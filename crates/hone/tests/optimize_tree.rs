@@ -849,6 +849,7 @@ operations = 300000
     assert!(comparison.pairs.len() >= 12, "{}", comparison.pairs.len());
     assert!(found.comparisons[0].pairs.iter().all(|pair| !pair.window_a.is_empty()));
 
+    let first = bench.newest();
     // A budget holds as many rounds as fit.
     let plan = bench.hone(&["--dry-run", "--budget", "10m"]).expect_code(0).stdout;
     assert!(plan.contains("at most 10 min for each comparison"), "{plan}");
@@ -861,7 +862,7 @@ operations = 300000
     bench.write(text);
 
     // Somebody's profile in place of a training: the one of the run before, and one of another program.
-    fs::copy(bench.newest().join("bolt/bolt/merged.fdata"), bench.path("kept.profile")).unwrap();
+    fs::copy(first.join("bolt/bolt/merged.fdata"), bench.path("kept.profile")).unwrap();
     let given = text.replace("[optimize]", "[optimize]\nsoak_s = 1\nprofile = \"./kept.profile\"");
     bench.write(&given);
     let (ran, found) = bench.judged(&[]);

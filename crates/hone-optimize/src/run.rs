@@ -127,6 +127,8 @@ impl RunRequest {
         let (_, asked) = unmarked(&kept);
         self.overrides.matrix |= asked.matrix;
         self.overrides.variants = self.overrides.variants.or(asked.variants);
+        self.overrides.budget = self.overrides.budget.or(asked.budget);
+        self.overrides.effect = self.overrides.effect.or(asked.effect);
         if !matches!(self.resume, Some(Some(_))) {
             return self;
         }

@@ -3,6 +3,7 @@
 # options of its own start script. Needs a JDK (17 or newer) and, the first time, Maven.
 #   bench/kafka.sh fetch                 its jars and the JMX exporter by Maven into .hone/kafka; does nothing when they are there
 #   bench/kafka.sh run DIR [KEY=VALUE]   runs it over DIR (formatted when it is new) with more properties, until SIGTERM or ^C
+#   bench/kafka.sh format DIR [KEY=VALUE]   only fills DIR for a node on PORT and CONTROLLER_PORT: server.properties and a formatted log folder
 #   bench/kafka.sh cluster DIR [KEY=VALUE]   runs three nodes over DIR/1, DIR/2 and DIR/3, topics with three replicas
 # `run` prints `ready kafka=ADDR pid=N` once it serves, as hone-broker does; `cluster` prints `ready kafka=ADDR pids=N,N,N` with the
 # first node's address. Logs are server.log in each folder.
@@ -136,20 +137,25 @@ prepare() {
 # Without the two characters that its alphabet has beside letters and digits: one that begins with a dash is an option to the tool.
 cluster_id() { head -c 16 /dev/urandom | base64 | tr '+/' 'pq' | tr -d =; }
 
-# node CLUSTER_ID ID DIR PORT CONTROLLER_PORT VOTERS REPLICAS [KEY=VALUE]: starts one and sets `pid`.
-node() {
-  local id=$1 dir
+# filled CLUSTER_ID ID DIR PORT CONTROLLER_PORT VOTERS REPLICAS [KEY=VALUE]: fills the folder of a node. Sets `dir` and `class`.
+filled() {
+  local id=$1
   dir=$(mkdir -p "$3" && cd "$3" && pwd)
   properties "$2" "$4" "$5" "$6" "$7" "${@:8}" > "$dir/server.properties"
   logging > "$dir/log4j2.yaml"
-  local class=(-cp "$libs/*" "-Dlog4j2.configurationFile=$dir/log4j2.yaml")
+  class=(-cp "$libs/*" "-Dlog4j2.configurationFile=$dir/log4j2.yaml")
   if [ ! -f "$dir/data/meta.properties" ]; then
     "${java_here[@]}" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "${class[@]}" kafka.tools.StorageTool format \
       -t "$id" -c "$dir/server.properties" > "$dir/format.log" 2>&1 \
       || die "the storage could not be formatted: $(tail -n 3 "$dir/format.log")"
   fi
+}
+
+# node, with the same arguments: starts one and sets `pid`.
+node() {
+  local dir class agent=()
+  filled "$@"
   : > "$dir/server.log"
-  local agent=()
   if [ -n "${METRICS_PORT:-}" ] && [ "$2" = 1 ]; then
     exporter_rules > "$dir/exporter.yaml"
     agent=("-javaagent:$exporter=127.0.0.1:$METRICS_PORT:$dir/exporter.yaml")
@@ -172,6 +178,13 @@ serves() {
 until_ended() {
   wait "$@" || true
   wait "$@" 2>/dev/null || true
+}
+
+format() {
+  local dir class
+  [ -n "${PORT:-}" ] && [ -n "${CONTROLLER_PORT:-}" ] || die "format needs PORT and CONTROLLER_PORT"
+  prepare
+  filled "$(cluster_id)" 1 "$1" "$PORT" "$CONTROLLER_PORT" "1@127.0.0.1:$CONTROLLER_PORT" 1 "${@:2}"
 }
 
 run() {
@@ -207,6 +220,6 @@ cluster() {
 
 case "${1:-}" in
   fetch) (fetch); fetch_exporter ;;
-  run | cluster) [ $# -ge 2 ] || die "$1 wants a folder"; "$1" "${@:2}" ;;
-  *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  format | run | cluster) [ $# -ge 2 ] || die "$1 wants a folder"; "$1" "${@:2}" ;;
+  *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -358,17 +358,8 @@ fn decision_of(variant: &VariantFacts, comparisons: &[Comparison], workloads: &[
         comparisons.iter().filter(|comparison| comparison.b == variant.name).collect();
     let decides = |comparison: &&&Comparison| Some(&&*comparison.workload.name) == workloads.first();
     let Some(first) = own.iter().find(decides) else { return none };
-    if let Some(broken) = variant.harm.as_ref().and_then(|harm| harm.broken.first()) {
-        return drop(broken.clone());
-    }
-    if let Some(worse) = own.iter().find(|comparison| comparison.verdict() == Verdict::Worse) {
-        return drop(format!("worse than {} under {}", worse.a, worse.workload.name));
-    }
-    if let Some(tail) = own.iter().find(|comparison| tail_is_worse(comparison)) {
-        return drop(format!("its p99.9 is worse than that of {} under {}", tail.a, tail.workload.name));
-    }
-    if let Some(broken) = own.iter().find_map(|comparison| broken_words(comparison, variant)) {
-        return drop(broken);
+    if let Some(drawback) = drawback(variant, &own) {
+        return drop(drawback);
     }
     // A failure under a load of the file ends the run, so only raised loads can be missing.
     let is_seen = |name: &&&str| own.iter().any(|comparison| comparison.workload.name == **name);
@@ -383,6 +374,20 @@ fn decision_of(variant: &VariantFacts, comparisons: &[Comparison], workloads: &[
         }
         other => drop(format!("{} compared with {} under {}", other.label(), first.a, first.workload.name)),
     }
+}
+
+/// Why a variant is dropped, whatever it gains: a limit that it exceeds, a regression, or a failure. `own` are its comparisons.
+pub(super) fn drawback(variant: &VariantFacts, own: &[&Comparison]) -> Option<String> {
+    if let Some(broken) = variant.harm.as_ref().and_then(|harm| harm.broken.first()) {
+        return Some(broken.clone());
+    }
+    if let Some(worse) = own.iter().find(|comparison| comparison.verdict() == Verdict::Worse) {
+        return Some(format!("worse than {} under {}", worse.a, worse.workload.name));
+    }
+    if let Some(tail) = own.iter().find(|comparison| tail_is_worse(comparison)) {
+        return Some(format!("its p99.9 is worse than that of {} under {}", tail.a, tail.workload.name));
+    }
+    own.iter().find_map(|comparison| broken_words(comparison, variant))
 }
 
 /// Low, middle and high value of the ratio, which is below 1 where B is better.

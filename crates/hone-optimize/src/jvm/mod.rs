@@ -20,7 +20,7 @@ use hone_jvm::conflicts::conflicts;
 use hone_jvm::jdk::Jdk;
 use hone_jvm::recipe::{Part, parts};
 use hone_jvm::setting::with_setting;
-use hone_record::{JvmAccount, Optimization, VariantFacts, VariantState};
+use hone_record::{Comparison, JvmAccount, JvmStarts, Optimization, VariantFacts, VariantState};
 use serde::{Deserialize, Serialize};
 
 use self::service::Service;
@@ -92,7 +92,7 @@ pub(super) fn optimize(job: &Job<'_>, jvm: &Jvm) -> Result<Optimization> {
 
     let mut found = job.optimization_of(judged, &left_out, started_unix_ms);
     let account = JvmAccount { jdk: ground.jdk.title(), flags: ground.flags, starts, caches };
-    let kept = keep_for_starts(&mut found.variants, &account);
+    let kept = keep_for_starts(&mut found.variants, &found.comparisons, &account.starts);
     found.best = found.best.or(kept);
     found.jvm = Some(account);
     found.steps = steps.receipts;
@@ -275,32 +275,78 @@ impl Job<'_> {
     }
 }
 
-/// A variant that only shortens the start is worth keeping, too, if no measured metric got worse.
-///
-/// Returns the one that is ready first.
-fn keep_for_starts(variants: &mut [VariantFacts], account: &JvmAccount) -> Option<String> {
+/// Keeps variants that only shorten the start, if they were compared and have no drawback. Returns the one that is ready first.
+fn keep_for_starts(
+    variants: &mut [VariantFacts],
+    comparisons: &[Comparison],
+    starts: &[JvmStarts],
+) -> Option<String> {
     let mut best: Option<(f64, String)> = None;
-    for variant in variants.iter_mut() {
-        let Some(starts) = account.starts.iter().find(|starts| starts.variant == variant.name) else {
+    for variant in variants.iter_mut().filter(|variant| variant.decision != judge::KEEP) {
+        let own: Vec<&Comparison> = comparisons.iter().filter(|one| one.b == variant.name).collect();
+        let Some([ratio, low, high]) =
+            starts.iter().find(|one| one.variant == variant.name).and_then(shorter)
+        else {
             continue;
         };
-        let is_worse = variant.why.contains("worse");
-        let is_less =
-            |figure: &Option<hone_record::OverBaseline>| figure.as_ref().is_some_and(|one| one.is_less());
-        let is_more =
-            |figure: &Option<hone_record::OverBaseline>| figure.as_ref().is_some_and(|one| one.is_more());
-        let shortens = is_less(&starts.ready_s) && !is_more(&starts.ready_cpu_s);
-        if variant.decision != judge::KEEP && shortens && !is_worse && variant.state == VariantState::Made {
-            let [ratio, low, high] = starts.ready_s.and_then(|one| one.ratio).unwrap_or([1.0; 3]);
-            variant.why = format!(
-                "it is ready in {ratio:.2} [{low:.2}, {high:.2}] of the time; {}",
-                std::mem::take(&mut variant.why)
-            );
-            variant.decision = judge::KEEP.to_owned();
-            if best.as_ref().is_none_or(|(least, _)| ratio < *least) {
-                best = Some((ratio, variant.name.clone()));
-            }
+        if own.is_empty() || judge::drawback(variant, &own).is_some() {
+            continue;
+        }
+        variant.why = format!("it is ready in {ratio:.2} [{low:.2}, {high:.2}] of the time; {}", variant.why);
+        variant.decision = judge::KEEP.to_owned();
+        if best.as_ref().is_none_or(|(least, _)| ratio < *least) {
+            best = Some((ratio, variant.name.clone()));
         }
     }
     best.map(|(_, name)| name)
+}
+
+/// The ratio of the time to ready with its interval, if all of it is below 1 and the CPU until ready did not grow.
+fn shorter(starts: &JvmStarts) -> Option<[f64; 3]> {
+    let cpu_grew = starts.ready_cpu_s.is_some_and(|cpu| cpu.is_more());
+    starts.ready_s.filter(|ready| ready.is_less() && !cpu_grew)?.ratio
+}
+
+#[cfg(test)]
+mod tests {
+    use hone_experiment::fixture;
+    use hone_record::{OverBaseline, Verdict};
+
+    use super::*;
+
+    fn starts(ready: [f64; 3], cpu: [f64; 3]) -> JvmStarts {
+        let over = |ratio| Some(OverBaseline { median: 1.0, ratio: Some(ratio) });
+        JvmStarts {
+            variant: "aot".to_owned(),
+            ready_s: over(ready),
+            ready_cpu_s: over(cpu),
+            ..JvmStarts::default()
+        }
+    }
+
+    /// The decision on a variant with this verdict under load.
+    fn kept(verdict: Option<Verdict>, starts: JvmStarts) -> bool {
+        let mut variants = [VariantFacts::made("aot", Some(BASELINE))];
+        let of = |verdict| {
+            let mut found = fixture::comparison(Some(Verdict::Equivalent));
+            found.judgements[0].verdict = verdict;
+            found.b = "aot".to_owned();
+            found
+        };
+        let comparisons: Vec<Comparison> = verdict.into_iter().map(of).collect();
+        let best = keep_for_starts(&mut variants, &comparisons, &[starts]);
+        assert_eq!(best.is_some(), variants[0].decision == judge::KEEP);
+        best.is_some()
+    }
+
+    #[test]
+    fn a_shorter_start_is_kept_unless_something_got_worse_or_nothing_was_compared() {
+        let (less, same, more) = ([0.5, 0.4, 0.6], [1.0, 0.9, 1.1], [1.3, 1.2, 1.4]);
+        assert!(kept(Some(Verdict::NotShown), starts(less, same)));
+        assert!(kept(Some(Verdict::Equivalent), starts(less, less)));
+        assert!(!kept(Some(Verdict::Worse), starts(less, less)));
+        assert!(!kept(Some(Verdict::NotShown), starts(same, less)));
+        assert!(!kept(Some(Verdict::NotShown), starts(less, more)), "it costs more CPU");
+        assert!(!kept(None, starts(less, less)), "nobody knows what it does under load");
+    }
 }

@@ -110,7 +110,7 @@ mod tests {
         let refused = |variant: &str| parts(variant).unwrap_err();
         assert!(refused("zgcc").contains("did you mean `zgc`"));
         assert!(refused("pgo").contains("use one of aot, g1"));
-        assert!(refused("heap=x").contains("is no size"));
+        assert!(refused("heap=x").contains("invalid size `x`: use a number"));
         assert!(refused("aot+aot").contains("twice"));
         assert!(refused("jdk=").contains("unknown variant"));
         assert!(refused("").contains("unknown variant"));

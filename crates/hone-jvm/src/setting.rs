@@ -84,12 +84,14 @@ pub fn with_setting(
 ) -> Result<JavaCommand, String> {
     let mut changed = command.clone();
     let size = |value: &str| {
-        size_of(value).map(|_| ()).ok_or_else(|| format!("`{value}` is no size; write for example 2g"))
+        size_of(value)
+            .map(|_| ())
+            .ok_or_else(|| format!("invalid size `{value}`: use a number with k, m or g, for example `2g`"))
     };
     let is_on = || match value {
         "true" => Ok(true),
         "false" => Ok(false),
-        _ => Err(format!("`{value}` is neither true nor false")),
+        _ => Err(format!("invalid value `{value}`: use true or false")),
     };
     match name {
         "gc" => set_gc(&mut changed, value, feature)?,
@@ -107,7 +109,9 @@ pub fn with_setting(
             changed.set(&format!("-Xmn{value}"));
         }
         "pause-goal" => {
-            let goal: u32 = value.parse().map_err(|_| format!("`{value}` is no number of milliseconds"))?;
+            let goal: u32 = value
+                .parse()
+                .map_err(|_| format!("invalid pause goal `{value}`: use a number of milliseconds"))?;
             changed.set(&format!("-XX:MaxGCPauseMillis={goal}"));
         }
         "compact-headers" => set_compact_headers(&mut changed, is_on()?, feature)?,
@@ -121,7 +125,8 @@ pub fn with_setting(
             changed.set(&format!("-XX:ReservedCodeCacheSize={value}"));
         }
         "cpus" => {
-            let cpus: u32 = value.parse().map_err(|_| format!("`{value}` is no number of CPUs"))?;
+            let cpus: u32 =
+                value.parse().map_err(|_| format!("invalid number of CPUs `{value}`: use a whole number"))?;
             changed.set(&format!("-XX:ActiveProcessorCount={cpus}"));
         }
         flag if is_flag(flag) => changed.set(&match value {
@@ -165,7 +170,7 @@ fn set_gc(command: &mut JavaCommand, value: &str, feature: Option<u32>) -> Resul
     let [product, generational, always] = ZGC;
     match feature {
         Some(feature) if feature < product => {
-            Err(format!("ZGC is no product of JDK {feature}; it needs JDK {product}"))
+            Err(format!("JDK {feature} has ZGC only as an experiment; use JDK {product} or newer"))
         }
         Some(feature) if (generational..always).contains(&feature) => {
             command.set("-XX:+ZGenerational");
@@ -207,7 +212,7 @@ mod tests {
         assert_eq!(options(line, "gc", "parallel", 17).unwrap(), ["-Xmx1g", "-XX:+UseParallelGC"]);
         assert_eq!(options(line, "gc", "zgc", 21).unwrap(), ["-Xmx1g", "-XX:+UseZGC", "-XX:+ZGenerational"]);
         assert_eq!(options(line, "gc", "zgc", 25).unwrap(), ["-Xmx1g", "-XX:+UseZGC"]);
-        assert!(options(line, "gc", "zgc", 11).unwrap_err().contains("needs JDK 15"));
+        assert!(options(line, "gc", "zgc", 11).unwrap_err().contains("use JDK 15 or newer"));
         assert!(options(line, "gc", "cms", 25).unwrap_err().contains("use one of g1, parallel"));
     }
 
@@ -225,7 +230,11 @@ mod tests {
             options("java -jar x", "io.netty.noUnsafe", "true", 25).unwrap(),
             ["-Dio.netty.noUnsafe=true"]
         );
-        assert!(options(line, "heap", "2x", 25).unwrap_err().contains("is no size"));
+        assert!(
+            options(line, "heap", "2x", 25)
+                .unwrap_err()
+                .contains("invalid size `2x`: use a number with k, m or g")
+        );
         assert!(options(line, "haep", "2g", 25).unwrap_err().contains("did you mean `heap`"));
     }
 
@@ -236,7 +245,9 @@ mod tests {
         assert_eq!(of(24).unwrap(), ["-XX:+UnlockExperimentalVMOptions", "-XX:+UseCompactObjectHeaders"]);
         assert!(of(17).unwrap_err().contains("they need JDK 25"));
         assert!(
-            options("java -jar x", "huge-pages", "on", 25).unwrap_err().contains("neither true nor false")
+            options("java -jar x", "huge-pages", "on", 25)
+                .unwrap_err()
+                .contains("invalid value `on`: use true or false")
         );
     }
 }

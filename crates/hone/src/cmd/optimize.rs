@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     variants: Option<Vec<String>>,
     /// Longest time of a comparison, starts and warm-ups included. It replaces the numbers of pairs and rounds of the experiment
-    /// file. Without it, those numbers apply, unless `budget` is in `[compare]`.
+    /// file. [default: `budget` of the experiment file, otherwise those numbers]
     #[arg(long, value_name = "TIME")]
     budget: Option<TimeBudget>,
     /// Smallest difference to detect, for example `5%` or `0.05`. A budget then plans only the pairs that it needs. Without it, `effect` of

@@ -438,10 +438,10 @@ fn planned(
         }
         return Ok(None);
     };
-    let is_new = budget::planned(contest, plan, &wanted, clock, progress)?;
+    budget::planned(contest, plan, &wanted, clock, progress)?;
     let pilot = contest.pilot.clone();
     // A continued run has measured its plan.
-    if is_new || continuation::budgets(contest.folder)?.is_empty() {
+    if continuation::budgets(contest.folder)?.is_empty() {
         pilot.iter().for_each(|pilot| progress.line(&headline(pilot)));
     }
     Ok(pilot)

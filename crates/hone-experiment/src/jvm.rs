@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_jvm::advice::{Advice, advice};
-use hone_jvm::command::JavaCommand;
+use hone_jvm::command::{CommandError, JavaCommand};
 use hone_jvm::jdk::Jdk;
 use hone_jvm::setting::with_setting;
 
@@ -41,13 +41,11 @@ pub fn launcher(java: &Path) -> Result<(PathBuf, Jdk)> {
 /// When the command is not one of `java`, or the setting does not fit.
 pub(crate) fn program_with(program: &Program, name: &str, value: &str) -> Result<Program> {
     let refused = |problem: String| Usage(format!("--change jvm.{name}={value}: {problem}"));
-    let words: Vec<String> =
-        std::iter::once(program.path.display().to_string()).chain(program.args.iter().cloned()).collect();
-    let command = JavaCommand::parse(&words)
+    let command = command_of(program)
         .map_err(|error| refused(format!("{error}; it needs a command that begins with java")))?;
     let (java, jdk) = launcher(&program.path).map_err(|_| {
         refused(format!(
-            "{} is no launcher of a JDK; name the command that starts java, and not a script",
+            "{} is not the launcher of a JDK; name the command that starts java, not a script",
             program.path.display()
         ))
     })?;
@@ -60,13 +58,17 @@ pub(crate) fn program_with(program: &Program, name: &str, value: &str) -> Result
     Ok(Program { path: java, args, ..program.clone() })
 }
 
-/// The settings worth a trial for a program on a machine with these cores and this memory. Empty if it is no `java`.
+/// The settings worth a trial for a program on a machine with these cores and this memory. Empty for any other program than `java`.
 pub fn advice_for(program: &Program, cores: u32, memory_bytes: u64) -> Vec<Advice> {
     let Ok((_, jdk)) = launcher(&program.path) else { return Vec::new() };
+    let of = |command: JavaCommand| advice(&command, Some(jdk.feature), cores, memory_bytes);
+    command_of(program).map(of).unwrap_or_default()
+}
+
+fn command_of(program: &Program) -> Result<JavaCommand, CommandError> {
     let java = program.path.display().to_string();
     let words: Vec<String> = std::iter::once(java).chain(program.args.iter().cloned()).collect();
-    let command = JavaCommand::parse(&words);
-    command.map_or_else(|_| Vec::new(), |command| advice(&command, Some(jdk.feature), cores, memory_bytes))
+    JavaCommand::parse(&words)
 }
 
 #[cfg(test)]
@@ -107,12 +109,12 @@ mod tests {
         let refused = |program: &Program, name: &str, value: &str| {
             program_with(program, name, value).unwrap_err().to_string()
         };
-        assert!(refused(&plain, "heap", "x").contains("--change jvm.heap=x: `x` is no size"));
+        assert!(refused(&plain, "heap", "x").contains("--change jvm.heap=x: invalid size `x`: use a number"));
         let old = jdk("17.0.15");
         let old = program(&old.path().join("bin/java"), &["-jar", "x.jar"]);
         assert!(refused(&old, "compact-headers", "true").contains("need JDK 25"));
         let script = program(Path::new("/bin/sh"), &["server.sh"]);
-        assert!(refused(&script, "gc", "zgc").contains("is no launcher of a JDK"));
+        assert!(refused(&script, "gc", "zgc").contains("is not the launcher of a JDK"));
         assert!(refused(&program(&java, &["-Xmx1g"]), "gc", "zgc").contains("names no class, jar or module"));
     }
 

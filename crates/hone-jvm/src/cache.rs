@@ -141,10 +141,14 @@ impl LoadedClasses {
         found
     }
 
+    /// The classes that came from a cache of this kind.
+    pub fn cached(&self, kind: CacheKind) -> u64 {
+        if kind == CacheKind::ClassData { self.top } else { self.shared }
+    }
+
     /// The share of classes that came from a cache of this kind.
     pub fn share(&self, kind: CacheKind) -> f64 {
-        let cached = if kind == CacheKind::ClassData { self.top } else { self.shared };
-        cached as f64 / self.all.max(1) as f64
+        self.cached(kind) as f64 / self.all.max(1) as f64
     }
 }
 

@@ -1,9 +1,10 @@
 //! A `java` command line: options, what it runs, and that program's arguments. The grammar is that of the launcher (JDK 9 to 25, `man java`).
 
 use std::fmt;
+use std::path::Path;
 
 /// Options that take the next word as their value, and do not allow `=`.
-const WITH_VALUE: [&str; 6] = ["-cp", "-classpath", "--class-path", "-p", "--module-path", "--source"];
+const WITH_VALUE: [&str; 3] = ["-p", "--module-path", "--source"];
 /// Options that take the next word as their value unless they have `=`.
 const WITH_VALUE_OR_EQUALS: [&str; 10] = [
     "--add-modules",
@@ -17,8 +18,8 @@ const WITH_VALUE_OR_EQUALS: [&str; 10] = [
     "--describe-module",
     "--illegal-native-access",
 ];
-/// The option that names the class path, in its usual form.
-const CLASS_PATH: &str = "-cp";
+/// The options that name the class path, the usual one first.
+const CLASS_PATH: [&str; 3] = ["-cp", "-classpath", "--class-path"];
 
 /// A command line of `java`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,8 +113,7 @@ impl JavaCommand {
             Runs::Jar(file) => vec![file],
             Runs::Module(_) => Vec::new(),
             Runs::Class(_) => {
-                let is_path = |word: &str| ["-cp", "-classpath", "--class-path"].contains(&word);
-                let at = self.options.iter().rposition(|word| is_path(word));
+                let at = self.options.iter().rposition(|word| CLASS_PATH.contains(&word.as_str()));
                 let path = at.and_then(|at| self.options.get(at + 1));
                 path.map_or(Vec::new(), |path| path.split(':').filter(|entry| !entry.is_empty()).collect())
             }
@@ -125,7 +125,7 @@ impl JavaCommand {
         let mut kept = Vec::new();
         let mut options = std::mem::take(&mut self.options).into_iter();
         while let Some(option) = options.next() {
-            if ["-cp", "-classpath", "--class-path"].contains(&option.as_str()) {
+            if CLASS_PATH.contains(&option.as_str()) {
                 options.next();
             } else {
                 kept.push(option);
@@ -136,7 +136,7 @@ impl JavaCommand {
 
     /// Sets the class path.
     pub fn set_class_path(&mut self, path: &str) {
-        self.options.extend([CLASS_PATH.to_owned(), path.to_owned()]);
+        self.options.extend([CLASS_PATH[0].to_owned(), path.to_owned()]);
     }
 
     /// The last option that sets what this one sets; `None` if there is none.
@@ -165,7 +165,12 @@ impl fmt::Display for JavaCommand {
 }
 
 fn takes_next(word: &str) -> bool {
-    WITH_VALUE.contains(&word) || WITH_VALUE_OR_EQUALS.contains(&word)
+    CLASS_PATH.contains(&word) || WITH_VALUE.contains(&word) || WITH_VALUE_OR_EQUALS.contains(&word)
+}
+
+/// Whether a path names a jar.
+pub fn is_jar(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("jar"))
 }
 
 /// What an option sets: two options with the same key replace each other.

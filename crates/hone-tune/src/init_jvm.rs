@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use hone_experiment::ending::Usage;
 use hone_experiment::jvm::launcher;
 use hone_experiment::targets::listens_on;
+pub use hone_jvm::command::is_jar;
 use hone_jvm::command::{JavaCommand, Runs};
 use hone_jvm::conflicts::conflicts;
 use hone_jvm::jdk::Jdk;
@@ -22,11 +23,6 @@ const VARIABLES: [&str; 2] = ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"];
 const SINGLE_JARS: usize = 4;
 /// The class of Apache Kafka's broker.
 const KAFKA: &str = "kafka.Kafka";
-
-/// Whether a path names a jar.
-pub fn is_jar(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("jar"))
-}
 
 /// A service as it was found.
 #[derive(Debug)]
@@ -58,7 +54,7 @@ pub fn write_for_jar(jar: &Path, output: Option<&Path>) -> Result<Written> {
 /// Writes the file of a running process. It is only read.
 ///
 /// # Errors
-/// When the process is no `java`, can't be read, or the file exists already.
+/// When the process is not `java`, can't be read, or the file exists already.
 pub fn write_for_process(pid: u32, output: Option<&Path>) -> Result<Written> {
     write(&of_process(Path::new("/proc"), pid)?, output)
 }

@@ -1,4 +1,4 @@
-//! `hone optimize` on a Java service with real virtual machines: a cache is trained, used, and made anew when its jar changes. The rounds are far
+//! `hone optimize` on a Java service with real virtual machines: a cache is trained, used, and trained again when its jar changes. The rounds are far
 //! too few for a verdict that means anything; what is tested is the way, and what the record says.
 
 use std::fs;
@@ -110,7 +110,7 @@ fn starts<'a>(found: &'a Optimization, variant: &str) -> &'a JvmStarts {
 
 /// Each release makes its own kind of cache, and the record says how much of a start comes from it.
 #[test]
-fn a_cache_is_trained_proven_in_use_and_made_anew_when_its_jar_changes() {
+fn a_cache_is_trained_proven_in_use_and_trained_again_when_its_jar_changes() {
     let jdks = jdks();
     let Some((_, compiler)) = jdks.first() else { return skip("a JDK in /usr/lib/jvm") };
     for (feature, home) in jdks.iter().filter(|(feature, _)| *feature >= 13) {
@@ -158,7 +158,7 @@ fn what_can_not_be_is_told_before_anything_starts_or_left_out_with_its_reason() 
         shop.hone(&[]).expect_code(code).expect_error(told).expect_error("next:");
     };
     refused(PLAIN, r#""zgcc""#, 2, "did you mean `zgc`");
-    refused(PLAIN, r#""heap=lots""#, 2, "`lots` is no size");
+    refused(PLAIN, r#""heap=lots""#, 2, "invalid size `lots`: use a number");
     refused(
         r#""-Xms2g", "-Xmx1g""#,
         r#""serial""#,
@@ -170,7 +170,7 @@ fn what_can_not_be_is_told_before_anything_starts_or_left_out_with_its_reason() 
     shop.hone(&[]).expect_code(2).expect_error("belongs to no JDK");
     shop.write(&java, PLAIN, r#""serial""#);
     fs::rename(shop.path("service.jar"), shop.path("gone.jar")).unwrap();
-    shop.hone(&[]).expect_code(1).expect_error("`jar`: ").expect_error("does not exist");
+    shop.hone(&[]).expect_code(1).expect_error("target.jar names ./service.jar, which does not exist");
     fs::rename(shop.path("gone.jar"), shop.path("service.jar")).unwrap();
 
     // The plan names the variants that this JDK does not have.

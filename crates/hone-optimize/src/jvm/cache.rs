@@ -186,8 +186,7 @@ impl Job<'_> {
                 classes.all
             )));
         }
-        let cached = if made.kind == CacheKind::ClassData { classes.top } else { classes.shared };
-        Ok(Made { classes: [cached, classes.all], ..made })
+        Ok(Made { classes: [classes.cached(made.kind), classes.all], ..made })
     }
 
     fn basis(&self, service: &Service) -> Result<Basis> {
@@ -234,7 +233,7 @@ fn lock_path(cache: &Path) -> PathBuf {
     name.into()
 }
 
-/// `None` if it is missing or damaged: then the cache is made anew.
+/// `None` if it is missing or damaged: then Hone makes the cache again.
 fn read_lock(path: &Path) -> Option<CacheLock> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }

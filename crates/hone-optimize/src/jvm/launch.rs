@@ -9,10 +9,9 @@ use hone_experiment::ending::Usage;
 use hone_experiment::jvm::launcher;
 use hone_experiment::spec::target::Jvm;
 use hone_experiment::variants::BASELINE;
-use hone_jvm::command::{JavaCommand, Runs};
+use hone_jvm::command::{JavaCommand, Runs, is_jar};
 use hone_jvm::flags::{self, Flag};
 use hone_jvm::jdk::Jdk;
-use hone_load::Security;
 use hone_tool::Call;
 
 use super::service::Service;
@@ -26,7 +25,7 @@ impl Job<'_> {
     pub(super) fn launch(&self, jvm: &Jvm) -> Result<Service> {
         let (java, jdk) = self.launcher_of(&jvm.java)?;
         let runs = match &jvm.runs {
-            Runs::Jar(jar) => Runs::Jar(self.there_of("jar", Path::new(jar))?.display().to_string()),
+            Runs::Jar(jar) => Runs::Jar(self.there("jar", Path::new(jar))?.display().to_string()),
             other => other.clone(),
         };
         let mut command = JavaCommand {
@@ -47,14 +46,9 @@ impl Job<'_> {
         let is_name = java.components().count() == 1 && !self.beside(java).is_dir();
         let found = match is_name {
             true => find_program(&java.display().to_string())?,
-            false => self.there_of("java", java)?,
+            false => self.there("java", java)?,
         };
         launcher(&found)
-    }
-
-    fn there_of(&self, key: &str, path: &Path) -> Result<PathBuf> {
-        let here = self.beside(path);
-        here.canonicalize().with_context(|| format!("`{key}`: {} does not exist", here.display()))
     }
 
     /// The class path with `FOLDER/*` as the sorted jars of the folder: a cache depends on their order.
@@ -62,17 +56,16 @@ impl Job<'_> {
         let mut found = Vec::new();
         for entry in entries {
             if entry.file_name().is_none_or(|name| name != "*") {
-                found.push(self.there_of("class_path", entry)?.display().to_string());
+                found.push(self.there("class_path", entry)?.display().to_string());
                 continue;
             }
-            let folder = self.there_of("class_path", entry.parent().unwrap_or(Path::new(".")))?;
+            let folder = self.there("class_path", entry.parent().unwrap_or(Path::new(".")))?;
             let files = std::fs::read_dir(&folder)
                 .with_context(|| format!("`class_path`: {} can't be read", folder.display()))?;
-            let is_jar = |path: &PathBuf| path.extension().is_some_and(|end| end.eq_ignore_ascii_case("jar"));
             let mut jars: Vec<String> = files
                 .flatten()
                 .map(|file| file.path())
-                .filter(is_jar)
+                .filter(|path| is_jar(path))
                 .map(|path| path.display().to_string())
                 .collect();
             if jars.is_empty() {
@@ -86,23 +79,11 @@ impl Job<'_> {
 
     /// A variant as an arm of a comparison.
     pub(super) fn arm_of(&self, service: &Service) -> Arm {
-        let words = service.command.argv();
-        let (java, args) = words
-            .split_first()
-            .map_or((String::new(), Vec::new()), |(java, args)| (java.clone(), args.to_vec()));
-        let mut program = self.target().started_as(
-            Path::new(&java),
-            BTreeMap::new(),
-            self.beside(Path::new("")),
-            self.ready(),
-        );
-        program.args = args;
-        Arm {
-            name: service.name.clone(),
-            place: Place::Program(program),
-            security: Security::default(),
-            metrics: self.target().metrics.clone(),
+        let mut arm = self.arm(&service.name, Path::new(&service.command.java), BTreeMap::new());
+        if let Place::Program(program) = &mut arm.place {
+            program.args = service.command.argv().split_off(1);
         }
+        arm
     }
 
     /// The flags in force with the options of the command line.

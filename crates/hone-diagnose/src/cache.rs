@@ -18,8 +18,8 @@ pub struct Geometry {
 }
 
 /// Simulated structures, each with at least two sizes, since a cliff between two sizes is a finding. They are not those of the machine,
-/// which a hypervisor may report wrongly. A second level sees the misses of the first structure.
-pub const MODELS: [Geometry; 8] = [
+/// which a hypervisor may report wrongly. A second level sees the misses of the first structure. A last level sees those of code and of data.
+pub const MODELS: [Geometry; 12] = [
     Geometry { name: "L1i 32 KiB 8-way", sets: 64, ways: 8, bits: LINE_BITS },
     Geometry { name: "L1i 64 KiB 16-way", sets: 64, ways: 16, bits: LINE_BITS },
     Geometry { name: "L1i 64 KiB 4-way", sets: 256, ways: 4, bits: LINE_BITS },
@@ -28,6 +28,10 @@ pub const MODELS: [Geometry; 8] = [
     Geometry { name: "iTLB 64 x 4 KiB", sets: 1, ways: 64, bits: 12 },
     Geometry { name: "iTLB 128 x 4 KiB 8-way", sets: 16, ways: 8, bits: 12 },
     Geometry { name: "iTLB 32 x 2 MiB", sets: 1, ways: 32, bits: 21 },
+    Geometry { name: "L1d 32 KiB 8-way", sets: 64, ways: 8, bits: LINE_BITS },
+    Geometry { name: "L1d 48 KiB 12-way", sets: 64, ways: 12, bits: LINE_BITS },
+    Geometry { name: "last level 4 MiB 16-way", sets: 4096, ways: 16, bits: LINE_BITS },
+    Geometry { name: "last level 16 MiB 16-way", sets: 16384, ways: 16, bits: LINE_BITS },
 ];
 
 /// Indexes into [`MODELS`].
@@ -37,7 +41,13 @@ pub const L1I_64K: usize = 1;
 /// See [`L1I_32K`].
 pub const ITLB_64: usize = 5;
 const L1I_64K_4_WAY: usize = 2;
+/// See [`L1I_32K`].
+pub const L1D_32K: usize = 8;
+/// Models from here on need the addresses of data, too.
+pub const WITH_DATA: usize = L1D_32K;
+const L1D_48K: usize = 9;
 const SECOND_LEVELS: [usize; 2] = [3, 4];
+const LAST_LEVELS: [usize; 2] = [10, 11];
 
 /// A structure with its entries.
 #[derive(Debug, Clone)]
@@ -93,11 +103,11 @@ impl Cache {
     }
 }
 
-/// All structures of one thread.
+/// All structures of one thread that code alone fills.
 #[derive(Debug, Clone)]
 pub struct Hierarchy {
     /// The model [`L1I_32K`] is not used: see [`Self::fetch`].
-    caches: [Cache; MODELS.len()],
+    caches: [Cache; WITH_DATA],
     /// The page of the last fetch. It is the most recently used entry of every TLB, so fetching from it again changes nothing.
     page: u64,
 }
@@ -153,13 +163,63 @@ impl Hierarchy {
     }
 }
 
+/// The structures of one thread that data fills. Stores count like loads.
+#[derive(Debug, Clone)]
+pub struct DataCaches {
+    /// It serves both sizes: see [`Hierarchy::fetch_line`].
+    first: Cache,
+    last: [Cache; LAST_LEVELS.len()],
+}
+
+impl Default for DataCaches {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl DataCaches {
+    /// Structures without entries.
+    pub fn new() -> Self {
+        Self {
+            first: Cache::new(&MODELS[L1D_48K]),
+            last: LAST_LEVELS.map(|model| Cache::new(&MODELS[model])),
+        }
+    }
+
+    /// Accesses the line of an address, and reports each structure that missed it.
+    #[inline]
+    pub fn access(&mut self, address: u64, mut missed: impl FnMut(usize)) {
+        if self.first.is_first(address) {
+            return;
+        }
+        let found = self.first.place(address);
+        if found.is_none() {
+            missed(L1D_48K);
+        }
+        if found.is_none_or(|place| place >= MODELS[L1D_32K].ways as usize) {
+            missed(L1D_32K);
+            self.below(address, missed);
+        }
+    }
+
+    /// Accesses the last levels, after a first level for code or data missed.
+    #[inline]
+    pub fn below(&mut self, address: u64, mut missed: impl FnMut(usize)) {
+        for (cache, model) in self.last.iter_mut().zip(LAST_LEVELS) {
+            if !cache.touch(address) {
+                missed(model);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn misses(lines: impl IntoIterator<Item = u64>) -> [u64; MODELS.len()] {
+    fn misses(lines: impl IntoIterator<Item = u64>) -> [u64; WITH_DATA] {
         let mut caches = Hierarchy::new();
-        let mut counts = [0; MODELS.len()];
+        let mut counts = [0; WITH_DATA];
         for line in lines {
             caches.fetch(line << LINE_BITS, |model| counts[model] += 1);
         }
@@ -193,7 +253,7 @@ mod tests {
                 _ => (state >> 30) % 3_000_000,
             };
             let address = line << LINE_BITS;
-            let mut missed = [false; MODELS.len()];
+            let mut missed = [false; WITH_DATA];
             caches.fetch(address, |model| missed[model] = true);
             let misses_first = !each[L1I_32K].touch(address);
             let wanted = std::array::from_fn(|model| match model {
@@ -203,6 +263,25 @@ mod tests {
             });
             assert_eq!(missed, wanted, "step {step}, line {line}");
         }
+    }
+
+    #[test]
+    fn data_is_missed_like_code_and_shares_the_last_level_with_it() {
+        let mut caches = DataCaches::new();
+        let mut counts = [0; MODELS.len()];
+        let mut pass = |lines: u64| {
+            let mut missed = [0; MODELS.len()];
+            (0..lines).for_each(|line| caches.access(line << LINE_BITS, |model| missed[model] += 1));
+            missed[WITH_DATA..].to_vec()
+        };
+        // 640 lines are 40 KiB: they fit 48 KiB, and in the order of their addresses each of them leaves 32 KiB before its turn.
+        assert_eq!(pass(640), [640, 640, 640, 640]);
+        assert_eq!(pass(640), [640, 0, 0, 0]);
+        // 8 MiB fit the larger last level.
+        assert_eq!(pass(131_072), [131_072, 131_072 - 640, 131_072 - 640, 131_072 - 640]);
+        assert_eq!(pass(131_072), [131_072, 131_072, 131_072, 0]);
+        caches.below(0, |model| counts[model] += 1);
+        assert_eq!(counts[WITH_DATA..], [0, 0, 1, 0], "code finds a line that data brought");
     }
 
     #[test]
@@ -228,6 +307,8 @@ mod tests {
         assert_eq!((of("L1i 64 KiB 16-way"), of("L1i 64 KiB 4-way")), (64 << 10, 64 << 10));
         assert_eq!((of("L2 512 KiB 8-way"), of("L2 2 MiB 16-way")), (512 << 10, 2 << 20));
         assert_eq!((of("iTLB 64 x 4 KiB"), of("iTLB 128 x 4 KiB 8-way")), (64 << 12, 128 << 12));
+        assert_eq!((of("L1d 32 KiB 8-way"), of("L1d 48 KiB 12-way")), (32 << 10, 48 << 10));
+        assert_eq!((of("last level 4 MiB 16-way"), of("last level 16 MiB 16-way")), (4 << 20, 16 << 20));
         assert!(MODELS[L1I_64K].name.contains("64 KiB") && MODELS[ITLB_64].name.contains("64 x 4 KiB"));
     }
 }

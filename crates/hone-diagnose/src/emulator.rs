@@ -20,6 +20,8 @@ const SECOND: Version = Version(9, 0, 0);
 pub struct TraceOptions {
     /// Whether caches and TLBs are simulated.
     pub caches: bool,
+    /// Whether the caches of data are simulated, too. It needs `caches`.
+    pub data: bool,
     /// Instructions of a thread between two windows; 0 for no windows.
     pub period: u64,
     /// Instructions that a window measures, and equally many before it for the warm-up.
@@ -28,9 +30,9 @@ pub struct TraceOptions {
 
 impl TraceOptions {
     /// Simulation with windows over 5 % of the execution; the result agrees with the whole trace within about 10 %.
-    pub const ALL: Self = Self { caches: true, period: 2_000_000, window: 50_000 };
+    pub const ALL: Self = Self { caches: true, data: false, period: 2_000_000, window: 50_000 };
     /// Counts of blocks and of their transitions.
-    pub const COUNTS: Self = Self { caches: false, period: 0, window: 0 };
+    pub const COUNTS: Self = Self { caches: false, data: false, period: 0, window: 0 };
 }
 
 /// An emulator for this machine's own programs.
@@ -89,9 +91,11 @@ impl Emulator {
         let mut plugin = tracer.as_os_str().to_owned();
         plugin.push(",folder=");
         plugin.push(to.path());
+        let turned = |on: bool| if on { "on" } else { "off" };
         plugin.push(format!(
-            ",caches={},period={},window={}",
-            if wanted.caches { "on" } else { "off" },
+            ",caches={},data={},period={},window={}",
+            turned(wanted.caches),
+            turned(wanted.data),
             wanted.period,
             wanted.window.max(1)
         ));

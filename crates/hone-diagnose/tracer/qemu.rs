@@ -18,6 +18,8 @@ pub struct Info {
 
 /// Registers are neither read nor written.
 pub(crate) const NO_REGISTERS: c_int = 0;
+/// Loads and stores.
+pub(crate) const READS_AND_WRITES: c_int = 3;
 
 unsafe extern "C" {
     pub(crate) fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, call: extern "C" fn(Id, *mut c_void));
@@ -27,6 +29,14 @@ unsafe extern "C" {
         flags: c_int,
         data: *mut c_void,
     );
+    pub(crate) fn qemu_plugin_register_vcpu_mem_cb(
+        instruction: *mut c_void,
+        call: extern "C" fn(u32, u32, u64, *mut c_void),
+        flags: c_int,
+        accesses: c_int,
+        data: *mut c_void,
+    );
+    pub(crate) fn qemu_plugin_mem_size_shift(access: u32) -> u32;
     pub(crate) fn qemu_plugin_register_vcpu_exit_cb(id: Id, call: extern "C" fn(Id, u32));
     pub(crate) fn qemu_plugin_register_atexit_cb(
         id: Id,

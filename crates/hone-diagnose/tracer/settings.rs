@@ -1,4 +1,4 @@
-//! Hone's options for the plugin: `folder=PATH,caches=on,period=N,window=N,every_ms=N`.
+//! Hone's options for the plugin: `folder=PATH,caches=on,data=on,period=N,window=N,every_ms=N`.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -11,6 +11,8 @@ pub(crate) struct Settings {
     pub(crate) folder: PathBuf,
     /// Whether structures are simulated.
     pub(crate) caches: bool,
+    /// Whether those of data are simulated, too.
+    pub(crate) data: bool,
     /// Instructions of a thread from the start of one window to the start of the next; 0 for no windows.
     pub(crate) period: u64,
     /// Instructions of a window, and equally many before it for the warm-up.
@@ -23,13 +25,20 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 impl Settings {
     pub(crate) fn of<'a>(words: impl Iterator<Item = Cow<'a, str>>) -> Option<Self> {
-        let mut settings =
-            Self { folder: PathBuf::new(), caches: false, period: 0, window: 50_000, every_ms: 2_000 };
+        let mut settings = Self {
+            folder: PathBuf::new(),
+            caches: false,
+            data: false,
+            period: 0,
+            window: 50_000,
+            every_ms: 2_000,
+        };
         for word in words {
             let (key, value) = word.split_once('=')?;
             match key {
                 "folder" => settings.folder = value.into(),
                 "caches" => settings.caches = value == "on",
+                "data" => settings.data = value == "on",
                 "period" => settings.period = value.parse().ok()?,
                 "window" => settings.window = value.parse().ok()?,
                 "every_ms" => settings.every_ms = value.parse().ok()?,

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::cache::{Hierarchy, LINE_BITS, MODELS};
+use crate::cache::{DataCaches, Hierarchy, L1I_32K, LINE_BITS, MODELS};
 use crate::code::Block;
 use crate::settings::settings;
 use crate::transitions::Transitions;
@@ -102,6 +102,7 @@ struct Own {
     previous: u32,
     line: u64,
     caches: Hierarchy,
+    data: Option<Box<DataCaches>>,
     /// Instructions until a window begins, or ends.
     until: u64,
     recording: Option<Window>,
@@ -132,6 +133,21 @@ pub(crate) unsafe fn runs<const CACHES: bool, const WINDOWS: bool>(index: u32, b
     }
     if WINDOWS {
         own.records(thread.index, block);
+    }
+}
+
+/// An instruction of the last block loads or stores some bytes.
+///
+/// # Safety
+/// Only the thread with this number may call it.
+#[inline]
+pub(crate) unsafe fn accesses(index: u32, address: u64, bytes: u64) {
+    let Some(thread) = of(index) else { return };
+    // SAFETY: required of the caller; the borrow ends with this call.
+    let own = unsafe { &mut *thread.own.get() };
+    let Some(data) = &mut own.data else { return };
+    for line in address >> LINE_BITS..=address.saturating_add(bytes - 1) >> LINE_BITS {
+        data.access(line << LINE_BITS, |model| add(&thread.misses[model], 1));
     }
 }
 
@@ -194,6 +210,7 @@ impl Thread {
                 previous: NONE,
                 line: u64::MAX,
                 caches: Hierarchy::new(),
+                data: settings().data.then(Box::default),
                 until: settings().period,
                 recording: None,
             }),
@@ -209,7 +226,13 @@ impl Thread {
                 continue;
             }
             add(&self.fetched, 1);
-            own.caches.fetch(line << LINE_BITS, |model| add(&self.misses[model], 1));
+            let (address, data) = (line << LINE_BITS, &mut own.data);
+            own.caches.fetch(address, |model| {
+                add(&self.misses[model], 1);
+                if let Some(data) = data.as_mut().filter(|_| model == L1I_32K) {
+                    data.below(address, |model| add(&self.misses[model], 1));
+                }
+            });
         }
     }
 

@@ -74,6 +74,29 @@ extern "C" fn translated(_id: Id, translation: *mut c_void) {
     };
     // SAFETY: the block is never freed.
     unsafe { qemu::qemu_plugin_register_vcpu_tb_exec_cb(translation, call, qemu::NO_REGISTERS, data) };
+    if settings().data {
+        // SAFETY: qemu passes a block that is being translated; indexes are below the number of its instructions.
+        unsafe {
+            for index in 0..qemu::qemu_plugin_tb_n_insns(translation) {
+                let instruction = qemu::qemu_plugin_tb_get_insn(translation, index);
+                qemu::qemu_plugin_register_vcpu_mem_cb(
+                    instruction,
+                    accessed,
+                    qemu::NO_REGISTERS,
+                    qemu::READS_AND_WRITES,
+                    ptr::null_mut(),
+                );
+            }
+        }
+    }
+}
+
+/// An instruction loads or stores.
+extern "C" fn accessed(index: u32, access: u32, address: u64, _data: *mut c_void) {
+    // SAFETY: the call only reads its argument.
+    let bytes = 1_u64 << unsafe { qemu::qemu_plugin_mem_size_shift(access) };
+    // SAFETY: this is the thread with that number.
+    unsafe { thread::accesses(index, address, bytes) };
 }
 
 /// A block runs, on the host's thread that is the target's thread `index`.

@@ -84,10 +84,11 @@ fn facts(is_end: bool) -> String {
     let settings = settings();
     let program = std::env::args_os().next().unwrap_or_default();
     format!(
-        "ended={is_end}\nprocess={}\nqemu={}\ncaches={}\nperiod={}\nwindow={}\nunseen={}\nmodels={}\n",
+        "ended={is_end}\nprocess={}\nqemu={}\ncaches={}\ndata={}\nperiod={}\nwindow={}\nunseen={}\nmodels={}\n",
         std::process::id(),
         program.to_string_lossy().replace('\n', " "),
         settings.caches,
+        settings.data,
         settings.period,
         settings.window,
         UNSEEN.load(Relaxed),

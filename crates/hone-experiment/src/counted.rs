@@ -35,8 +35,8 @@ const MOST_SCATTER: f64 = 0.05;
 /// With a larger share of code that was made at run time, the counts depend on when it was made.
 const MOST_MADE: f64 = 0.1;
 
-/// Exact instructions, with simulated caches and without windows.
-const WITH_CACHES: TraceOptions = TraceOptions { caches: true, ..TraceOptions::COUNTS };
+/// Exact instructions, with simulated caches of code and data and without windows.
+const WITH_CACHES: TraceOptions = TraceOptions { caches: true, data: true, ..TraceOptions::COUNTS };
 
 /// Counts programs.
 pub struct Counting<'a> {

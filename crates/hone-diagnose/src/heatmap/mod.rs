@@ -11,7 +11,7 @@ use hone_record::{
     HeatSet, HeatSource, ObjectShare, demangled,
 };
 
-use crate::cache::{LINE_BITS, MODELS};
+use crate::cache::{LINE_BITS, MODELS, WITH_DATA};
 use crate::image::Image;
 use crate::model::{Block, PAGE_BITS, Part, Run, Units, bytes_of_lines, conflicts_of, heat, objects};
 
@@ -279,7 +279,7 @@ fn curve(heat: &Units<f64>, bits: u32) -> HeatCurve {
 /// Shares that the modelled structures would hold if they always held the hottest units. Real structures hold less.
 fn marks(lines: &Units<f64>, pages: &Units<f64>) -> Vec<HeatMark> {
     let (lines, pages) = (falling(lines), falling(pages));
-    let known = MODELS.iter().filter_map(|model| match model.bits {
+    let known = MODELS[..WITH_DATA].iter().filter_map(|model| match model.bits {
         LINE_BITS => Some((model, &lines)),
         PAGE_BITS => Some((model, &pages)),
         _ => None,

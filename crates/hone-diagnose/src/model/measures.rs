@@ -39,7 +39,7 @@ pub fn missed(simulated: &Simulated) -> Vec<Missed> {
         structure: geometry.name.to_owned(),
         per_1000: simulated.per_1000(model),
     };
-    MODELS.iter().enumerate().map(of).collect()
+    MODELS.iter().take(simulated.structures()).enumerate().map(of).collect()
 }
 
 /// Transitions that did not go to the next byte.
@@ -91,7 +91,7 @@ mod tests {
         run.objects.push(Object { path: "/bin/x".to_owned(), image: None });
         let mut misses = [0; MODELS.len()];
         misses[0] = 27;
-        run.parts[0].simulated = Some(Simulated { instructions: 270, fetched: 54, misses });
+        run.parts[0].simulated = Some(Simulated { instructions: 270, fetched: 54, misses, has_data: false });
         let found = layout(&run, &run.parts[0]);
         // 70 + 30 + 70 + 100 instructions; 19 branches; 70 repetitions.
         assert_eq!(found.instructions, 270);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::cache::MODELS;
+use crate::cache::{MODELS, WITH_DATA};
 use crate::image::Image;
 
 /// A file from which code was mapped.
@@ -101,6 +101,8 @@ pub struct Simulated {
     pub fetched: u64,
     /// Misses of each structure.
     pub misses: [u64; MODELS.len()],
+    /// Whether the structures from [`WITH_DATA`] on were simulated, too.
+    pub has_data: bool,
 }
 
 /// Code that ran.
@@ -158,7 +160,13 @@ impl Simulated {
             instructions: self.instructions.saturating_add(other.instructions),
             fetched: self.fetched.saturating_add(other.fetched),
             misses: std::array::from_fn(|model| self.misses[model].saturating_add(other.misses[model])),
+            has_data: self.has_data || other.has_data,
         }
+    }
+
+    /// Number of simulated structures.
+    pub fn structures(&self) -> usize {
+        if self.has_data { MODELS.len() } else { WITH_DATA }
     }
 
     /// Misses of a structure per 1,000 instructions.

@@ -14,8 +14,9 @@ pub fn of_traces(traces: &[Trace], image: impl Fn(&str) -> Option<Image>) -> Run
         let objects: Vec<u32> = trace.objects.iter().map(|path| gathered.object(path, &image)).collect();
         let blocks: Vec<u32> =
             trace.blocks.iter().map(|block| gathered.block(process, block, &objects)).collect();
+        let has_data = trace.facts.get("data").is_some_and(|value| value == "true");
         for thread in &trace.threads {
-            gathered.thread(thread, &blocks);
+            gathered.thread(thread, &blocks, has_data);
         }
         let first = gathered.threads;
         gathered.threads += trace.threads.len() as u32;
@@ -83,7 +84,7 @@ impl Gathered {
         })
     }
 
-    fn thread(&mut self, thread: &Thread, blocks: &[u32]) {
+    fn thread(&mut self, thread: &Thread, blocks: &[u32], has_data: bool) {
         let group = self.groups.entry(thread.names.clone()).or_default();
         group.threads += 1;
         for &(from, to, count) in &thread.transitions {
@@ -100,6 +101,7 @@ impl Gathered {
                 instructions: thread.transitions.iter().map(of).fold(0, u64::saturating_add),
                 fetched: thread.fetched,
                 misses: std::array::from_fn(|model| thread.misses[model]),
+                has_data,
             };
             let so_far = group.simulated.unwrap_or_default();
             group.simulated = Some(so_far.and(&simulated));

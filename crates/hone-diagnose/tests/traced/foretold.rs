@@ -69,7 +69,7 @@ fn what_is_foretold_of_a_layout_is_what_a_trace_of_it_finds() {
     let tool = |name: &str| there(Tool::new(name, "").debian("bolt-19").locate(&folders.map(PathBuf::from)));
     let (Some(bolt), Some(perf2bolt)) = (tool("llvm-bolt"), tool("perf2bolt")) else { return };
     let Some(program) = built(&bench) else { return };
-    let wanted = TraceOptions { caches: true, period: 300_000, window: 100_000 };
+    let wanted = TraceOptions { period: 300_000, window: 100_000, ..TraceOptions::ALL };
     let run = run_of(&bench.traced(wanted, &program, &[]));
     let whole = run.whole();
     let object = own(&run, &program);

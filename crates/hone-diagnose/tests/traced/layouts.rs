@@ -117,7 +117,7 @@ fn shuffled(run: &Run) -> Vec<usize> {
 fn five_layouts_of_one_order_are_ranked_as_the_whole_trace_ranks_them() {
     let Some(bench) = Bench::new() else { return };
     let Some((compiler, source)) = compiler(&bench) else { return };
-    let wanted = TraceOptions { caches: true, period: 700_000, window: 100_000 };
+    let wanted = TraceOptions { period: 700_000, window: 100_000, ..TraceOptions::ALL };
     let left = bench.traced(wanted, &compiler, &["-quiet", "-O2", &source, "-o", "/dev/null"]);
     let run = run_of(&left);
     let part = run.whole();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hone_diagnose::cache::LINE_BITS;
+use hone_diagnose::cache::MODELS;
 use hone_diagnose::emulator::{Emulator, TraceOptions};
 use hone_diagnose::image::Image;
 use hone_diagnose::model::{self, Run, curve, heat};
@@ -118,6 +119,50 @@ int main(int count, char **words) {
 }
 "#;
 
+const WALK: &str = r#"
+#include <stdlib.h>
+static volatile char lines[131072] __attribute__((aligned(4096)));
+int main(int count, char **words) {
+  long bytes = atol(words[1]);
+  for (long round = atol(words[2]); round > 0; round--) for (long at = 0; at < bytes; at += 64) lines[at]++;
+  return count > 9;
+}
+"#;
+
+/// A round misses every line of a buffer that is larger than a first level, and no line of a smaller one.
+#[test]
+fn a_walk_through_a_buffer_misses_what_does_not_fit() {
+    let Some(bench) = Bench::new() else { return };
+    let Some(program) = bench.cc("walk", WALK) else { return };
+    let wanted = TraceOptions { caches: true, data: true, ..TraceOptions::COUNTS };
+    let misses = |bytes: u64, rounds: u64| {
+        let left = bench.traced(wanted, &program, &[&bytes.to_string(), &rounds.to_string()]);
+        let run = run_of(&left);
+        let simulated = run.whole().simulated.unwrap();
+        assert!(simulated.has_data);
+        simulated.misses
+    };
+    // Start-up and end are in both runs.
+    let of_rounds = |bytes, rounds| {
+        let (none, all) = (misses(bytes, 0), misses(bytes, rounds));
+        let of = |name: &str| {
+            let model = MODELS.iter().position(|model| model.name == name).unwrap();
+            all[model] as f64 - none[model] as f64
+        };
+        ["L1d 32 KiB 8-way", "L1d 48 KiB 12-way", "last level 4 MiB 16-way"].map(of)
+    };
+    let [small, larger, last] = of_rounds(16 << 10, 100);
+    assert!(small < 400.0 && larger < 400.0 && last < 400.0, "256 lines that fit: {small} {larger} {last}");
+    let [small, larger, last] = of_rounds(40 << 10, 100);
+    assert!(
+        (small - 64_000.0).abs() < 3_200.0 && larger < 2_000.0 && last < 1_000.0,
+        "{small} {larger} {last}"
+    );
+    let [small, larger, last] = of_rounds(128 << 10, 100);
+    let near = |count: f64| (count - 204_800.0).abs() < 4_096.0;
+    assert!(near(small) && near(larger) && last < 2_500.0, "{small} {larger} {last}");
+}
+
 /// `fib(n)` calls itself so often.
 fn calls_of_fib(n: u64) -> u64 {
     if n < 2 { 1 } else { 1 + calls_of_fib(n - 1) + calls_of_fib(n - 2) }
@@ -128,8 +173,11 @@ fn calls_are_counted_exactly_and_three_runs_are_the_same() {
     let Some(bench) = Bench::new() else { return };
     let Some(program) = bench.cc("fib", FIBONACCI) else { return };
     let once = || {
-        let left =
-            bench.traced(TraceOptions { period: 200_000, window: 20_000, caches: true }, &program, &["20"]);
+        let left = bench.traced(
+            TraceOptions { period: 200_000, window: 20_000, ..TraceOptions::ALL },
+            &program,
+            &["20"],
+        );
         assert_eq!((left.traces.len(), left.left_out), (1, 0));
         let [trace]: [Trace; 1] = left.traces.try_into().unwrap();
         assert!(trace.has_ended && !trace.windows.is_empty());

@@ -278,12 +278,9 @@ impl Arm {
     }
 
     fn start_once(&self, program: &Program, runner: &dyn Runner, scratch: &Path) -> Result<Running> {
-        let (call, filling, data) = program.made_ready(&self.name, &[], scratch)?;
+        let (call, filling, data) = program.made_ready(&self.name, &[], runner, scratch)?;
         let address = filling.fill(&program.address);
         let ways = &program.ways;
-        if let Some(words) = &ways.prepare {
-            runner.run(&ways.call("prepare", words, &filling)?.limit(program.ready_timeout))?;
-        }
         let command = match &ways.ready {
             Ready::Command(words) => {
                 let call = ways.call("ready", words, &filling)?;
@@ -311,11 +308,15 @@ impl Arm {
 }
 
 impl Program {
-    /// The call that starts it in a fresh data folder, with `more` arguments after its own.
+    /// The call that starts it in a fresh data folder, with `more` arguments after its own. Its command `prepare` has filled the folder.
+    ///
+    /// # Errors
+    /// Fails when there is no folder or no port, or the command fails.
     pub fn made_ready(
         &self,
         name: &str,
         more: &[String],
+        runner: &dyn Runner,
         scratch: &Path,
     ) -> Result<(Call, Filling, DataFolder)> {
         let data = DataFolder(fresh_folder(scratch, name)?);
@@ -326,6 +327,9 @@ impl Program {
             // A value may contain a port, too. A value that is not UTF-8 has no placeholders.
             let value = value.to_str().map_or_else(|| value.clone(), |value| filling.fill(value).into());
             call = call.env(name, value);
+        }
+        if let Some(words) = &self.ways.prepare {
+            runner.run(&self.ways.call("prepare", words, &filling)?.limit(self.ready_timeout))?;
         }
         Ok((call, filling, data))
     }

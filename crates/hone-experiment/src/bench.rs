@@ -342,7 +342,7 @@ impl Bench<'_> {
                     .replace("{seed}", &workload.seed.to_string())
             })
             .collect();
-        let (call, _, _data) = program.made_ready(name, &words, &self.scratch)?;
+        let (call, _, _data) = program.made_ready(name, &words, self.runner, &self.scratch)?;
         let call = call.limit(Duration::from_secs_f64(workload.timeout_s));
         self.progress.detail(&format!("running {name}"));
         let mut probe = TargetProbe::of_a_reaped_child();

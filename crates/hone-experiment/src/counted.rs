@@ -159,11 +159,17 @@ impl<'a> Counting<'a> {
             Some(known) => known,
             None if load.with_operations(1).is_none() => whole,
             None => {
-                let trial = TRIAL.min(whole);
-                self.bench.alone(arm, &of(trial))?;
-                let per_operation = instructions_of_one(folder, trial)?;
-                forget_files(folder)?;
-                fitting(per_operation).min(whole)
+                let fitting_of = |trial: u64| -> Result<u64> {
+                    self.bench.alone(arm, &of(trial))?;
+                    let per_operation = instructions_of_one(folder, trial)?;
+                    forget_files(folder)?;
+                    Ok(fitting(per_operation).min(whole))
+                };
+                // One operation may be a minute's work.
+                match fitting_of(1)?.min(TRIAL) {
+                    1 => 1,
+                    more => fitting_of(more)?,
+                }
             }
         };
         self.bench.alone(arm, &of(operations))?;

@@ -148,7 +148,8 @@ impl Job<'_> {
         let Place::Program(program) = &arm.place else { return Ok(None) };
         let words = provoke::with_program(words, &program.path);
         if !self.serves() {
-            let (_, filling, _data) = program.made_ready("check", &[], &self.folder.scratch())?;
+            let (_, filling, _data) =
+                program.made_ready("check", &[], self.runner, &self.folder.scratch())?;
             self.runner.run(&program.ways.call("check", &words, &filling)?.limit(CHECK_LIMIT))?;
             return Ok(None);
         }

@@ -817,3 +817,29 @@ fn git_bisect_run_gets_its_own_exit_codes() {
     assert_eq!(repo.gate(&["--base", "nobody", "--exit-codes", "git-bisect"]).code, 125);
     assert_eq!(repo.gate(&["--base", "topic", "--exit-codes", "git-bisect"]).code, 128, "the same commit");
 }
+
+/// Reads how much it works from a file in its own folder, which is fresh for each start.
+const READS: &str = "#include <stdio.h>
+int main(void) {
+  unsigned long turns, x = 88172645463325252ul; FILE *file = fopen(\"turns\", \"r\");
+  if (!file || fscanf(file, \"%lu\", &turns) != 1) return 1;
+  for (unsigned long i = 0; i < turns * TIMES; i++) { x ^= x << 13; x ^= x >> 7; x ^= x << 17; }
+  return printf(\"%lu\\n\", x) < 0; }\n";
+
+#[test]
+fn a_program_that_exits_finds_the_files_that_prepare_made() {
+    let Some(repo) = Repo::new() else { return };
+    let file = FILE.replace("compiler = \"gcc\"", "compiler = \"gcc\"\nprepare = \"cp turns {data}\"");
+    let file = file.replace("run = [\"{operations}\"]\noperations = 200000", "run = []\noperations = 1");
+    repo.write("hone.toml", &file);
+    repo.write("turns", "300000");
+    repo.write("main.c", &READS.replace("TIMES", "1"));
+    repo.commit("reads");
+    repo.topic("main.c", &READS.replace("TIMES", "2"));
+    let ran = repo.gate(&["--base", "HEAD~1", "--evidence", "counted", "--json"]).expect_code(3);
+    assert_eq!(ran.json()["body"]["outcome"], "worse");
+    repo.topic("hone.toml", &file.replace("cp turns", "cp nothing"));
+    let head = ["--experiment-from", "head", "--even-if-same"];
+    let error = repo.gate(&[&["--base", "HEAD~1", "--evidence", "counted"][..], &head].concat());
+    error.expect_code(1).expect_error("cp: ");
+}

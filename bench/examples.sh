@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Every example through `hone optimize`, with all its variants, and the tables of docs/results.md on standard output.
 #   bench/examples.sh [NAME ...]     $RUNS/examples (runs/examples) keeps the runs: one that was broken off goes on, one that is done is read
-# On two cores with nothing else to do: an hour and a half. Needs what script/bootstrap --test installs, and the packages that the fetch.sh of
+# On two cores with nothing else to do: two hours and a half. Needs what script/bootstrap --test installs, and the packages that the fetch.sh of
 # an example names; they are asked for before anything is measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${RUNS:-runs}/examples
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(redis nghttpx leveldb broker kfake go-service)
+[ ${#names[@]} -gt 0 ] || names=(redis nghttpx leveldb lua sqlite jaq broker kfake go-service)
 hone=${HONE:-${CARGO_TARGET_DIR:-target}/release/hone}
 [ -x "$hone" ] || cargo build --release --locked -p hone -p hone-broker
 

@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 COLUMNS = ["pgo", "csir", "bolt", "pgo+bolt"]
+STRUCTURES = {"L1i 32 KiB 8-way": "L1i", "iTLB 64 x 4 KiB": "iTLB", "L1d 32 KiB 8-way": "L1d", "last level 4 MiB 16-way": "last level"}
 
 
 def read(folder):
@@ -56,11 +57,24 @@ def summary(records):
     print()
 
 
+def counted(comparison):
+    """The ratio of exact instructions per operation, and misses in 1,000 instructions on both sides."""
+    it = comparison.get("counted")
+    if not it:
+        return ["-", "-"]
+    sides = [{"instructions": sum(side["instructions"]) / len(side["instructions"]),
+              **{missed["structure"]: missed["per_operation"] for missed in side["misses"]}} for side in it["counts"]]
+    a, b = sides
+    misses = ["%s %.1f -> %.1f" % (short, *(1000 * side[name] / side["instructions"] for side in sides))
+              for name, short in STRUCTURES.items() if name in a]
+    return ["%.4f" % (b["instructions"] / a["instructions"]), ", ".join(misses)]
+
+
 def row(comparison):
     it = primary(comparison)
-    print("| `%s` | `%s` | %s | %s | %s | %s |" % (
+    print("| `%s` | `%s` | %s | %s | %s | %s | %s |" % (
         comparison["b"], comparison["a"], comparison["workload"]["name"], span(it and it["estimate"]), words(it),
-        span(it and it.get("control"))))
+        span(it and it.get("control")), " | ".join(counted(comparison))))
 
 
 def section(record):
@@ -69,8 +83,8 @@ def section(record):
     print("## %s\n" % record["name"])
     print("`hone optimize %s`, %s, Hone %s, %.0f minutes.\n" % (
         record["experiment"], day, record["hone_version"], took / 60))
-    print("| variant | against | load | CPU, ratio [95 % interval] | verdict | the same build against itself |")
-    print("|---|---|---|---|---|---|")
+    print("| variant | against | load | CPU, ratio [95 % interval] | verdict | the same build against itself | instructions, exact | misses in 1,000 instructions |")
+    print("|---|---|---|---|---|---|---|---|")
     for comparison in comparisons(record):
         row(comparison)
     print()

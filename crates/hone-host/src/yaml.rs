@@ -92,7 +92,9 @@ enum Open {
 /// Returns an error in words, with the line, for invalid YAML, and for texts deeper or longer than any settings file.
 pub fn documents(text: &str) -> Result<Vec<Node>, String> {
     let mut builder = Builder::default();
-    for event in Parser::new_from_str(text) {
+    // YAML ends a line at a carriage return alone, and editors don't. With a space in its place, lines have the numbers that editors show.
+    let text = text.replace("\r\n", "\n").replace('\r', " ");
+    for event in Parser::new_from_str(&text) {
         let (event, span) =
             event.map_err(|error| format!("line {}: {}", error.marker().line(), error.info()))?;
         builder.take(event, span.start.line())?;
@@ -180,6 +182,9 @@ mod tests {
         assert_eq!(found[0].get("tasks").unwrap().list()[1].get("x").unwrap().list()[1].text(), Some("2"));
         assert_eq!(found[0].get("more").unwrap().get("vm.swappiness"), Some(value));
         assert!(documents("a: [1\nb: 2\n").unwrap_err().starts_with("line "));
+        let found = documents("a: \"x\ry\"\r\nb: |\r\n  c\rd\r\ne: 1\n").unwrap();
+        let line = |name: &str| found[0].get(name).unwrap().line;
+        assert_eq!((line("b"), line("e")), (3, 4), "a carriage return alone ends no line");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub const TRIED: [&str; 6] = [
 ];
 
 /// The records that stand for a complete run. Those that may accompany another one come last.
-pub const RESULTS: [&str; 11] = {
+pub const RESULTS: [&str; 12] = {
     let [gate, optimization, comparison, proof, host_trial, tuning] = TRIED;
     [
         gate,
@@ -34,6 +34,8 @@ pub const RESULTS: [&str; 11] = {
         tuning,
         "capacity.json",
         "curve.json",
+        // Beside it lies the window whose tail it is.
+        "tail.json",
         "window.json",
         "xray.json",
         "diagnosis.json",

@@ -66,6 +66,7 @@ pub mod repeated;
 pub mod rollout;
 pub mod saved_plan;
 pub mod setting;
+pub mod stalls;
 mod sysctl_text;
 pub mod threads;
 pub mod throttle;

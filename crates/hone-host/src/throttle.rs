@@ -39,6 +39,14 @@ pub fn between(before: &ThrottleSample, after: &ThrottleSample) -> Option<Thrott
     })
 }
 
+/// Folders of the groups of `pids` that have counters, with all groups above them. A process without a group of its own has none. `None` where
+/// groups are not visible.
+pub fn group_folders(pids: &[u32]) -> Option<Vec<PathBuf>> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let is_visible = !kernel_text::cpu_group_mounts(&mounts).is_empty();
+    is_visible.then(|| sample(pids).groups.into_keys().map(|folder| Path::new("/").join(folder)).collect())
+}
+
 fn sample_under(root: &Path, pids: &[u32]) -> ThrottleSample {
     let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
     let mounts = kernel_text::cpu_group_mounts(&text("proc/self/mountinfo"));

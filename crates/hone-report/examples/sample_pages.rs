@@ -37,6 +37,7 @@ fn main() -> std::io::Result<()> {
     write("heatmap", documents::heatmap(&sample::heatmap()))?;
     write("window-eventful", documents::window(&sample::eventful()))?;
     write("xray", documents::xray(&sample::xray()))?;
+    write("tail", documents::tail(&sample::tail()))?;
     write("diagnosis", documents::diagnosis(&sample::diagnosis_of_two()))?;
     write("window", documents::window(&sample::window("baseline", 1, 1.0)))?;
     write("window-saturated", documents::window(&sample::saturated_window()))

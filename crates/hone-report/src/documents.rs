@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use hone_record::{
     BatchXray, Capacity, CommitGate, Comparison, Curve, Diagnosis, Heatmap, HostTrial, MetricHistory,
-    Optimization, Proof, Story, Tuning, Window, Workload,
+    Optimization, Proof, Story, TailAccount, Tuning, Window, Workload,
 };
 
 use crate::document::Document;
 use crate::section::{
     builds, ceiling, circumstances, counted, design, diagnosis, gate, go, head, headline, history,
-    host_trial, in_order, jvm, load_run, method, pictures, proof, rates, results, steps, story, tuning,
+    host_trial, in_order, jvm, load_run, method, pictures, proof, rates, results, steps, story, tail, tuning,
     variants, workloads, xray,
 };
 use crate::tree::{Element, Markup, el};
@@ -253,6 +253,15 @@ pub fn diagnosis(found: &Diagnosis) -> Document {
 pub fn xray(found: &BatchXray) -> Document {
     let main = el("main").child(xray::topics(found)).children(xray::details(found));
     Document::new(&format!("Batches of {}", found.source), xray::header(found), main)
+}
+
+/// The document of a window's slowest requests.
+pub fn tail(account: &TailAccount) -> Document {
+    let main = el("main")
+        .child(tail::causes(account))
+        .child(tail::requests(account))
+        .child(circumstances::machine(&account.machine));
+    Document::new(&format!("Slowest requests of {}", account.target), tail::header(account), main)
 }
 
 /// The document of a capacity search.

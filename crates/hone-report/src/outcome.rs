@@ -2,8 +2,8 @@
 
 use hone_record::{
     BatchVerdict, BatchXray, Capacity, CapacityEnd, Category, Comparison, Curve, CurveOver, CurvePoint,
-    Decision, Diagnosis, Fate, GateOutcome, HostTrial, Outcome as WindowOutcome, Proof, ProofStep, Story,
-    Tuning, Verdict, Window,
+    Decision, Diagnosis, Fate, GateOutcome, HostTrial, Outcome as WindowOutcome, Proof, ProofStep, StallKind,
+    Story, TailAccount, Tuning, Verdict, Window,
 };
 
 /// An outcome with its colour and mark.
@@ -161,6 +161,17 @@ pub fn of_xray(found: &BatchXray) -> Outcome {
         _ => Verdict::Worse,
     };
     Outcome::new(verdict, finding.verdict.name())
+}
+
+/// A tail: the kind of its cause.
+pub fn of_tail(account: &TailAccount) -> Outcome {
+    match account.named().first().map(|cause| cause.kind) {
+        Some(StallKind::Throttling) => Outcome::new(None, "CPU limit"),
+        Some(StallKind::Pause) => Outcome::new(None, "Pauses"),
+        Some(StallKind::File) => Outcome::new(None, "A slow file"),
+        Some(StallKind::PageFault) => Outcome::new(None, "Page faults"),
+        None => Outcome::new(Verdict::NotShown, "None of these"),
+    }
 }
 
 /// A diagnosis: the category with the largest loss, or whether a better layout of the code will help.

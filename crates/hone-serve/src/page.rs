@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_record::{
-    CommitGate, Comparison, HostTrial, Optimization, PairOutcome, Proof, Story, Tuning, Window,
+    CommitGate, Comparison, HostTrial, Optimization, PairOutcome, Proof, Story, TailAccount, Tuning, Window,
 };
 
 use crate::story::{self, Beside};
@@ -202,6 +202,7 @@ fn of_kind(record: &Path, reader: &dyn Reader, beside: Beside) -> Result<Documen
         }
         Some("capacity") => Ok(documents::capacity(&record_by(reader, record)?)),
         Some("curve") => Ok(documents::curve(&record_by(reader, record)?)),
+        Some("tail") => Ok(documents::tail(&record_by::<TailAccount>(reader, record)?)),
         Some("batch-xray") => Ok(documents::xray(&record_by(reader, record)?)),
         Some("window") => Ok(documents::window(&record_by(reader, record)?)),
         Some("story") => Ok(documents::story(&beside.add_to(record_by(reader, record)?))),

@@ -8,7 +8,7 @@ use hone_record::{Envelope, JvmStarts, Optimization, VariantState};
 use hone_tool::{Call, Runner as _, System};
 
 mod stage;
-use stage::tools::{of_checkout, skip};
+use stage::tools::{jdks, of_checkout, skip};
 use stage::{Ran, hone_in, processes_with};
 
 const EXPERIMENT: &str = r#"
@@ -39,20 +39,6 @@ operations = 300
 
 /// Without a compiler, so that a service is as warm as it gets at once.
 const PLAIN: &str = r#""-Xmx64m", "-Xint", "-Dsun.net.httpserver.nodelay=true""#;
-
-/// The folders of the installed JDKs by their releases.
-fn jdks() -> Vec<(u32, PathBuf)> {
-    let release = |home: &Path| {
-        let text = fs::read_to_string(home.join("release")).ok()?;
-        let has_compiler = home.join("bin/javac").is_file();
-        Some(hone_jvm::jdk::Jdk::from_release(&text)?.feature).filter(|_| has_compiler)
-    };
-    let homes = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut found: Vec<(u32, PathBuf)> = homes.filter_map(|home| Some((release(&home)?, home))).collect();
-    found.sort();
-    found.dedup_by_key(|(feature, _)| *feature);
-    found
-}
 
 /// A folder with the example's service, compiled.
 struct Shop(tempfile::TempDir);

@@ -175,12 +175,13 @@ fn add_comparisons(folder: &Path) {
     }
 }
 
-/// A load, an X-ray and a diagnosis, each in a folder that its command made.
+/// A load, an X-ray, a diagnosis and a tail, each in a folder that its command made.
 fn add_single_records(folder: &Path) {
     save(&folder.join("load-001/window.json"), sample::window("target", 1, 1.0));
     save(&folder.join("batch-xray-001/xray.json"), sample::xray());
     save(&folder.join("redis-diagnosis-001/diagnosis.json"), sample::diagnosis());
-    for name in ["load-001", "batch-xray-001", "redis-diagnosis-001"] {
+    save(&folder.join("tail-001/tail.json"), sample::tail());
+    for name in ["load-001", "batch-xray-001", "redis-diagnosis-001", "tail-001"] {
         fs::write(folder.join(name).join("command.json"), "[]").unwrap();
     }
 }

@@ -49,6 +49,7 @@ pub(crate) fn documents_of_every_kind() -> Vec<(&'static str, Document)> {
         ("diagnosis", documents::diagnosis(&sample::diagnosis())),
         ("diagnosis of two", documents::diagnosis(&sample::diagnosis_of_two())),
         ("xray", documents::xray(&sample::xray())),
+        ("tail", documents::tail(&sample::tail())),
         ("history", documents::history(&history(&["broker", "client"]))),
         ("history of one line", documents::history(&history(&["broker"]))),
     ]

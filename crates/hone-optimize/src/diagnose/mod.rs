@@ -8,6 +8,7 @@ mod live;
 pub mod purpose;
 pub mod reading;
 pub(crate) mod sampled;
+pub mod tail;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -14,6 +14,7 @@ mod scale;
 pub(crate) mod series;
 pub(crate) mod sizes;
 pub(crate) mod slots;
+pub(crate) mod slow;
 pub(crate) mod spark;
 pub(crate) mod spectrum;
 pub(crate) mod states;

@@ -23,6 +23,7 @@ pub(crate) mod results;
 pub(crate) mod seconds;
 pub(crate) mod steps;
 pub(crate) mod story;
+pub(crate) mod tail;
 pub(crate) mod tuning;
 pub(crate) mod variants;
 pub(crate) mod workloads;

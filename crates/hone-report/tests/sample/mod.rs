@@ -15,8 +15,8 @@ use hone_record::{
     Artifact, Ceiling, CodeInside, Comparison, CpuSeconds, Design, Durability, Estimate, HotFunction,
     Judgement, JvmAccount, JvmCache, JvmStarts, Latencies, Machine, MemoryCounted, Metric, Mode,
     Optimization, Outcome, OverBaseline, PairKind, PairOutcome, Payload, PmuState, ProfileApplied,
-    ProfileProof, Rule, Schedule, SeriesPoint, SmokeTest, StepReceipt, TargetMemory, ToolReceipt, Verdict,
-    Window, WindowFacts, Workload,
+    ProfileProof, Rule, Schedule, SeriesPoint, SlowRequest, SmokeTest, StallKind, StepReceipt, TailAccount,
+    TailCause, TailWatch, TargetMemory, ToolReceipt, Verdict, Window, WindowFacts, Workload,
 };
 
 /// Seconds of a window.
@@ -276,6 +276,59 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
         starts: 0,
         reserve: 0,
         effect: None,
+    }
+}
+
+/// A window whose tail has a cause: pauses. A wait of one thread explains nothing.
+pub(crate) fn tail() -> TailAccount {
+    let times = [0.61, 2.84, 5.27, 8.9, 11.02];
+    let pauses: Vec<[f64; 2]> = times.iter().map(|begin| [*begin, begin + 0.21]).collect();
+    let slow = |index: usize| {
+        let (pause, place) = (times[index % times.len()], (index / times.len()) as f64);
+        let latency_us = 1e6 * (0.209 - 0.002 * place);
+        SlowRequest { at_s: pause + 0.002 * place, latency_us, cause: Some(0) }
+    };
+    let mut slow: Vec<SlowRequest> = (0..38).map(slow).collect();
+    slow.extend([4.1, 6.3, 9.7].map(|at_s| SlowRequest { at_s, latency_us: 31_000.0, cause: None }));
+    slow.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    let pause = TailCause {
+        kind: StallKind::Pause,
+        name: "Pause Young (Mixed) (G1 Evacuation Pause)".to_owned(),
+        stalls: pauses,
+        explained: 38,
+        is_beyond_chance: true,
+        detail: None,
+    };
+    let file = TailCause {
+        kind: StallKind::File,
+        name: "fsync of /data/kafka".to_owned(),
+        stalls: vec![[3.0, 3.08], [7.0, 7.31]],
+        explained: 0,
+        is_beyond_chance: false,
+        detail: Some("the longest in thread flush-0".to_owned()),
+    };
+    let unseen = "control groups are not visible from here".to_owned();
+    let watch = |kind, missing| TailWatch { kind, missing };
+    TailAccount {
+        target: "127.0.0.1:9092: java (process 4711)".to_owned(),
+        started_unix_ms: 1_790_000_000_000,
+        duration_s: 12.0,
+        requests: 41_200,
+        quantile: 0.999,
+        threshold_us: 29_800.0,
+        median_us: 912.0,
+        slow,
+        slow_count: 41,
+        unexplained: 3,
+        causes: vec![pause, file],
+        watched: vec![
+            watch(StallKind::Throttling, Some(unseen)),
+            watch(StallKind::Pause, None),
+            watch(StallKind::File, None),
+            watch(StallKind::PageFault, None),
+        ],
+        notes: Vec::new(),
+        machine: machine(),
     }
 }
 

@@ -57,7 +57,7 @@ const OF_A_RUN: [&str; 7] = [
 ];
 
 /// Results that people also keep alone. In any other folder than their own they are no result of a run.
-pub(super) const SINGLE: [&str; 3] = ["window.json", "xray.json", "diagnosis.json"];
+pub(super) const SINGLE: [&str; 4] = ["window.json", "xray.json", "diagnosis.json", "tail.json"];
 
 /// Files that a command locks while it works on a run.
 const LOCKS: [&str; 2] = ["lock", ".lock"];

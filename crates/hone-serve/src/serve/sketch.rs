@@ -8,7 +8,7 @@ use hone_record::{
     BatchCost, BatchWatch, BatchXray, Body, Capacity, CommitGate, Comparison, Curve, CurveOver, Decision,
     Diagnosis, Envelope, FORMAT_VERSION, Foretelling, GateOutcome, Heatmap, HostTrial, LedgerEntry, Machine,
     Metric, Optimization, Outcome, Proof, ProofStep, RecordError, SavedComparison, SelfTest, ShelfOutcome,
-    ShelfWindow, Story, Tuning, Verdict, WhatIf, Window, Workload,
+    ShelfWindow, Story, TailAccount, Tuning, Verdict, WhatIf, Window, Workload,
 };
 use hone_report::load::{NAMELESS_LOAD, under};
 use hone_report::outcome;
@@ -85,6 +85,7 @@ fn of_kind(kind: &str, text: &str) -> Result<Sketch, RecordError> {
             titled(format!("{} against {}", found.b.source, found.a.source))
         }
         BatchXray::KIND => xray(&Envelope::parse(text)?),
+        TailAccount::KIND => tail(&Envelope::parse(text)?),
         Diagnosis::KIND => diagnosis(&Envelope::parse(text)?),
         Foretelling::KIND => whole::<Foretelling>(text)?,
         BatchWatch::KIND => whole::<BatchWatch>(text)?,
@@ -502,6 +503,18 @@ fn of_batches(found: &Curve) -> Option<(String, String)> {
     let ratio = cpu(most)? / cpu(least)?;
     let name = format!("{}, {least} → {most} records per batch", Metric::CpuPerRecord.label());
     (most > least && ratio.is_finite()).then(|| (hone_format::change(ratio), name))
+}
+
+/// The figure is where the tail begins.
+fn tail(found: &TailAccount) -> Sketch {
+    let outcome = ShelfOutcome {
+        subject: format!("slowest requests of {}", found.target),
+        target: found.target.clone(),
+        figure: hone_format::time_us(found.threshold_us),
+        figure_name: hone_record::percentile(found.quantile),
+        ..worded(&outcome::of_tail(found))
+    };
+    Sketch { title: found.target.clone(), outcome: Some(outcome), ..Sketch::default() }
 }
 
 /// The outcome is the verdict on the topic with the most costly batches, and the figure is what they cost.

@@ -8,13 +8,16 @@ use clap::Args;
 use hone_record::Diagnosis;
 
 use crate::cmd::context::{CliContext, ReportOptions, default_runs};
-use hone_cli::values::whole_seconds;
+use hone_cli::connection::SecurityOptions;
+use hone_cli::values::{rate, whole_seconds};
 use hone_document::entries::replay::entry_of;
+use hone_experiment::arm::is_address;
 use hone_experiment::ending::{Ending, Usage};
 use hone_experiment::folder::RunFolder;
 use hone_experiment::ledger;
 use hone_experiment::run_context::shown_runner;
 use hone_optimize::diagnose::purpose::{Answer, Purpose, of_command, of_experiment};
+use hone_optimize::diagnose::tail::TailSettings;
 use hone_optimize::diagnose::{self, gate_text, reading};
 
 /// Explain CPU stalls and estimate the gain from a better code layout.
@@ -24,6 +27,9 @@ use hone_optimize::diagnose::{self, gate_text, reading};
 ///
 /// With --pid, Hone measures a running process under its current load. With --read, it judges files of other tools. With --replay, it replays
 /// the trace of an earlier diagnosis on the layout that BOLT made of the same program.
+///
+/// With --tail, Hone loads a broker of this machine and explains its slowest requests: pauses of the Java virtual machine (it turns their log on
+/// and off with jcmd), CPU limits of control groups, and waits for files.
 ///
 /// --learn writes a budget for CI. --gate fails with exit code 3 if the layout is worse than the budget allows.
 #[derive(Debug, Args)]
@@ -45,29 +51,33 @@ use hone_optimize::diagnose::{self, gate_text, reading};
   # Slots before and after a change
   hone diagnose --read before.txt --read after.txt
   hone diagnose --read server.fdata --program ./server  # BOLT's branch counts
+  # Where p99.9 comes from: pauses of a JVM, CPU limits, slow files
+  hone diagnose --tail 127.0.0.1:9092 --rate 2000 --duration 60s
   # From llvm-bolt --enable-bat
   hone diagnose --replay runs/x-diagnosis-001 --bolt-program x.bolt")]
-#[command(group(clap::ArgGroup::new("of").required(true).args(["file", "read", "pid", "replay", "command"])))]
+#[command(group(clap::ArgGroup::new("of").required(true).multiple(true).args(["file", "read", "pid", "replay", "command", "tail"])))]
 pub(crate) struct Arguments {
     /// Experiment file with the target and the load to trace.
+    #[arg(conflicts_with_all = ["read", "pid", "replay", "command", "tail"])]
     file: Option<PathBuf>,
     /// File of perf stat, toplev, topdown-tool, callgrind, BOLT or perf record. A BOLT profile (fdata, or the input of perf2bolt --pa) needs
     /// --program. `-` reads standard input, except for perf record. Two files compare the slots before and after a change.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "replay", "command", "tail"])]
     read: Vec<PathBuf>,
-    /// Process id. Hone measures each thread of the process.
-    #[arg(long, value_name = "PID")]
+    /// Process id. Hone measures each thread of the process. With --tail, it is the process behind the broker.
+    #[arg(long, value_name = "PID", conflicts_with_all = ["replay", "command"])]
     pid: Option<u32>,
-    /// How long to measure.
+    /// How long to measure. [default: 10s; with --tail, 30s]
     #[arg(
         long = "duration",
         alias = "seconds",
         value_name = "TIME",
-        default_value = "10s",
         value_parser = whole_seconds::<u64>(1.0, 3_600.0),
-        requires = "pid"
+        conflicts_with_all = ["file", "read", "replay", "command"]
     )]
-    seconds: u64,
+    seconds: Option<u64>,
+    #[command(flatten)]
+    tail: TailOptions,
     /// Share of CPU time in the program's user code, for example `64%`. A layout can't affect the rest. `hone optimize` reports this share as
     /// the ceiling.
     #[arg(long, value_name = "SHARE", value_parser = share, requires = "read")]
@@ -76,19 +86,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", requires = "file")]
     workload: Option<String>,
     /// Program (executable file). Hone traces it instead of building the target. With --read, it is the program of a BOLT profile.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "pid", "replay"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "pid", "replay", "tail"])]
     program: Option<PathBuf>,
     /// Folder of the earlier diagnosis whose trace to replay.
-    #[arg(long, value_name = "RUN", requires = "on")]
+    #[arg(long, value_name = "RUN", requires = "on", conflicts_with_all = ["command", "tail"])]
     replay: Option<PathBuf>,
     /// Output of llvm-bolt --enable-bat for the traced program. `hone optimize` makes such a program.
     #[arg(long = "bolt-program", alias = "on", value_name = "FILE", requires = "replay")]
     on: Option<PathBuf>,
     /// Compare the run with the budget in this file. Exit code 3: a figure is worse than the budget allows.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "learn", "pid", "replay"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "learn", "pid", "replay", "tail"])]
     gate: Option<PathBuf>,
     /// Write a budget from several runs. The budget holds each figure and its spread over the runs.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "pid", "replay"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "pid", "replay", "tail"])]
     learn: Option<PathBuf>,
     /// Number of repeats. The option applies to --learn.
     #[arg(
@@ -113,6 +123,26 @@ pub(crate) struct Arguments {
     command: Vec<String>,
 }
 
+/// Options of --tail.
+#[derive(Debug, Args)]
+struct TailOptions {
+    /// Broker whose slowest requests to explain, as HOST:PORT. Hone creates a topic for the load and deletes it afterwards.
+    #[arg(long, value_name = "BROKER", conflicts_with = "command")]
+    tail: Option<String>,
+    /// Produce requests per second, over all connections. [default: 1000]
+    #[arg(short, long, value_parser = rate, value_name = "REQUESTS_PER_S", requires = "tail")]
+    rate: Option<f64>,
+    /// File with the load, as for `hone load --file`.
+    #[arg(long, value_name = "FILE", requires = "tail")]
+    load_file: Option<PathBuf>,
+    /// Log of a Java virtual machine, made with -Xlog:gc*,safepoint:file=FILE:time,level,tags. Repeat it for rotated files. [default: Hone turns
+    /// a log on for the window]
+    #[arg(long, value_name = "FILE", requires = "tail")]
+    gc_log: Vec<PathBuf>,
+    #[command(flatten)]
+    security: SecurityOptions,
+}
+
 /// Reads `64%` or `64` as 0.64.
 fn share(text: &str) -> Result<f64, String> {
     let percent: f64 = text
@@ -135,6 +165,9 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let (program, progress) = (arguments.program.as_deref(), &cli.progress);
     if let (Some(run), Some(candidate)) = (&arguments.replay, &arguments.on) {
         return foretell(run, candidate, arguments, cli);
+    }
+    if let Some(broker) = &arguments.tail.tail {
+        return of_tail(broker, arguments, cli);
     }
     if let Some(pid) = arguments.pid {
         return of_process(pid, arguments, cli);
@@ -191,9 +224,36 @@ fn of_process(pid: u32, arguments: &Arguments, cli: &CliContext) -> Result<Endin
     let (process, progress) = (diagnose::Process::look(pid)?, &cli.progress);
     let folder = RunFolder::create(&arguments.output, &format!("{}-diagnosis", process.name()))?;
     progress.line(&format!("Run folder: {}", folder.path().display()));
-    let window = Duration::from_secs(arguments.seconds);
+    let window = Duration::from_secs(arguments.seconds.unwrap_or(10));
     let runner = shown_runner(&folder, progress)?;
     show_whole(diagnose::of_process(&runner, &folder, &process, window, progress)?, arguments, cli)
+}
+
+/// Explains the slowest requests of a load.
+fn of_tail(broker: &str, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
+    if !is_address(broker) {
+        return Err(Usage(format!(
+            "invalid broker address `{broker}`: use HOST:PORT, for example `127.0.0.1:9092`"
+        ))
+        .into());
+    }
+    if let Some(Err(error)) = arguments.pid.map(hone_host::cpu::sample) {
+        return Err(Usage(format!("--pid: {error}")).into());
+    }
+    let asked = TailSettings {
+        broker,
+        security: arguments.tail.security.security()?,
+        pid: arguments.pid,
+        load: arguments.tail.load_file.as_deref(),
+        rate: arguments.tail.rate,
+        duration_s: arguments.seconds.map(|seconds| seconds as f64),
+        gc_logs: &arguments.tail.gc_log,
+    };
+    let (account, record) = diagnose::tail::of_broker(&asked, &arguments.output, &cli.progress)?;
+    let places = arguments.report.write(&record);
+    let behind = places.as_deref().unwrap_or_default();
+    cli.show_document(account, hone_report::documents::tail, &format!("\n{behind}"))?;
+    places.map(|_| Ending::Done)
 }
 
 fn show_whole(found: diagnose::Found, arguments: &Arguments, cli: &CliContext) -> Result<Ending> {

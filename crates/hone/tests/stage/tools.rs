@@ -33,6 +33,20 @@ pub fn of_checkout(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
+/// The folders of the installed JDKs by their releases, the oldest first.
+pub fn jdks() -> Vec<(u32, PathBuf)> {
+    let release = |home: &Path| {
+        let text = fs::read_to_string(home.join("release")).ok()?;
+        let has_compiler = home.join("bin/javac").is_file();
+        Some(hone_jvm::jdk::Jdk::from_release(&text)?.feature).filter(|_| has_compiler)
+    };
+    let homes = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<(u32, PathBuf)> = homes.filter_map(|home| Some((release(&home)?, home))).collect();
+    found.sort();
+    found.dedup_by_key(|(feature, _)| *feature);
+    found
+}
+
 /// A folder for runs of `hone optimize` on the C++ server.
 pub struct Workbench {
     pub dir: tempfile::TempDir,

@@ -40,7 +40,7 @@ broker() {
   "$hone" broker --listen "127.0.0.1:$PORT" --metrics-listen off --data "$1" ${2:+--advertise "127.0.0.1:$2"} >"$scratch/broker.log" 2>&1 &
   BROKER=$!
   children+=("$BROKER")
-  for _ in $(seq 100); do grep -q '^ready' "$scratch/broker.log" && return; sleep 0.1; done
+  for _ in $(seq 100); do grep -qs '^ready' "$scratch/broker.log" && return; sleep 0.1; done
   echo "tails: the broker did not start" >&2; exit 1
 }
 
@@ -53,7 +53,7 @@ proxy() {
   "$home/bin/java" "$@" -cp "$scratch" Proxy "$front" "$PORT" "$live" ${turns:+"$turns"} >"$scratch/proxy.log" &
   TARGET=$!
   children+=("$TARGET")
-  for _ in $(seq 300); do grep -q ready "$scratch/proxy.log" && break; sleep 0.1; done
+  for _ in $(seq 300); do grep -qs ready "$scratch/proxy.log" && break; sleep 0.1; done
   ADDRESS=127.0.0.1:$front
 }
 

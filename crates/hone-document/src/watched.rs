@@ -11,9 +11,16 @@ const MOST_CHARACTERS: usize = 70;
 
 /// Threads, functions, pages, and the verdict.
 pub(super) fn text(watched: &Watched, diagnosis: &Diagnosis) -> String {
-    let mut out = format!("\n{}", table(&threads(watched)));
+    let mut out = String::new();
+    if !watched.groups.is_empty() {
+        let _ =
+            write!(out, "\n{}", table(&threads(watched, "threads of the virtual machine", &watched.groups)));
+    }
+    let _ = write!(out, "\n{}", table(&threads(watched, "thread", &watched.threads)));
     if !watched.functions.is_empty() {
-        let mut rows = vec![vec!["hottest functions of the program".to_owned(), "of all samples".to_owned()]];
+        let title =
+            if watched.groups.is_empty() { "hottest functions of the program" } else { "hottest methods" };
+        let mut rows = vec![vec![title.to_owned(), "of all samples".to_owned()]];
         let told = watched.functions.iter();
         rows.extend(told.map(|one| vec![shortened(&one.name), percent(Some(one.share))]));
         let _ = write!(out, "\n{}", table(&rows));
@@ -39,6 +46,12 @@ pub(super) fn text(watched: &Watched, diagnosis: &Diagnosis) -> String {
 }
 
 fn verdict(watched: &Watched, diagnosis: &Diagnosis) -> String {
+    if !watched.groups.is_empty() {
+        return format!(
+            "\n  Will a better layout help?  no: the virtual machine lays out its code by itself\n  next     {}\n",
+            watched.next
+        );
+    }
     let ceiling = match diagnosis.user_share {
         Some(user) => format!(
             "below {:.0} % of the CPU, the program's own code; samples do not show the frontend's share",
@@ -60,7 +73,7 @@ fn verdict(watched: &Watched, diagnosis: &Diagnosis) -> String {
 /// A column: its title, and its value for a thread.
 type Told<'a> = (&'a str, Box<dyn Fn(&WatchedThread) -> Option<String> + 'a>);
 
-fn threads(watched: &Watched) -> Vec<Vec<String>> {
+fn threads(watched: &Watched, title: &str, listed: &[WatchedThread]) -> Vec<Vec<String>> {
     let window_s = watched.window_s.max(1e-9);
     let of_window = move |seconds: Option<f64>| seconds.map(|seconds| percent(Some(seconds / window_s)));
     let all = watched.samples.map_or(0, |split| split.all()).max(1) as f64;
@@ -76,6 +89,7 @@ fn threads(watched: &Watched) -> Vec<Vec<String>> {
         ("samples", Box::new(move |thread| Some(percent(Some(thread.samples?.all() as f64 / all))))),
         ("program", Box::new(of_samples(|split| Some(split.program)))),
         ("libraries", Box::new(of_samples(|split| Some(split.libraries)))),
+        ("made at run time", Box::new(of_samples(|split| (split.generated > 0).then_some(split.generated)))),
         ("kernel", Box::new(of_samples(|split| split.kernel))),
         ("unknown", Box::new(of_samples(|split| Some(split.unknown)))),
         ("waits for a core", Box::new(move |thread| of_window(thread.queued_s))),
@@ -92,13 +106,11 @@ fn threads(watched: &Watched) -> Vec<Vec<String>> {
         ),
     ];
     // A column without any value is omitted.
-    let columns: Vec<Told<'_>> = columns
-        .into_iter()
-        .filter(|(_, of)| watched.threads.iter().any(|thread| of(thread).is_some()))
-        .collect();
+    let columns: Vec<Told<'_>> =
+        columns.into_iter().filter(|(_, of)| listed.iter().any(|thread| of(thread).is_some())).collect();
     let titles = columns.iter().map(|(title, _)| (*title).to_owned());
-    let mut rows = vec![std::iter::once("thread".to_owned()).chain(titles).collect()];
-    for thread in &watched.threads {
+    let mut rows = vec![std::iter::once(title.to_owned()).chain(titles).collect()];
+    for thread in listed {
         let name = match thread.tid {
             Some(tid) => format!("{} ({tid})", thread.name),
             None => thread.name.clone(),

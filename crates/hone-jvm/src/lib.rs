@@ -11,3 +11,4 @@ pub mod jdk;
 pub mod pauses;
 pub mod recipe;
 pub mod setting;
+pub mod threads;

@@ -11,17 +11,25 @@ pub struct CodeSplit {
     pub program: u64,
     /// Code of libraries.
     pub libraries: u64,
+    /// Code that a virtual machine made, and named.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub generated: u64,
     /// Code of the kernel; `None` if it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<u64>,
-    /// Code without a file (just-in-time compilers), or unknown code.
+    /// Code without a file and a name, or unknown code.
     pub unknown: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl CodeSplit {
     /// The sum.
     pub fn all(&self) -> u64 {
-        self.program + self.libraries + self.kernel.unwrap_or(0) + self.unknown
+        self.program + self.libraries + self.generated + self.kernel.unwrap_or(0) + self.unknown
     }
 
     /// The share of a part, 0 to 1; `None` without a sample.
@@ -89,9 +97,12 @@ pub struct Watched {
     /// Samples of all threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<CodeSplit>,
+    /// Threads of a Java virtual machine by their purpose, the busiest first. Empty for any other program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<WatchedThread>,
     /// Threads, the busiest first. The last row may stand for all others.
     pub threads: Vec<WatchedThread>,
-    /// Functions of the program, hottest first.
+    /// Functions of the program, and of the code that it made; hottest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<WatchedFunction>,
     /// Number of pages that hold shares of the user-code samples. With few samples the number is too small.

@@ -1,4 +1,4 @@
-//! `hone diagnose --tail` against known truths: pauses of a virtual machine in the way of a broker, a CPU limit, and a quiet target.
+//! `hone diagnose` of a virtual machine, and `--tail` against known truths: pauses in the way of a broker, a CPU limit, and a quiet target.
 //!
 //! A proxy in Java stands before Hone's own broker, so that the pauses of its virtual machine are in the latency of every request.
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use hone_record::{Envelope, StallKind, TailAccount};
+use hone_record::{Diagnosis, Envelope, StallKind, TailAccount};
 
 mod stage;
 use stage::tools::{jdks, of_checkout, skip};
@@ -125,6 +125,22 @@ fn a_thread_that_does_not_stop_is_told_of() {
     assert!(named.first().is_some_and(|cause| cause.kind == StallKind::Pause), "{found:?}");
     let detail = named.iter().find_map(|cause| cause.detail.as_deref()).unwrap_or_default();
     assert!(detail.contains("until the last thread had stopped"), "{named:?}");
+}
+
+#[test]
+fn code_of_a_virtual_machine_has_names_and_its_threads_a_purpose() {
+    let Some(proxied) = Proxied::start(&["-Xmx128m"], 10, Some(400_000_000)) else { return };
+    let (runs, pid) = (tempfile::tempdir().unwrap(), proxied.java.id().to_string());
+    let to = ["--json", "--output", runs.path().to_str().unwrap()];
+    let ran = hone_command().args(["diagnose", "--pid", &pid, "--duration", "4s"]).args(to).output().unwrap();
+    let found: Diagnosis = Envelope::parse(&Ran::of(ran).expect_code(0).stdout).unwrap();
+    let watched = found.watched.unwrap();
+    assert_eq!(watched.groups[0].name, "application", "{:?}", watched.groups);
+    let split = watched.samples.unwrap();
+    assert!(split.share(split.unknown).unwrap() <= 0.05, "{split:?}");
+    assert!(split.share(split.generated).unwrap() >= 0.5, "{split:?}");
+    assert_eq!(watched.functions[0].name, "Proxy.spin", "{:?}", watched.functions);
+    assert!(!Path::new(&format!("/tmp/perf-{pid}.map")).exists());
 }
 
 /// A control group with a limit, for one process. `None` where no group can be made.

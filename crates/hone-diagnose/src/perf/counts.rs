@@ -1,6 +1,6 @@
 //! Sums samples by thread and address while they are read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::head::Head;
 use super::record::{Mode, ProcessEvent, Sample};
@@ -75,8 +75,10 @@ impl Counts {
             Mode::Kernel => Lying::Kernel,
             Mode::Other => Lying::Elsewhere,
             Mode::User => match self.spaces.find(sample.pid, sample.address) {
-                Some((path, offset)) => Lying::Mapped(path, offset),
-                None => Lying::Nowhere(sample.address),
+                Some((path, offset)) if self.paths.get(path as usize).is_some_and(|path| is_file(path)) => {
+                    Lying::Mapped(path, offset)
+                }
+                _ => Lying::Nowhere(sample.address),
             },
         };
         let thread = self.thread(sample.pid, sample.tid);
@@ -186,6 +188,7 @@ impl Counts {
             span_ns: self.last_ns.saturating_sub(self.first_ns.unwrap_or(self.last_ns)),
             paths: self.paths,
             build_ids,
+            generated: BTreeMap::new(),
             threads,
             notes,
         }

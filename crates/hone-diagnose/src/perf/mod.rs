@@ -11,6 +11,7 @@
 mod bytes;
 mod counts;
 mod fault;
+mod generated;
 mod head;
 mod order;
 mod record;
@@ -28,6 +29,7 @@ use record::Record;
 use stream::Stream;
 
 pub use fault::PerfFault;
+pub use generated::GeneratedCode;
 pub use samples::{Lying, Samples, Split, Thread};
 
 /// Reads the whole data.

@@ -182,7 +182,7 @@ mod tests {
         let samples = samples();
         assert_eq!(
             samples.whole(None),
-            super::super::Split { program: 7, libraries: 2, kernel: 10, unknown: 1 }
+            super::super::Split { program: 7, libraries: 2, generated: 0, kernel: 10, unknown: 1 }
         );
         let other = samples.split(&samples.threads[0], Some("/lib/y"));
         assert_eq!((other.program, other.libraries), (2, 6));

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::generated::GeneratedCode;
+
 /// Summed samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Samples {
@@ -23,6 +25,8 @@ pub struct Samples {
     pub paths: Vec<String>,
     /// Build-ids in hex, by path, at the time of recording; empty if several builds were mapped from one path.
     pub build_ids: HashMap<String, String>,
+    /// Names of code that virtual machines made, by process.
+    pub generated: BTreeMap<u32, GeneratedCode>,
     /// Threads, sorted by samples.
     pub threads: Vec<Thread>,
     /// Remarks.
@@ -34,7 +38,7 @@ pub struct Samples {
 pub enum Lying {
     /// At an offset in a mapped file or other mapping: the index of its path.
     Mapped(u32, u64),
-    /// In user mode, at an address without a known mapping.
+    /// In user mode, at an address that no file is mapped to.
     Nowhere(u64),
     /// In the kernel.
     Kernel,
@@ -66,16 +70,18 @@ pub struct Split {
     pub program: u64,
     /// Code of other files.
     pub libraries: u64,
+    /// Code that a virtual machine made, and named.
+    pub generated: u64,
     /// Code of the kernel.
     pub kernel: u64,
-    /// Code without a file (just-in-time compilers), or unknown code.
+    /// Code without a file and a name, or unknown code.
     pub unknown: u64,
 }
 
 impl Split {
     /// The sum.
     pub fn all(self) -> u64 {
-        self.program + self.libraries + self.kernel + self.unknown
+        self.program + self.libraries + self.generated + self.kernel + self.unknown
     }
 
     /// The sum of two.
@@ -84,6 +90,7 @@ impl Split {
         Self {
             program: self.program + other.program,
             libraries: self.libraries + other.libraries,
+            generated: self.generated + other.generated,
             kernel: self.kernel + other.kernel,
             unknown: self.unknown + other.unknown,
         }
@@ -129,8 +136,18 @@ impl Samples {
             }
         }
         split.kernel = thread.places.get(&Lying::Kernel).copied().unwrap_or(0);
-        split.unknown -= split.kernel;
+        split.generated = self.names_of_generated(thread).map(|(_, count)| count).sum();
+        split.unknown -= split.kernel + split.generated;
         split
+    }
+
+    /// Names of the generated code in a thread's samples, each with its samples.
+    pub fn names_of_generated<'a>(&'a self, thread: &'a Thread) -> impl Iterator<Item = (&'a str, u64)> {
+        let code = self.generated.get(&thread.pid);
+        thread.places.iter().filter_map(move |(place, count)| match place {
+            Lying::Nowhere(address) => Some((code?.name_at(*address)?, *count)),
+            _ => None,
+        })
     }
 
     /// The same over all threads.
@@ -140,8 +157,11 @@ impl Samples {
     }
 }
 
-/// Whether a mapping's name is a file. Memory with generated code has names, too.
+/// The kernel's library in every process.
+const VDSO: &str = "[vdso]";
+
+/// Whether a mapping's name is a file, or the kernel's own library. Memory with generated code has names, too.
 pub(super) fn is_file(path: &str) -> bool {
     let made = ["//anon", "/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage"];
-    path.starts_with('/') && !made.iter().any(|name| path.starts_with(name))
+    path == VDSO || path.starts_with('/') && !made.iter().any(|name| path.starts_with(name))
 }

@@ -22,6 +22,8 @@ pub(super) fn notes_of(run: &Run) -> Vec<String> {
     let mut notes = Vec::new();
     for object in &run.objects {
         match &object.image {
+            // The kernel's own library has no file.
+            None if object.path.starts_with('[') => {}
             None if object.path.ends_with(" (deleted)") => notes.push(format!(
                 "{} was removed while it ran: Hone counts its code by its place in the file, without names",
                 object.path.trim_end_matches(" (deleted)")

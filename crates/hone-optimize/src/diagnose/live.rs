@@ -1,22 +1,26 @@
 //! Measures a running process for some seconds: counters where there are any, samples where perf may take them, and in any case the
 //! kernel's figures about its threads.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use hone_diagnose::perf::Samples;
+use hone_diagnose::perf::{GeneratedCode, Samples};
 use hone_diagnose::{topdown, verdict};
 use hone_host::HostError;
 use hone_host::threads::{self, ThreadUse, Threads, Used, Who};
-use hone_record::{Diagnosed, Diagnosis, Evidence, PmuState, Watched, WatchedThread};
+use hone_jvm::threads::Purpose;
+use hone_record::{Diagnosed, Diagnosis, Evidence, PmuState, Remedy, Watched, WatchedThread};
 use hone_tool::{Call, Readiness, Runner, Session, StopSignal, Tool, ToolError, interrupt};
 
 use super::found::Found;
+use super::jcmd::{Jcmd, is_jvm};
 use super::sampled::{
-    MOST_THREADS, bound, code_split, described, next, notes_of_samples, read, share_of_kernel, user_share,
+    KERNEL_FIRST, MOST_THREADS, bound, code_split, described, next, notes_of_samples, read, share_of_kernel,
+    together, user_share,
 };
 use hone_experiment::emulated::image;
 use hone_experiment::folder::RunFolder;
@@ -32,6 +36,10 @@ const PERF_ENDS: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Share of the window. Below it, a process is idle.
 const IDLE: f64 = 0.01;
+/// From this share of the CPU on, a service is not warm yet: a warm Kafka broker compiles less than 5 %.
+const COMPILES: f64 = 0.2;
+/// From this share on, the collector is the first thing to look at (Oracle's GC tuning guide takes 5 % as a usual goal).
+const COLLECTS: f64 = 0.1;
 /// The emulator starts a program. It can't attach to one.
 const EMULATED: &str = "`hone diagnose hone.toml`, or `hone diagnose -- COMMAND`";
 
@@ -133,10 +141,16 @@ fn seen(
     let (used, has_ended) = looked_at(process.pid, window, progress)?;
     let data = recording.take().map(|session| ended(session, "perf record", &mut notes)).transpose()?;
     let counted = counting.map(|session| counted(session, window, &mut notes)).transpose()?;
-    let samples = match (&perf, data) {
+    let mut samples = match (&perf, data) {
         (Some(perf), Some(())) => read(&perf.data()).map_err(|error| notes.push(format!("{error:#}"))).ok(),
         _ => None,
     };
+    if let Some(samples) = &mut samples {
+        match generated(runner, process.pid, &std::path::absolute(folder.path())?) {
+            Ok(code) => drop(code.map(|code| samples.generated.insert(process.pid, code))),
+            Err(why) => notes.push(format!("code that the virtual machine made has no names: {why}")),
+        }
+    }
     let slots = match (&perf, counted) {
         (Some(perf), Some(())) => slots(&perf.slots(), &mut notes),
         _ => topdown::Output::default(),
@@ -373,8 +387,14 @@ fn diagnosis(process: &Process, seen: &Seen, window: Duration) -> Diagnosis {
     watched.window_s = seen.used.window_s;
     watched.reads_and_writes = seen.used.reads_and_writes;
     watched.threads = merged(&seen.used, seen.samples.as_ref(), &program);
+    if is_jvm(process.pid) {
+        watched.groups = groups_of_jvm(&watched.threads);
+    }
     bound(&mut watched.threads);
-    watched.next = next(kernel, EMULATED);
+    watched.next = match watched.groups.is_empty() {
+        true => next(kernel, EMULATED),
+        false => next_of_jvm(&watched.groups, kernel),
+    };
     let parts = parts(&seen.slots, &watched.threads, user_share, &mut notes);
     Diagnosis {
         evidence: match (&seen.samples, parts.is_empty()) {
@@ -388,6 +408,58 @@ fn diagnosis(process: &Process, seen: &Seen, window: Duration) -> Diagnosis {
         shifts: Vec::new(),
         watched: Some(watched),
         notes,
+    }
+}
+
+/// Names of the code that the process made: of a file that it wrote by itself, or that a Java virtual machine writes when it is asked.
+fn generated(runner: &dyn Runner, pid: u32, folder: &Path) -> Result<Option<GeneratedCode>, String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    // Its number in its own container.
+    let own = status.lines().find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last());
+    let path = PathBuf::from(format!("/tmp/perf-{}.map", own.unwrap_or(&pid.to_string())));
+    let here = Path::new(&format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap_or(&path));
+    let existed = here.exists();
+    if is_jvm(pid) {
+        Jcmd::find(runner, pid, folder)?.say(&["Compiler.perfmap"])?;
+    } else if !existed {
+        return Ok(None);
+    }
+    let text = fs::read(&here).map_err(|error| format!("{} can't be read: {error}", here.display()))?;
+    if !existed {
+        let _ = fs::remove_file(&here);
+    }
+    Ok(Some(GeneratedCode::parse(&String::from_utf8_lossy(&text))))
+}
+
+/// Threads of a Java virtual machine by purpose, the busiest first.
+fn groups_of_jvm(threads: &[WatchedThread]) -> Vec<WatchedThread> {
+    let mut by_purpose: BTreeMap<Purpose, Vec<WatchedThread>> = BTreeMap::new();
+    for thread in threads {
+        by_purpose.entry(Purpose::from_name(&thread.name)).or_default().push(thread.clone());
+    }
+    let mut groups: Vec<WatchedThread> =
+        by_purpose.into_iter().map(|(purpose, all)| together(purpose.label(), all.into_iter())).collect();
+    bound(&mut groups);
+    groups
+}
+
+/// What to do about a Java virtual machine: its own work first.
+fn next_of_jvm(groups: &[WatchedThread], kernel: Option<f64>) -> String {
+    let all: f64 = groups.iter().filter_map(|group| group.cpu_s).sum();
+    let share = |purposes: &[Purpose]| {
+        let is_one = |group: &&WatchedThread| purposes.iter().any(|purpose| purpose.label() == group.name);
+        groups.iter().filter(is_one).filter_map(|group| group.cpu_s).sum::<f64>() / all.max(1e-9)
+    };
+    if share(&[Purpose::FirstCompiler, Purpose::SecondCompiler]) >= COMPILES {
+        return "it still compiles: measure it when it is warm; a cache shortens that (docs/jvm.md)"
+            .to_owned();
+    }
+    if share(&[Purpose::Collector]) >= COLLECTS {
+        return "the collector: compare another heap or collector (docs/jvm.md)".to_owned();
+    }
+    match kernel {
+        Some(share) if share >= KERNEL_FIRST => Remedy::Kernel.advice().to_owned(),
+        _ => "its hottest methods; `hone diagnose --tail` explains its slowest requests".to_owned(),
     }
 }
 

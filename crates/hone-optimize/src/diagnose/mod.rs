@@ -4,6 +4,7 @@ pub mod branched;
 pub(crate) mod found;
 pub mod gate;
 pub mod gate_text;
+mod jcmd;
 mod live;
 pub mod purpose;
 pub mod reading;

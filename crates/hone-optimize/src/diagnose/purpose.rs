@@ -39,7 +39,7 @@ pub enum Purpose<'a> {
 /// The result.
 pub enum Answer {
     /// Why the CPU stalls.
-    Diagnosis(Found),
+    Diagnosis(Box<Found>),
     /// The comparison of the trace with a budget.
     Gate(Gate),
     /// The written budget.
@@ -140,7 +140,7 @@ impl Purpose<'_> {
             (Self::Gate { path }, Some(budget)) if found.is_whole => {
                 held(path, &budget, &subject, folder.path(), &found).map(Answer::Gate)
             }
-            _ => Ok(Answer::Diagnosis(found)),
+            _ => Ok(Answer::Diagnosis(Box::new(found))),
         }
     }
 }

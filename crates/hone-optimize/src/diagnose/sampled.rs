@@ -20,7 +20,7 @@ pub(super) const MOST_THREADS: usize = 8;
 /// The most functions in a report.
 const MOST_FUNCTIONS: usize = 10;
 /// From this share on, the kernel is the first thing to look at: no build changes it.
-const KERNEL_FIRST: f64 = 0.5;
+pub(super) const KERNEL_FIRST: f64 = 0.5;
 /// With fewer samples per line, the program has more lines than the samples show.
 const SAMPLES_OF_A_LINE: u64 = 35;
 /// From this number of samples on, the number of pages hardly changes.
@@ -142,6 +142,7 @@ pub(super) fn code_split(samples: &Samples, split: Split) -> CodeSplit {
     CodeSplit {
         program: split.program,
         libraries: split.libraries,
+        generated: split.generated,
         kernel: samples.sees_kernel.then_some(split.kernel),
         unknown: split.unknown,
     }
@@ -156,7 +157,7 @@ pub(super) fn share_of_kernel(whole: &CodeSplit) -> Option<f64> {
     whole.share(whole.kernel?)
 }
 
-/// Functions of the program, the hottest first.
+/// Functions of the program, and of the code that it made; the hottest first.
 fn functions(samples: &Samples, run: &Run, program: Option<&str>) -> Vec<WatchedFunction> {
     let own = run.objects.iter().position(|object| Some(object.path.as_str()) == program);
     let own = own.map(|index| index as u32);
@@ -168,6 +169,9 @@ fn functions(samples: &Samples, run: &Run, program: Option<&str>) -> Vec<Watched
         if let Some(name) = run.function_of(block) {
             *sums.entry(name).or_insert(0) += whole.count(index);
         }
+    }
+    for (name, count) in samples.threads.iter().flat_map(|thread| samples.names_of_generated(thread)) {
+        *sums.entry(name).or_insert(0) += count;
     }
     let mut found: Vec<(&str, u64)> = sums.into_iter().collect();
     found.sort_by(|left, right| right.1.cmp(&left.1).then(left.0.cmp(right.0)));
@@ -199,6 +203,11 @@ pub(super) fn bound(threads: &mut Vec<WatchedThread>) {
     }
 }
 
+/// Several threads as one with this name.
+pub(super) fn together(name: &str, threads: impl Iterator<Item = WatchedThread>) -> WatchedThread {
+    WatchedThread { name: name.to_owned(), ..threads.fold(WatchedThread::default(), and) }
+}
+
 fn and(sum: WatchedThread, other: WatchedThread) -> WatchedThread {
     let seconds = |one: Option<f64>, other: Option<f64>| match (one, other) {
         (Some(one), Some(other)) => Some(one + other),
@@ -212,6 +221,7 @@ fn and(sum: WatchedThread, other: WatchedThread) -> WatchedThread {
         (Some(one), Some(other)) => Some(CodeSplit {
             program: one.program + other.program,
             libraries: one.libraries + other.libraries,
+            generated: one.generated + other.generated,
             kernel: counts(one.kernel, other.kernel),
             unknown: one.unknown + other.unknown,
         }),

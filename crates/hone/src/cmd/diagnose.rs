@@ -28,8 +28,8 @@ use hone_optimize::diagnose::{self, gate_text, reading};
 /// With --pid, Hone measures a running process under its current load. With --read, it judges files of other tools. With --replay, it replays
 /// the trace of an earlier diagnosis on the layout that BOLT made of the same program.
 ///
-/// With --tail, Hone loads a broker of this machine and explains its slowest requests: pauses of the Java virtual machine (it turns their log on
-/// and off with jcmd), CPU limits of control groups, and waits for files.
+/// With --tail, Hone loads a broker of this machine and explains its slowest requests. It watches for pauses of a Java virtual machine, CPU limits
+/// of control groups, and waits for files. For the pauses, jcmd turns a log on and off again.
 ///
 /// --learn writes a budget for CI. --gate fails with exit code 3 if the layout is worse than the budget allows.
 #[derive(Debug, Args)]
@@ -199,7 +199,7 @@ pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
         ([], None) => of_command(&purpose, &arguments.command, output, progress)?,
     };
     match answer {
-        Answer::Diagnosis(found) => show_whole(found, arguments, cli),
+        Answer::Diagnosis(found) => show_whole(*found, arguments, cli),
         Answer::Gate(gate) => {
             cli.show_found("gate", &gate, gate_text::text)?;
             Ok(if gate.is_worse { Ending::Worse } else { Ending::Done })

@@ -26,7 +26,8 @@ use hone_load::{RawFile, Security, Settings, Topic};
 use hone_record::{Outcome, SlowRequest, StallKind, TailAccount, TailCause, TailWatch, Window, Workload};
 use hone_tool::Runner;
 
-use pauses::{PauseWatch, is_jvm};
+use super::jcmd::is_jvm;
+use pauses::PauseWatch;
 
 /// Slow requests in the record.
 const MOST_SLOW: usize = 10_000;

@@ -118,7 +118,7 @@ for cause in body["causes"]:
     if cause["is_beyond_chance"]:
         kinds[cause["kind"]] = kinds.get(cause["kind"], 0) + cause["explained"]
 kind, explained = max(kinds.items(), key=lambda one: one[1], default=("none", 0))
-enough = 2 * explained >= body["slow_count"] and explained
+enough = 3 * explained >= body["slow_count"] and explained
 print(kind if enough else "none", explained, body["slow_count"], "%.1f" % (body["threshold_us"] / 1e3))
 ' "$1"
 }

@@ -111,13 +111,13 @@ impl TailCause {
 }
 
 impl TailAccount {
-    /// The causes that explain the tail: together with the rest of their kind at least half of the slow requests, beyond chance.
+    /// The causes that explain the tail: together with the rest of their kind at least a third of the slow requests, beyond chance.
     pub fn named(&self) -> Vec<&TailCause> {
         let of_kind = |kind: StallKind| {
             let same = self.causes.iter().filter(move |cause| cause.kind == kind && cause.is_beyond_chance);
             same.map(|cause| cause.explained).sum::<u64>()
         };
-        let enough = self.slow_count.div_ceil(2).max(1);
+        let enough = self.slow_count.div_ceil(3).max(1);
         let is_named = |cause: &&TailCause| {
             cause.explained > 0 && cause.is_beyond_chance && of_kind(cause.kind) >= enough
         };
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_named_if_its_kind_explains_half() {
+    fn a_cause_is_named_if_its_kind_explains_a_third() {
         let cause = |kind, explained, is_beyond_chance| TailCause {
             kind,
             name: format!("{kind:?} {explained}"),
@@ -143,8 +143,8 @@ mod tests {
             let account = TailAccount { slow_count: 10, causes: causes.to_vec(), ..TailAccount::default() };
             account.named().iter().map(|cause| cause.name.clone()).collect::<Vec<_>>()
         };
-        let pauses = [cause(StallKind::Pause, 3, true), cause(StallKind::Pause, 2, true)];
-        assert_eq!(named(&pauses), ["Pause 3", "Pause 2"]);
+        let pauses = [cause(StallKind::Pause, 3, true), cause(StallKind::Pause, 1, true)];
+        assert_eq!(named(&pauses), ["Pause 3", "Pause 1"]);
         assert!(named(&[cause(StallKind::Pause, 3, true), cause(StallKind::File, 2, true)]).is_empty());
         assert!(named(&[cause(StallKind::File, 9, false)]).is_empty());
         assert!(named(&[]).is_empty());

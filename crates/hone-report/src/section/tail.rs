@@ -72,17 +72,27 @@ fn sentence(account: &TailAccount) -> String {
     );
     let named = account.named();
     let Some(first) = named.first() else {
-        return match account.slow_count {
-            0 => "No request was slower than the others.".to_owned(),
-            _ => format!("None of the watched causes explains the {beyond}."),
+        return match (account.slow_count, account.slow_count - account.unexplained) {
+            (0, _) => "No request was slower than the others.".to_owned(),
+            (_, 0) => format!("None of the watched causes explains the {beyond}."),
+            (_, some) => format!("The watched causes explain only {} of the {beyond}.", count(some)),
         };
     };
     let explained: u64 = named.iter().map(|cause| cause.explained).sum();
-    let rest = match named.len() {
+    let more = match named.len() {
         1 => String::new(),
-        more => format!(" and {} more", more - 1),
+        all => format!(" and {} more", all - 1),
     };
-    format!("{} of the {beyond} fall into {}: {}{rest}.", count(explained), kind(first.kind), first.name)
+    let rest = match account.unexplained {
+        0 => String::new(),
+        rest => format!(" Nothing that was watched explains {} of them.", count(rest)),
+    };
+    format!(
+        "{} of the {beyond} fall into {}: {}{more}.{rest}",
+        count(explained),
+        kind(first.kind),
+        first.name
+    )
 }
 
 /// The kind of a stall in a sentence.

@@ -226,7 +226,8 @@ fn causes(seen: &Stalls, zero: Instant) -> Vec<TailCause> {
     let span = |[begin, end]: [Instant; 2]| [at(begin), at(end)];
     let mut found = Vec::new();
     if !seen.throttled.is_empty() {
-        let stalls = seen.throttled.iter().map(|times| span(*times)).collect();
+        let stalls =
+            seen.throttled.iter().map(|times| span(*times)).filter(|[begin, end]| begin < end).collect();
         found.push(cause(StallKind::Throttling, "the CPU limit of its control group", stalls, None));
     }
     let mut by_call: BTreeMap<(StallKind, &str), Vec<&stalls::Wait>> = BTreeMap::new();
@@ -251,8 +252,11 @@ fn causes(seen: &Stalls, zero: Instant) -> Vec<TailCause> {
         };
         let longest = waits.iter().max_by_key(|wait| wait.seen[1] - wait.seen[0]);
         let detail = longest.map(|wait| format!("the longest in thread {}", wait.thread));
-        found.push(cause(kind, &name, waits.iter().map(|wait| span(wait.seen)).collect(), detail));
+        // Waits that ended before the window have no length in it.
+        let spans = waits.iter().map(|wait| span(wait.seen)).filter(|[begin, end]| begin < end);
+        found.push(cause(kind, &name, spans.collect(), detail));
     }
+    found.retain(|cause| !cause.stalls.is_empty());
     found
 }
 

@@ -54,7 +54,10 @@ pub fn optimization(
         .children(counted::sections(counts))
         .children(judged)
         .children(go::of(optimization.go.as_ref()))
-        .children((!optimization.artifacts.is_empty()).then(|| builds::of(optimization)))
+        .children(
+            (optimization.jvm.is_none() || !optimization.artifacts.is_empty())
+                .then(|| builds::of(optimization)),
+        )
         .child(workloads::side_by_side(&optimization.training, &judging))
         .children(circumstances::durability(&optimization.durability, &promised))
         .child(circumstances::machine(&optimization.machine))

@@ -81,7 +81,7 @@ pub struct TailCause {
     pub stalls: Vec<[f64; 2]>,
     /// Slow requests that it explains.
     pub explained: u64,
-    /// Whether that is more than stalls at other times would explain by chance.
+    /// Whether that is more than chance explains: it stops all threads, or fast requests rarely fall into its stalls.
     pub is_beyond_chance: bool,
     /// More about the longest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,18 +12,13 @@ pub struct CodeSplit {
     /// Code of libraries.
     pub libraries: u64,
     /// Code that a virtual machine made, and named.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::stall::is_zero")]
     pub generated: u64,
     /// Code of the kernel; `None` if it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<u64>,
     /// Code without a file and a name, or unknown code.
     pub unknown: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_none(count: &u64) -> bool {
-    *count == 0
 }
 
 impl CodeSplit {

@@ -62,10 +62,10 @@ impl<'a> Jcmd<'a> {
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
         namespace(&self.pid.to_string()) == namespace("self")
     }
+}
 
-    /// A file of the process as it is seen from here.
-    pub(super) fn seen_here(&self, path: &Path) -> PathBuf {
-        let path = path.strip_prefix("/").unwrap_or(path);
-        Path::new(&format!("/proc/{}/root", self.pid)).join(path)
-    }
+/// A file of a process as it is seen from here, because the process may live in a container.
+pub(super) fn seen_here(pid: u32, path: &Path) -> PathBuf {
+    let path = path.strip_prefix("/").unwrap_or(path);
+    Path::new(&format!("/proc/{pid}/root")).join(path)
 }

@@ -17,7 +17,7 @@ use hone_record::{Diagnosed, Diagnosis, Evidence, PmuState, Remedy, Watched, Wat
 use hone_tool::{Call, Readiness, Runner, Session, StopSignal, Tool, ToolError, interrupt};
 
 use super::found::Found;
-use super::jcmd::{Jcmd, is_jvm};
+use super::jcmd::{Jcmd, is_jvm, seen_here};
 use super::sampled::{
     KERNEL_FIRST, MOST_THREADS, bound, code_split, described, next, notes_of_samples, read, share_of_kernel,
     together, user_share,
@@ -417,7 +417,7 @@ fn generated(runner: &dyn Runner, pid: u32, folder: &Path) -> Result<Option<Gene
     // Its number in its own container.
     let own = status.lines().find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last());
     let path = PathBuf::from(format!("/tmp/perf-{}.map", own.unwrap_or(&pid.to_string())));
-    let here = Path::new(&format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap_or(&path));
+    let here = seen_here(pid, &path);
     let existed = here.exists();
     if is_jvm(pid) {
         Jcmd::find(runner, pid, folder)?.say(&["Compiler.perfmap"])?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hone_jvm::pauses::PauseLog;
 use hone_tool::Runner;
 
-use super::super::jcmd::Jcmd;
+use super::super::jcmd::{Jcmd, seen_here};
 
 /// Log of pauses, and how their times are written.
 const WHAT: &str = "what=gc*=info,safepoint=info";
@@ -41,7 +41,7 @@ impl<'a> PauseWatch<'a> {
     /// Says why it can't be read.
     pub(super) fn end(mut self) -> Result<PauseLog, String> {
         self.off()?;
-        let here = self.jcmd.seen_here(&self.file);
+        let here = seen_here(self.jcmd.pid, &self.file);
         let text =
             fs::read_to_string(&here).map_err(|error| format!("{} can't be read: {error}", here.display()));
         let _ = fs::remove_file(&here);

@@ -4,16 +4,17 @@
 #   safepoint  the same with a thread that keeps all others waiting for about 200 ms
 #   limit      a broker in a control group that may use a few per cent of a CPU
 #   disk       a broker on a disk that is slow for a third of a second now and then
-#   quiet      neither
+#   core       a broker on one core that something more urgent takes for a fifth of a second now and then
+#   quiet      none of these
 # The named cause must be the planted one, and nothing in quiet.
-#   bench/tails.sh [RUNS] [KIND ...]     10 runs of each kind: 17 minutes. Exit code 3 when something does not hold.
+#   bench/tails.sh [RUNS] [KIND ...]     10 runs of each kind: 20 minutes. Exit code 3 when something does not hold.
 # Needs root (control groups, a loop device), and a JDK (script/bootstrap --test).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${1:-10}
 [ $# -eq 0 ] || shift
 kinds=("$@")
-[ ${#kinds[@]} -gt 0 ] || kinds=(gc safepoint limit disk quiet)
+[ ${#kinds[@]} -gt 0 ] || kinds=(gc safepoint limit disk core quiet)
 hone=$(realpath "${HONE:-${CARGO_TARGET_DIR:-target}/release/hone}")
 [ -x "$hone" ] || cargo build --release --locked -p hone
 home=${JAVA_HOME:-$(dirname "$(dirname "$(realpath "$(command -v javac)")")")}
@@ -93,10 +94,22 @@ plant() {
       group blkio
       echo "$BROKER" >"$GROUP/cgroup.procs"
       slow_now_and_then "$(cat "/sys/block/$(basename "$loop")/dev")" & children+=($!) ;;
+    core)
+      broker "$scratch/data"
+      TARGET=$BROKER ADDRESS=127.0.0.1:$PORT
+      taskset --all-tasks --pid --cpu-list 0 "$BROKER" >/dev/null
+      urgent_now_and_then & children+=($!) ;;
     quiet)
       broker "$scratch/data"
       TARGET=$BROKER ADDRESS=127.0.0.1:$PORT ;;
   esac
+}
+
+# Before everything that is scheduled fairly.
+urgent_now_and_then() {
+  while sleep 1.3; do
+    timeout 0.2 taskset --cpu-list 0 chrt --fifo 10 sh -c 'while :; do :; done' || true
+  done
 }
 
 slow_now_and_then() {
@@ -125,7 +138,7 @@ print(kind if enough else "none", explained, body["slow_count"], "%.1f" % (body[
 
 good=yes
 for kind in "${kinds[@]}"; do
-  case $kind in gc | safepoint) truth=pause ;; limit) truth=throttling ;; disk) truth=file ;; *) truth=none ;; esac
+  case $kind in gc | safepoint) truth=pause ;; limit) truth=throttling ;; disk) truth=file ;; core) truth=run-queue ;; *) truth=none ;; esac
   right=0
   for run in $(seq "$runs"); do
     plant "$kind"

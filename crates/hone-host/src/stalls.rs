@@ -1,18 +1,23 @@
-//! When processes stood still: the limit of a control group stopped them, or a thread waited in a system call on a file, or for a page of
-//! memory. Looks at `/proc` and at the groups' counters, many times a second.
+//! When processes stood still: the limit of a control group stopped them, or a thread waited in a system call on a file, for a page of
+//! memory, or for a core. Looks at `/proc` and at the groups' counters, many times a second.
 //!
 //! `/proc/PID/task/TID/syscall` names the call of a thread that waits, with its arguments (proc_pid_syscall(5)). It takes the right to trace
 //! the process. Fast calls are missed between two looks; only what two looks find unchanged is a wait. A thread that writes and syncs in a
 //! loop looks the same each time, so its counts of calls (proc_pid_io(5)) have to be unchanged, too.
+//!
+//! `/proc/PID/task/TID/schedstat` counts how long a thread was ready and had no core (sched-stats.rst). What it gained between two looks ended
+//! with the second look, or up to one interval before.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::kernel_text;
+use crate::threads;
 use crate::throttle;
 
 /// What a thread waited for.
@@ -27,6 +32,8 @@ pub enum Waited {
     },
     /// A page of memory.
     PageFault,
+    /// A core.
+    Core,
 }
 
 /// A wait of a thread.
@@ -51,14 +58,24 @@ pub struct Stalls {
     pub sees_groups: bool,
     /// Why the calls of threads could not be read.
     pub blind: Option<String>,
+    /// Whether the kernel counts waits for a core.
+    pub sees_cores: bool,
+    /// Length of the watch.
+    pub lasted: Duration,
+    /// Other programs by their CPU time in it, the hungriest first. A program that ran for less than a tenth of a second may be missing.
+    pub others: Vec<(String, Duration)>,
 }
 
 /// Interval of the looks at the groups and at threads that waited for a file before.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Every so many looks all threads are read: on 2 cores a hundred threads then cost about 2 % of one.
 const ALL_EVERY: u32 = 8;
-/// Every so many looks the threads are listed again.
-const LIST_EVERY: u32 = 100;
+/// Every so many looks the threads and the other programs are listed again: on 2 cores three hundred processes then cost about 2 % of one.
+const LIST_EVERY: u32 = 20;
+/// Shorter waits for a core are the scheduler's everyday: a time slice has about 3 ms (sched-eevdf.rst).
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+/// Other programs that are told.
+const MOST_OTHERS: usize = 3;
 /// The kernel's default period of CPU limits (sched-bwc.rst). A group is never stopped for longer at a time, but its counters add up CPUs.
 const PERIOD: Duration = Duration::from_millis(100);
 
@@ -111,7 +128,15 @@ struct Watch {
     groups: Vec<Group>,
     threads: BTreeMap<PathBuf, Thread>,
     looks: u32,
+    begun: Instant,
+    others: BTreeMap<u32, Other>,
     found: Stalls,
+}
+
+/// Another program: its name, and its CPU time at the first and at the last look.
+struct Other {
+    name: String,
+    cpu: [Duration; 2],
 }
 
 struct Group {
@@ -125,6 +150,17 @@ struct Thread {
     open: Option<(String, Instant, Instant)>,
     /// It waited for a file before.
     is_hot: bool,
+    /// The open file of its counts, and the last ones.
+    schedule: Option<(File, Schedule)>,
+    /// It was on a core between the last two looks.
+    has_run: bool,
+}
+
+/// Counts of the scheduler.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Schedule {
+    waited_ns: u64,
+    slices: u64,
 }
 
 impl Watch {
@@ -133,7 +169,8 @@ impl Watch {
         let found = Stalls { sees_groups: folders.is_some(), ..Stalls::default() };
         let stats = folders.unwrap_or_default().into_iter().map(|folder| folder.join("cpu.stat"));
         let groups = stats.filter_map(|stat| counters(&stat).map(|last| Group { stat, last })).collect();
-        Self { pids: pids.to_vec(), groups, threads: BTreeMap::new(), looks: 0, found }
+        let (threads, others) = (BTreeMap::new(), BTreeMap::new());
+        Self { pids: pids.to_vec(), groups, threads, looks: 0, begun: Instant::now(), others, found }
     }
 
     fn look(&mut self) {
@@ -153,19 +190,13 @@ impl Watch {
         }
         let is_all = self.looks.is_multiple_of(ALL_EVERY);
         self.looks += 1;
-        let (found, all) = (&mut self.found, self.threads.iter_mut());
-        for (folder, thread) in all.filter(|(_, thread)| is_all || thread.is_hot || thread.open.is_some()) {
-            match fs::read_to_string(folder.join("syscall")) {
-                Ok(call) => {
-                    let call = call.trim_end();
-                    let calls = number_of(call).map(|_| calls_so_far(folder)).unwrap_or_default();
-                    thread.now(&format!("{call} {calls}"), now, folder, found);
-                }
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    found.blind = Some(error.to_string());
-                }
-                // It has ended.
-                Err(_) => thread.close(folder, found),
+        let found = &mut self.found;
+        for (folder, thread) in &mut self.threads {
+            if is_all || thread.has_run {
+                thread.count(now, folder, found);
+            }
+            if is_all || thread.is_hot || thread.open.is_some() {
+                thread.look(now, folder, found);
             }
         }
     }
@@ -178,9 +209,27 @@ impl Watch {
             }
         }
         self.threads.retain(|folder, thread| thread.open.is_some() || folder.is_dir());
+        // One that was not there at first has started since.
+        let is_first = self.others.is_empty();
+        for (pid, name, cpu) in threads::cpu_of_all().filter(|(pid, ..)| !self.pids.contains(pid)) {
+            let before = if is_first { cpu } else { Duration::ZERO };
+            let other =
+                self.others.entry(pid).or_insert_with(|| Other { name: String::new(), cpu: [before, cpu] });
+            // A shell's child has the name of its program only after it has begun.
+            (other.name, other.cpu[1]) = (name, cpu);
+        }
     }
 
     fn end(mut self) -> Stalls {
+        self.list();
+        let mut others: BTreeMap<String, Duration> = BTreeMap::new();
+        for other in self.others.into_values() {
+            *others.entry(other.name).or_default() += other.cpu[1].saturating_sub(other.cpu[0]);
+        }
+        self.found.lasted = self.begun.elapsed();
+        self.found.others = others.into_iter().collect();
+        self.found.others.sort_by_key(|(_, cpu)| std::cmp::Reverse(*cpu));
+        self.found.others.truncate(MOST_OTHERS);
         for (folder, thread) in &mut self.threads {
             thread.close(folder, &mut self.found);
         }
@@ -189,6 +238,39 @@ impl Watch {
 }
 
 impl Thread {
+    /// What it waits for now.
+    fn look(&mut self, now: Instant, folder: &Path, found: &mut Stalls) {
+        match fs::read_to_string(folder.join("syscall")) {
+            Ok(call) => {
+                let call = call.trim_end();
+                let calls = number_of(call).map(|_| calls_so_far(folder)).unwrap_or_default();
+                self.now(&format!("{call} {calls}"), now, folder, found);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                found.blind = Some(error.to_string());
+            }
+            // It has ended.
+            Err(_) => self.close(folder, found),
+        }
+    }
+
+    /// How long it has waited for a core since the last look.
+    fn count(&mut self, now: Instant, folder: &Path, found: &mut Stalls) {
+        let Some((file, last)) = &mut self.schedule else {
+            let opened = File::open(folder.join("schedstat")).ok();
+            self.schedule = opened.and_then(|file| schedule(&file).map(|first| (file, first)));
+            found.sees_cores |= self.schedule.is_some();
+            return;
+        };
+        let Some(current) = schedule(file) else { return };
+        let waited = Duration::from_nanos(current.waited_ns.saturating_sub(last.waited_ns));
+        self.has_run = current.slices != last.slices;
+        *last = current;
+        if let Some(begin) = now.checked_sub(waited).filter(|_| waited >= SHORTEST_WAIT) {
+            found.waits.push(Wait { thread: name_of(folder), waited: Waited::Core, seen: [begin, now] });
+        }
+    }
+
     fn now(&mut self, call: &str, now: Instant, folder: &Path, found: &mut Stalls) {
         match &mut self.open {
             Some((open, _, last)) if open == call => *last = now,
@@ -210,9 +292,21 @@ impl Thread {
         }
         let Some(waited) = waited(&call, folder) else { return };
         self.is_hot = true;
-        let thread = fs::read_to_string(folder.join("comm")).unwrap_or_default().trim_end().to_owned();
-        found.waits.push(Wait { thread, waited, seen: [first, last] });
+        found.waits.push(Wait { thread: name_of(folder), waited, seen: [first, last] });
     }
+}
+
+fn name_of(folder: &Path) -> String {
+    fs::read_to_string(folder.join("comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+/// The second and the third field of `schedstat`.
+fn schedule(file: &File) -> Option<Schedule> {
+    let mut bytes = [0_u8; 80];
+    let length = file.read_at(&mut bytes, 0).ok()?;
+    let text = std::str::from_utf8(&bytes[..length]).ok()?;
+    let mut fields = text.split_whitespace().skip(1).map(str::parse);
+    Some(Schedule { waited_ns: fields.next()?.ok()?, slices: fields.next()?.ok()? })
 }
 
 /// Counts of calls that read or wrote and are over; empty if they can't be read.
@@ -300,6 +394,33 @@ mod tests {
         }
         thread.close(folder.path(), &mut found);
         assert_eq!(found.waits.len(), 1);
+    }
+
+    #[test]
+    fn a_wait_for_a_core_is_what_the_kernel_counted_and_not_less_than_a_millisecond() {
+        let folder = tempfile::tempdir().unwrap();
+        let counts = folder.path().join("schedstat");
+        let (mut thread, mut found) = (Thread::default(), Stalls::default());
+        let begun = Instant::now();
+        let looks = [
+            (0, "5 7000000 1\n"),
+            (40, "6 7900000 2\n"),
+            (45, "7 20900000 3\n"),
+            (50, "7 20900000 3\n"),
+            (55, ""),
+        ];
+        for (at_ms, text) in looks {
+            fs::write(&counts, text).unwrap();
+            thread.count(begun + Duration::from_millis(at_ms), folder.path(), &mut found);
+            assert_eq!(thread.has_run, at_ms == 40 || at_ms == 45, "{at_ms}");
+        }
+        assert!(found.sees_cores);
+        let [wait] = &found.waits[..] else { panic!("{:?}", found.waits) };
+        assert_eq!(wait.waited, Waited::Core);
+        assert_eq!(wait.seen, [32, 45].map(|at_ms| begun + Duration::from_millis(at_ms)));
+        let (mut gone, mut found) = (Thread::default(), Stalls::default());
+        gone.count(begun, Path::new("/nowhere"), &mut found);
+        assert!(!found.sees_cores && found.waits.is_empty());
     }
 
     #[test]

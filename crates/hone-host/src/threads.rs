@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::HostError;
 
@@ -127,6 +127,18 @@ pub fn sample(root: &Path, pid: u32) -> Result<Threads, HostError> {
     }
     let calls = fs::read_to_string(folder.join("io")).ok().and_then(|text| calls(&text));
     Ok(Threads { at, ticks_per_s: crate::cpu::ticks_per_s() as f64, threads, calls })
+}
+
+/// Each process with its name and its CPU time so far.
+pub(crate) fn cpu_of_all() -> impl Iterator<Item = (u32, String, Duration)> {
+    let ticks_per_s = crate::cpu::ticks_per_s().max(1) as f64;
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(move |entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let now = of_stat(&String::from_utf8_lossy(&fs::read(entry.path().join("stat")).ok()?))?;
+        let cpu_s = now.user_ticks.saturating_add(now.system_ticks) as f64 / ticks_per_s;
+        Some((pid, now.name, Duration::try_from_secs_f64(cpu_s).ok()?))
+    })
 }
 
 impl Threads {

@@ -68,6 +68,8 @@ pub enum StallKind {
     File,
     /// A thread waited for a page of memory.
     PageFault,
+    /// A thread was ready to run, and no core was free.
+    RunQueue,
 }
 
 /// Stalls with one name.

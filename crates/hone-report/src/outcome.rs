@@ -170,6 +170,7 @@ pub fn of_tail(account: &TailAccount) -> Outcome {
         Some(StallKind::Pause) => Outcome::new(None, "Pauses"),
         Some(StallKind::File) => Outcome::new(None, "A slow file"),
         Some(StallKind::PageFault) => Outcome::new(None, "Page faults"),
+        Some(StallKind::RunQueue) => Outcome::new(None, "Busy cores"),
         None => Outcome::new(Verdict::NotShown, "None of these"),
     }
 }

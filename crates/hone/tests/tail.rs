@@ -192,6 +192,45 @@ fn a_cpu_limit_is_named_and_a_quiet_broker_has_none() {
 }
 
 #[test]
+fn a_busy_core_is_named_with_what_took_it() {
+    let broker = Broker::start();
+    let pid = broker.child.id().to_string();
+    let run = |program: &str, words: &[&str]| Command::new(program).args(words).output().unwrap();
+    // More urgent than what is scheduled fairly: it takes the right to do so.
+    if !run("chrt", &["--fifo", "10", "true"]).status.success() {
+        return;
+    }
+    run("taskset", &["--all-tasks", "--pid", "--cpu-list", "0", &pid]);
+    let stop = AtomicBool::new(false);
+    let found = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let spin = [
+                    "0.3",
+                    "taskset",
+                    "--cpu-list",
+                    "0",
+                    "chrt",
+                    "--fifo",
+                    "10",
+                    "sh",
+                    "-c",
+                    "while :; do :; done",
+                ];
+                run("timeout", &spin);
+                thread::sleep(Duration::from_millis(1_300));
+            }
+        });
+        let found = explained(&broker.address, &[&LOAD[..], &["--pid", &pid]].concat());
+        stop.store(true, Ordering::Relaxed);
+        account(&found.expect_code(0))
+    });
+    let named = found.named();
+    assert!(named.first().is_some_and(|cause| cause.kind == StallKind::RunQueue), "{found:?}");
+    assert!(named[0].detail.as_deref().is_some_and(|detail| detail.contains("took")), "{named:?}");
+}
+
+#[test]
 fn what_can_not_be_explained_says_why() {
     let broker = Broker::start();
     let folder = tempfile::tempdir().unwrap();

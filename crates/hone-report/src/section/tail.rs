@@ -102,6 +102,7 @@ fn kind(kind: StallKind) -> &'static str {
         StallKind::Pause => "pauses of the Java virtual machine",
         StallKind::File => "waits for a file",
         StallKind::PageFault => "waits for a page of memory",
+        StallKind::RunQueue => "waits for a free core",
     }
 }
 
@@ -116,6 +117,9 @@ fn next(account: &TailAccount) -> &'static str {
         }
         Some(StallKind::File) => {
             "look at the disk with `hone host status`, and at the service's flush settings"
+        }
+        Some(StallKind::RunQueue) => {
+            "move other programs and the load to another machine, or give the service cores of its own (cpusets)"
         }
         Some(StallKind::PageFault) => {
             "give the service more memory, or its files a faster disk; `hone host status` shows both"
@@ -162,6 +166,7 @@ fn cells(cause: &TailCause) -> Vec<Cell> {
         StallKind::Pause => "pause",
         StallKind::File => "file",
         StallKind::PageFault => "page fault",
+        StallKind::RunQueue => "run queue",
     };
     let chance = match (cause.explained, cause.is_beyond_chance) {
         (0, _) => "",
@@ -184,6 +189,7 @@ fn watched(account: &TailAccount) -> Element {
         StallKind::Pause => "pauses of the Java virtual machine",
         StallKind::File => "system calls on files",
         StallKind::PageFault => "waits for pages",
+        StallKind::RunQueue => "waits for a core",
     };
     let each = account.watched.iter().map(|watch| match &watch.missing {
         None => el("li").text(line(watch.kind)),

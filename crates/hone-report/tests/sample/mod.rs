@@ -329,6 +329,7 @@ pub(crate) fn tail() -> TailAccount {
         ],
         notes: Vec::new(),
         machine: machine(),
+            watch(StallKind::RunQueue, None),
     }
 }
 

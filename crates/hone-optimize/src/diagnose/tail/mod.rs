@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_diagnose::tail::{self, Request};
@@ -86,7 +86,8 @@ pub fn of_broker(
     let mut causes = causes(&seen, zero);
     causes.extend(pauses_of(&logs, &window, asked.gc_logs, &mut notes)?);
     let has_jvm = !logs.is_empty() || missing.contains_key(&StallKind::Pause);
-    let kinds = [StallKind::Throttling, StallKind::Pause, StallKind::File, StallKind::PageFault];
+    let kinds =
+        [StallKind::Throttling, StallKind::Pause, StallKind::File, StallKind::PageFault, StallKind::RunQueue];
     let kinds = kinds.into_iter().filter(|kind| *kind != StallKind::Pause || has_jvm);
     let watched = kinds.map(|kind| TailWatch { kind, missing: missing.get(&kind).cloned() }).collect();
     let target = format!("{}: {}", window.address, targets.names().join(", "));
@@ -204,6 +205,9 @@ fn blind_spots(seen: &Stalls, missing: &mut BTreeMap<StallKind, String>) {
         missing.insert(StallKind::File, why.clone());
         missing.insert(StallKind::PageFault, why);
     }
+    if !seen.sees_cores {
+        missing.insert(StallKind::RunQueue, "this kernel does not count it (/proc/PID/schedstat)".to_owned());
+    }
 }
 
 /// Remarks on the window as a whole.
@@ -235,6 +239,7 @@ fn causes(seen: &Stalls, zero: Instant) -> Vec<TailCause> {
         let key = match &wait.waited {
             Waited::File { call, .. } => (StallKind::File, *call),
             Waited::PageFault => (StallKind::PageFault, "a page that is read from a file or from swap"),
+            Waited::Core => (StallKind::RunQueue, "all cores of its threads were busy"),
         };
         by_call.entry(key).or_default().push(wait);
     }
@@ -243,7 +248,7 @@ fn causes(seen: &Stalls, zero: Instant) -> Vec<TailCause> {
             .iter()
             .filter_map(|wait| match &wait.waited {
                 Waited::File { path, .. } => path.as_deref(),
-                Waited::PageFault => None,
+                Waited::PageFault | Waited::Core => None,
             })
             .collect();
         let name = match common(&paths) {
@@ -251,13 +256,26 @@ fn causes(seen: &Stalls, zero: Instant) -> Vec<TailCause> {
             None => call.to_owned(),
         };
         let longest = waits.iter().max_by_key(|wait| wait.seen[1] - wait.seen[0]);
-        let detail = longest.map(|wait| format!("the longest in thread {}", wait.thread));
+        let is_core = kind == StallKind::RunQueue;
+        let others = is_core.then(|| hungriest(&seen.others, seen.lasted)).flatten();
+        let detail = longest.map(|wait| {
+            let others = others.map(|others| format!("; in the whole window {others}")).unwrap_or_default();
+            format!("the longest in thread {}{others}", wait.thread)
+        });
         // Waits that ended before the window have no length in it.
         let spans = waits.iter().map(|wait| span(wait.seen)).filter(|[begin, end]| begin < end);
         found.push(cause(kind, &name, spans.collect(), detail));
     }
     found.retain(|cause| !cause.stalls.is_empty());
     found
+}
+
+/// Other programs that took a tenth of a core or more.
+fn hungriest(others: &[(String, Duration)], lasted: Duration) -> Option<String> {
+    let cores = others.iter().map(|(name, cpu)| (name, cpu.as_secs_f64() / lasted.as_secs_f64().max(0.1)));
+    let taken = cores.filter(|(_, cores)| *cores >= 0.1);
+    let each: Vec<String> = taken.map(|(name, cores)| format!("{name} took {cores:.1}")).collect();
+    (!each.is_empty()).then(|| format!("{} cores", each.join(", ")))
 }
 
 /// The file itself, or the folder that holds all files.
@@ -389,12 +407,12 @@ fn account(
     })
 }
 
-/// A limit stops the virtual machine in its pauses, too, and a pause stops threads that wait for a file.
+/// A limit stops the virtual machine in its pauses, too, and threads that are ready. A pause stops threads that wait for a file.
 fn rank(kind: StallKind) -> u8 {
     match kind {
         StallKind::Throttling => 0,
         StallKind::Pause => 1,
-        StallKind::File => 2,
+        StallKind::File | StallKind::RunQueue => 2,
         StallKind::PageFault => 3,
     }
 }
@@ -412,6 +430,15 @@ mod tests {
         assert_eq!(of(&["/d/a/0.log", "/d/a/0.log"]).as_deref(), Some("/d/a/0.log"));
         assert_eq!(of(&["/d/a/0.log", "/d/b/1.log"]).as_deref(), Some("/d"));
         assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn only_what_took_a_tenth_of_a_core_is_hungry() {
+        let others =
+            [("java", 5_400), ("sh", 990)].map(|(name, ms)| (name.to_owned(), Duration::from_millis(ms)));
+        let told = hungriest(&others, Duration::from_secs(10));
+        assert_eq!(told.as_deref(), Some("java took 0.5 cores"));
+        assert_eq!(hungriest(&others[1..], Duration::from_secs(10)), None);
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod terminal;
 mod text;
 mod tree;
 pub mod verdict;
+pub mod watched;
 
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]

@@ -1212,6 +1212,21 @@ fn a_diagnosis_of_two_sides_shows_the_change_of_the_slots() {
 }
 
 #[test]
+fn a_watched_process_shows_its_threads_and_methods() {
+    let page = documents::diagnosis(&sample::watched_jvm()).html();
+    let html = check(&page);
+    let tables: Vec<String> = select(&html, "#diagnosis table caption").into_iter().map(text_of).collect();
+    assert_eq!(tables, ["Threads by purpose", "Threads", "Hottest methods"]);
+    let text = words(&page);
+    for told in
+        ["Busiest threads: application, 83.0 % of a core.", "Next: compare collectors", "kafka.log.append"]
+    {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    assert!(!text.contains("only hardware counters"), "{text}");
+}
+
+#[test]
 fn steps_are_a_table_and_curves() {
     let (tuning, windows) = sample::tuning();
     let page = documents::proof(&tuning.as_proof(), &windows, None).html();

@@ -12,6 +12,7 @@ use crate::plot::top_down::{self, Bar};
 use crate::quantity::{self, NONE};
 use crate::table::{Cell, Column, Table, lines};
 use crate::tree::{Element, Markup, el};
+use crate::watched::tables;
 
 /// The structures to show: two first levels and the pages. More would be a list.
 const STRUCTURES: [&str; 3] = ["L1i 32 KiB 8-way", "L1i 64 KiB 16-way", "iTLB 64 x 4 KiB"];
@@ -56,7 +57,9 @@ fn figures(index: usize, diagnosis: &Diagnosis, has_head: bool) -> Markup {
         let is_said = has_head && place == 0 && shift.sentence().is_some();
         shifted(shift, is_said)
     });
+    let activity = diagnosis.watched.iter().flat_map(tables).map(|(name, rows)| activity(name, &rows));
     Markup::default()
+        .with(activity.collect::<Markup>())
         .with(bars(&format!("diagnosis-{}-slots", index + 1), diagnosis))
         .with(shifts.collect::<Markup>())
         .with(slots(diagnosis).into_iter().collect::<Markup>())
@@ -93,11 +96,26 @@ fn bars(id: &str, diagnosis: &Diagnosis) -> Markup {
     let bars: Vec<Bar> = parts.take(MOST_BARS).collect();
     match top_down::plot(id, title, &bars, false) {
         Some(plot) => figure(title, Some(top_down::legend(&bars)), plot, caption, None).into(),
+        None if diagnosis.watched.is_some() => Markup::default(),
         None => {
             let why = "There are no pipeline slots, because only hardware counters count them.";
             no_figure(title, why).into()
         }
     }
+}
+
+/// A table of the activity of threads. Its first row has the titles.
+fn activity(name: &str, rows: &[Vec<String>]) -> Element {
+    let (titles, rows) = rows.split_first().map_or((&[][..], rows), |(titles, rows)| (&titles[..], rows));
+    let columns = titles.iter().enumerate().map(|(place, title)| match place {
+        0 => Column::words(title),
+        _ => Column::numbers(Markup::text(title)),
+    });
+    let mut table = Table::new(name, columns.collect());
+    for row in rows.iter().filter(|row| !row.is_empty()) {
+        table.row(Markup::text(&row[0]), row[1..].iter().map(|cell| Cell::number(cell)).collect());
+    }
+    table.finish()
 }
 
 /// Level 1 of each part that has slots.

@@ -3,7 +3,7 @@
 use hone_record::{
     Capacity, Chapter, CommitGate, Comparison, Curve, CurveOver, Decision, Diagnosis, Fate, Fates, HostTrial,
     LedgerEntry, Metric, Optimization, PairKind, Proof, ProofStep, Requirement, SavedFigure, Saving, Story,
-    Tuning, VariantFacts, Verdict, Window,
+    Tuning, VariantFacts, Verdict, Watched, Window,
 };
 
 use super::head::{self, BeforeAfter, Head, machine_in_short};
@@ -207,11 +207,24 @@ pub(crate) fn curve(found: &Curve) -> Element {
 /// The head of a diagnosis.
 pub(crate) fn diagnosis(found: &Diagnosis) -> Element {
     let moved = found.shifts.first().and_then(hone_record::Shift::sentence).map(|words| format!("{words}."));
-    let sentence = moved.or_else(|| largest_loss(found)).or_else(|| super::diagnosis::likelihood(found));
+    let sentence = moved
+        .or_else(|| largest_loss(found))
+        .or_else(|| super::diagnosis::likelihood(found))
+        .or_else(|| busiest(found.watched.as_ref()?));
+    let next = found.watched.iter().map(|watched| paragraph(&format!("Next: {}.", watched.next)));
     let none = || "No figure says where the CPU stalls.".to_owned();
     Head::new("Diagnosis", &found.source.replace('`', ""))
         .with(el("p").class("sentence").text(&sentence.unwrap_or_else(none)))
+        .with_all(next)
         .meta(&[format!("Evidence: {}", found.evidence.label())])
+}
+
+/// The busiest threads of a process as a sentence.
+fn busiest(watched: &Watched) -> Option<String> {
+    let first = watched.groups.first().or(watched.threads.first())?;
+    let cores = first.cpu_s? / watched.window_s.max(1e-9);
+    let kind = if watched.groups.is_empty() { "thread" } else { "threads" };
+    Some(format!("Busiest {kind}: {}, {} of a core.", first.name, hone_format::percent(cores)))
 }
 
 /// The largest loss as a sentence.

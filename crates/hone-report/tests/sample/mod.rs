@@ -1250,6 +1250,42 @@ pub(crate) fn diagnosis_of_two() -> Diagnosis {
     let both = [
         (FrontendBound, [51.0, 37.9]),
         (BadSpeculation, [10.3, 9.5]),
+/// Threads and samples of a virtual machine.
+pub(crate) fn watched_jvm() -> Diagnosis {
+    let thread = |name: &str, tid, cpu_s, generated, unknown| hone_record::WatchedThread {
+        name: name.to_owned(),
+        tid,
+        threads: 1,
+        cpu_s: Some(cpu_s),
+        system_s: Some(cpu_s / 4.0),
+        samples: Some(hone_record::CodeSplit { generated, unknown, ..Default::default() }),
+        ..Default::default()
+    };
+    let watched = hone_record::Watched {
+        pid: Some(4711),
+        program: Some("/usr/lib/jvm/java".to_owned()),
+        window_s: 10.0,
+        samples: Some(hone_record::CodeSplit { generated: 900, unknown: 12, ..Default::default() }),
+        groups: vec![thread("application", None, 8.3, 800, 2), thread("collector", None, 1.1, 0, 10)],
+        threads: vec![
+            thread("kafka-io-0", Some(4801), 5.0, 500, 1),
+            thread("kafka-io-1", Some(4802), 3.3, 300, 1),
+        ],
+        functions: vec![hone_record::WatchedFunction { name: "kafka.log.append".to_owned(), share: 0.31 }],
+        next: "compare collectors".to_owned(),
+        ..Default::default()
+    };
+    Diagnosis {
+        evidence: Evidence::Sampled,
+        source: "process 4711".to_owned(),
+        user_share: None,
+        parts: Vec::new(),
+        shifts: Vec::new(),
+        watched: Some(watched),
+        notes: Vec::new(),
+    }
+}
+
         (BackendBound, [7.8, 16.0]),
         (Retiring, [30.9, 36.6]),
         (FetchLatency, [40.2, 21.0]),

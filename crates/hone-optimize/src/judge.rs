@@ -330,7 +330,35 @@ pub(super) fn decide(
             Ok(_) => {}
         }
     }
-    best.map(|(_, name)| name)
+    best.map(|(_, name)| name).or_else(|| best_as_a_whole(variants, &verdicts, workloads))
+}
+
+/// Without a step that is shown to be better alone, a variant can be better than the baseline with all steps that it builds on. Keeps the one
+/// with the largest gain.
+fn best_as_a_whole(
+    variants: &mut [VariantFacts],
+    verdicts: &Verdicts<'_>,
+    workloads: &[&str],
+) -> Option<String> {
+    let is_open = |variant: &VariantFacts| {
+        let own: Vec<&Comparison> =
+            verdicts.edges.iter().filter(|comparison| comparison.b == variant.name).collect();
+        variant.judged && variant.state == VariantState::Made && drawback(variant, &own).is_none()
+    };
+    let mut best: Option<(f64, usize)> = None;
+    for (index, variant) in variants.iter().enumerate().filter(|(_, variant)| is_open(variant)) {
+        if let Ok(ratio) = verdicts.beats_the_baseline(variants, &variant.name, workloads)
+            && best.is_none_or(|(least, _)| ratio < least)
+        {
+            best = Some((ratio, index));
+        }
+    }
+    let kept = &mut variants[best?.1];
+    let load = workloads.first().unwrap_or(&"no workload");
+    let step = std::mem::take(&mut kept.why);
+    kept.decision = KEEP.to_owned();
+    kept.why = format!("better than {BASELINE} under {load} with all that it builds on; {step}");
+    Some(kept.name.clone())
 }
 
 /// Whether the exit code reports a regression. Either nothing is kept (`is_kept`) and a variant is worse, or a variant that the user

@@ -69,6 +69,12 @@ fn what_is_best_is_better_than_the_baseline_and_worse_under_no_workload() {
     check([OPEN, EQUAL, BETTER, EQUAL], Some([BETTER, EQUAL]), ("drop keep", Some("pgo+bolt")));
     check([BETTER, EQUAL, BETTER, EQUAL], None, ("keep keep", Some("pgo+bolt")));
     check([BETTER, EQUAL, OPEN, EQUAL], None, ("keep drop", Some("pgo")));
+    check([BETTER, EQUAL, OPEN, EQUAL], Some([BETTER, EQUAL]), ("keep drop", Some("pgo")));
+    // No step is shown alone, but both together are.
+    check([OPEN, EQUAL, OPEN, EQUAL], Some([BETTER, EQUAL]), ("drop keep", Some("pgo+bolt")));
+    check([OPEN, EQUAL, OPEN, EQUAL], Some([BETTER, WORSE]), ("drop drop", None));
+    check([OPEN, EQUAL, OPEN, EQUAL], Some([OPEN, EQUAL]), ("drop drop", None));
+    check([OPEN, EQUAL, WORSE, EQUAL], Some([BETTER, EQUAL]), ("drop drop", None));
 }
 
 #[test]

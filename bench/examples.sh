@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every example through `hone optimize`, with all its variants, and the tables of docs/results.md on standard output.
+# Every example through `hone optimize`, with all its variants, and the tables of docs/results.md on standard output, with what exact counts
+# predict of them.
 #   bench/examples.sh [NAME ...]     $RUNS/examples (runs/examples) keeps the runs: one that was broken off goes on, one that is done is read
 # On two cores with nothing else to do: two hours and a half. Needs what script/bootstrap --test installs, and the packages that the fetch.sh of
 # an example names; they are asked for before anything is measured.
@@ -35,4 +36,10 @@ for name in "${names[@]}"; do
   fi
   done+=("$run")
 done
-exec python3 bench/examples/table.py "${done[@]}"
+python3 bench/examples/table.py "${done[@]}"
+# A model of several examples: each is predicted from the others.
+if [ ${#done[@]} -ge 3 ]; then
+  echo "## What counts predict"
+  echo
+  python3 bench/examples/cost_model.py "${done[@]}"
+fi

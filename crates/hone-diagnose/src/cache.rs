@@ -45,9 +45,11 @@ const L1I_64K_4_WAY: usize = 2;
 pub const L1D_32K: usize = 8;
 /// Models from here on need the addresses of data, too.
 pub const WITH_DATA: usize = L1D_32K;
+/// See [`L1I_32K`].
+pub const LAST_LEVEL_4M: usize = 10;
 const L1D_48K: usize = 9;
 const SECOND_LEVELS: [usize; 2] = [3, 4];
-const LAST_LEVELS: [usize; 2] = [10, 11];
+const LAST_LEVELS: [usize; 2] = [LAST_LEVEL_4M, 11];
 
 /// A structure with its entries.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use hone_diagnose::emulator::{Emulator, TraceOptions};
-use hone_diagnose::model::{self, Part, Run};
+use hone_diagnose::model::{self, Effort, Part, Run};
 use hone_diagnose::trace::TraceFolder;
 use hone_host::uses::Uses;
 use hone_load::{InTurn, Settings, Topic};
@@ -114,6 +114,7 @@ impl<'a> Counting<'a> {
             workload: workload.name.clone(),
             work: work(workload, first.counts.operations),
             emulator: self.emulator.receipt().version.clone(),
+            predicted: model::predicted_ratio(&effort(&first.counts), &effort(&second.counts)),
             counts: [first.counts.clone(), second.counts.clone()],
             code: code_changes(first, second),
             notes,
@@ -238,6 +239,12 @@ impl<'a> Counting<'a> {
         let notes = notes_of_traces(&left);
         Ok(Repetition { operations, run: model::of_traces(&left.traces, image), notes })
     }
+}
+
+/// Counts as the cost model takes them.
+fn effort(counts: &Counts) -> Effort {
+    let misses = counts.misses.iter().map(|missed| (missed.structure.clone(), missed.per_operation));
+    Effort { instructions: counts.mean(), branches_taken: counts.branches_taken, misses: misses.collect() }
 }
 
 /// The source of the operations.

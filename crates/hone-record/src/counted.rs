@@ -18,6 +18,10 @@ pub struct Counted {
     pub emulator: String,
     /// The counts of A and of B.
     pub counts: [Counts; 2],
+    /// B's CPU in user code as a ratio to A's, predicted from the counts: the value, and the limits of its 95 % prediction interval. `None` without
+    /// models of all caches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<[f64; 3]>,
     /// Code with another number of instructions, the largest change first. Empty if the programs name no code.
     pub code: Vec<CodeChange>,
     /// Remarks for the reader.
@@ -129,6 +133,7 @@ mod tests {
             workload: "w".to_owned(),
             work: String::new(),
             emulator: String::new(),
+            predicted: None,
             counts: [counts(&[100.0, 100.0]), counts(&[101.0, 103.0])],
             code: Vec::new(),
             notes: Vec::new(),

@@ -4,6 +4,7 @@
 mod branched;
 mod code;
 mod conflicts;
+mod cost;
 mod ext_tsp;
 mod footprint;
 mod measures;
@@ -14,6 +15,7 @@ mod traced;
 pub use branched::{BYTES_OF_AN_INSTRUCTION, Branch, Branched, Depth, Fall, foreign_share, of_branches};
 pub use code::{CodeCount, CodeCounts, code, code_changes};
 pub use conflicts::{Conflicts, conflicts, conflicts_of};
+pub use cost::{Effort, predicted_ratio};
 pub use ext_tsp::ext_tsp;
 pub use footprint::{
     LARGE_PAGE_BITS, PAGE_BITS, SHARES, Unit, Units, bytes_of_lines, bytes_used_of_a_line, curve, heat,

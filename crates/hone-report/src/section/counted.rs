@@ -69,7 +69,16 @@ fn title(counted: &Counted) -> String {
 
 fn result_line(counted: &Counted) -> Element {
     let text = format!("Instructions per operation: {}.", head::with_arrows(&result(counted)));
-    el("p").child(el("strong").text(&text))
+    let line = el("p").child(el("strong").text(&text));
+    counted.predicted.iter().fold(line, |line, predicted| line.text(&format!(" {}.", prediction(*predicted))))
+}
+
+/// What the counts predict. It is no measurement, so it has no verdict.
+fn prediction(predicted: [f64; 3]) -> String {
+    format!(
+        "Predicted CPU in user code: {} (95 % prediction interval, from the counts)",
+        hone_format::interval(predicted)
+    )
 }
 
 /// The work and the emulator. Its version can have several lines.

@@ -410,6 +410,7 @@ pub(crate) fn counted() -> hone_record::Counted {
         counts: [
             counts([15_234.0, 15_235.0], 1_310.0, [36.6, 0.9]),
             counts([13_769.0, 13_770.0], 702.0, [11.2, 0.0]),
+        predicted: Some([0.912, 0.84, 0.99]),
         ],
         code,
         notes: vec!["code of 1 thread made at run time is left out".to_owned()],

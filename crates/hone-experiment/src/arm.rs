@@ -178,26 +178,43 @@ pub fn is_command(text: &str) -> bool {
 impl Place {
     /// `host:port` is an address. Anything else is a command line, which is split like a shell, but no shell runs it.
     pub fn parse(text: &str, ready_timeout: Duration, stop_timeout: Duration) -> Result<Self> {
+        Self::parse_prepared(text, &[], ready_timeout, stop_timeout)
+    }
+
+    /// The same, with the words of a command that runs before each start; none for no such command.
+    pub fn parse_prepared(
+        text: &str,
+        prepare: &[String],
+        ready_timeout: Duration,
+        stop_timeout: Duration,
+    ) -> Result<Self> {
         if is_address(text) {
+            if !prepare.is_empty() {
+                bail!(Usage(format!(
+                    "{text} runs already, so there is nothing to prepare\n  next: leave the preparation out, or name a command that starts \
+                     the broker"
+                )));
+            }
             return Ok(Self::Address(text.to_owned()));
         }
-        let words = shlex::split(text).ok_or_else(|| Usage(format!("`{text}` has an unclosed quote")))?;
+        let words = words_of(text)?;
         let Some((path, args)) = words.split_first() else {
             bail!(Usage(
                 "an arm is empty; name host:port of a running broker, or a command that starts one"
                     .to_owned()
             ));
         };
-        if let Some(word) = args.iter().find_map(|arg| unknown_placeholder(arg)) {
+        if let Some(word) = args.iter().chain(prepare).find_map(|arg| unknown_placeholder(arg)) {
             let known = PLACEHOLDERS.map(|word| format!("{{{word}}}")).join(", ");
-            bail!(Usage(format!("unknown placeholder {{{word}}} in `{text}`; use one of: {known}")));
+            let both = args.iter().chain(prepare).map(String::as_str).collect::<Vec<_>>().join(" ");
+            bail!(Usage(format!("unknown placeholder {{{word}}} in `{both}`; use one of: {known}")));
         }
         if args.is_empty() && path.ends_with(".json") {
             bail!(
                 "there is no record {path}\n  next: name two record files, or brokers by HOST:PORT or by commands"
             );
         }
-        if !args.iter().any(|arg| arg.contains("{port}")) {
+        if !args.iter().chain(prepare).any(|arg| arg.contains("{port}")) {
             bail!(Usage(format!(
                 "`{text}` is not host:port of a running broker, and as a command it needs {{port}}: Hone \
                  picks a free port for each start; write for example `{path} --listen 127.0.0.1:{{port}}` \
@@ -211,9 +228,20 @@ impl Place {
             address: "127.0.0.1:{port}".to_owned(),
             ready_timeout,
             stop_timeout,
-            ways: Box::default(),
+            ways: Box::new(Ways {
+                prepare: Some(prepare.to_vec()).filter(|words| !words.is_empty()),
+                ..Ways::default()
+            }),
         }))
     }
+}
+
+/// The words of a command line, split like a shell does.
+///
+/// # Errors
+/// With an unclosed quote.
+pub fn words_of(text: &str) -> Result<Vec<String>> {
+    Ok(shlex::split(text).ok_or_else(|| Usage(format!("`{text}` has an unclosed quote")))?)
 }
 
 /// Whether it is `host:port`, and not a command.

@@ -65,6 +65,11 @@ pub fn advice_for(program: &Program, cores: u32, memory_bytes: u64) -> Vec<Advic
     command_of(program).map(of).unwrap_or_default()
 }
 
+/// Whether a program is the launcher of a JDK.
+pub fn is_java(program: &Program) -> bool {
+    launcher(&program.path).is_ok() && command_of(program).is_ok()
+}
+
 fn command_of(program: &Program) -> Result<JavaCommand, CommandError> {
     let java = program.path.display().to_string();
     let words: Vec<String> = std::iter::once(java).chain(program.args.iter().cloned()).collect();

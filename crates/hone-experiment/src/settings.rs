@@ -9,7 +9,7 @@ use hone_format::{read_seconds, read_share};
 use hone_record::{Durability, Metric, Mode, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::arm::Place;
+use crate::arm::{self, Place};
 use crate::ending::Usage;
 use crate::places::Places;
 
@@ -38,6 +38,10 @@ pub struct ComparisonSettings {
     /// Time that a started command has to end after SIGTERM. Hone then kills it. A number without a unit means seconds.
     #[arg(help_heading = "Verdict", long = "stop-timeout", default_value = "30s", value_parser = read_seconds, value_name = "TIME")]
     pub stop_timeout_s: f64,
+    /// Command that runs before each start of a command, for example to fill its data folder. It may have {data}, {port} and {port2}.
+    #[arg(help_heading = "Verdict", long, value_name = "COMMAND")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<String>,
     /// The durability guarantee of an acknowledgement, in words.
     #[arg(skip)]
     pub storage: String,
@@ -47,14 +51,15 @@ pub struct ComparisonSettings {
 }
 
 impl ComparisonSettings {
-    /// Parses an arm, which gets these timeouts.
+    /// Parses an arm, which gets these timeouts and this preparation.
     ///
     /// # Errors
-    /// If the text is neither an address nor a valid command, or if a timeout is out of range.
+    /// If the text is neither an address nor a valid command, if a timeout is out of range, or if there is nothing to prepare.
     pub fn place(&self, text: &str) -> Result<Place> {
         self.check_timeouts()?;
         let [ready, stop] = [self.ready_timeout_s, self.stop_timeout_s].map(Duration::from_secs_f64);
-        Place::parse(text, ready, stop)
+        let prepare = self.prepare.as_deref().map(arm::words_of).transpose()?.unwrap_or_default();
+        Place::parse_prepared(text, &prepare, ready, stop)
     }
 
     /// Checks the timeouts.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Result;
 use hone_load::Security;
@@ -15,7 +14,7 @@ use super::propose::{AtMost, at_most};
 use super::session::PILOT_PAIRS;
 use super::settings::{TuneSettings, turns};
 use hone_experiment::arm::{Place, is_address};
-use hone_experiment::jvm::advice_for;
+use hone_experiment::jvm::{advice_for, is_java};
 use hone_experiment::takes::Takes;
 
 /// Time limit for a start and a stop of a target that Hone starts, and for the preparation of a window of a running one. Most
@@ -172,14 +171,16 @@ impl TuneSettings {
         let mut all = at_most(&self.workload, &self.allowed, limit_ms, self.durability, is_cluster);
         if self.allowed.contains(&Altitude::Broker) {
             let machine = hone_host::observe::machine(Path::new("/"));
-            let command = Place::parse(&self.place, Duration::ZERO, Duration::ZERO);
-            let count = match command {
+            let (of_jvm, has_pools) = match self.comparison.place(&self.place) {
                 Ok(Place::Program(program)) => {
-                    advice_for(&program, machine.cores, machine.memory_bytes).len()
+                    let of_jvm = advice_for(&program, machine.cores, machine.memory_bytes);
+                    (of_jvm.len() as u32, is_java(&program))
                 }
-                Ok(Place::Address(_)) | Err(_) => 0,
+                Ok(Place::Address(_)) => (0, true),
+                Err(_) => (0, false),
             };
-            all.extend(AtMost::virtual_machine(count as u32));
+            all.extend(AtMost::virtual_machine(of_jvm));
+            all.extend(has_pools.then(|| AtMost::threads(machine.cores)).flatten());
         }
         let may = |rule: &AtMost| {
             let example = Candidate::of_settings(std::slice::from_ref(&rule.example), Hope::default());
@@ -290,13 +291,14 @@ mod tests {
 
     #[test]
     fn what_may_be_found_takes_nothing_at_least_and_all_of_it_at_most() {
-        let found = estimate_with("", None);
+        // How many cores there are decides on the broker's pools of threads.
+        let found = estimate_with("forbid = [\"broker.num.*\"]", None);
         assert_eq!(found.total.least_s, 310.0);
         let part =
             found.parts.iter().find(|part| part.what.contains("candidates from the first look")).unwrap();
         // Lingers of 10 ms and more, and a codec.
         assert!(part.what.ends_with("5 lingers, 1 codec"), "{}", part.what);
-        let alone = estimate_with("forbid = [\"linger*\", \"codec\"]\nfind = true", None);
+        let alone = estimate_with("forbid = [\"linger*\", \"codec\", \"broker.num.*\"]\nfind = true", None);
         assert_eq!(alone.parts.len(), 3, "{alone:?}");
         // Write caching sets its bounds, too, and each of them may be forbidden.
         let lax = |more: &str| estimate_with(&format!("durability = true\n{more}"), None);

@@ -30,6 +30,7 @@ struct File {
 #[serde(deny_unknown_fields, default)]
 struct Table {
     target: Option<String>,
+    prepare: Option<String>,
     build: Option<PathBuf>,
     storage: Option<String>,
     workload: Option<String>,
@@ -67,6 +68,7 @@ impl Default for Table {
     fn default() -> Self {
         Self {
             target: None,
+            prepare: None,
             build: None,
             storage: None,
             workload: None,
@@ -224,6 +226,7 @@ fn asked(file: File, embedded: &str) -> Result<TuneSettings> {
             keep_disturbed: table.keep_disturbed,
             ready_timeout_s: table.ready_timeout_s,
             stop_timeout_s: table.stop_timeout_s,
+            prepare: table.prepare,
             storage,
             lateness_limit_us: table.lateness_limit_ms * 1e3,
         },

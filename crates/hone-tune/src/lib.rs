@@ -5,6 +5,7 @@
 //! [`cluster_scaffold`] write the first files of a project or a cluster (`hone init`).
 
 pub mod batch;
+mod broker_settings;
 pub mod candidate;
 pub mod cluster_scaffold;
 pub mod estimate;

@@ -18,13 +18,53 @@ pub struct Seen<'a> {
     pub costs: Costs,
     /// The tightest latency limit among your rules, in milliseconds.
     pub(crate) latency_limit_ms: Option<f64>,
-    /// The codec to which the broker's default recompresses every batch. `None`: it keeps the producer's codec, or the default is
-    /// unknown.
-    pub(crate) broker_codec: Option<&'a str>,
+    /// What the broker's own settings are.
+    pub(crate) broker: &'a BrokerSettings,
+    /// Cores of the machine that the broker runs on, as far as it is this one.
+    pub(crate) cores: u32,
     /// The weaker durability guarantees that are allowed; `None` where the guarantee has to stay.
     pub(crate) lax: Option<Lax>,
     /// What the command line of a Java service calls for; empty for any other target.
     pub(crate) jvm: &'a [Advice],
+}
+
+/// Settings of a broker that are in force for all topics.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct BrokerSettings {
+    /// The codec to which its default recompresses every batch. `None`: it keeps the producer's codec, or the default is unknown.
+    pub codec: Option<String>,
+    /// Its pools of threads that have a size; none for a broker that has no such setting.
+    pub pools: Vec<(Pool, u32)>,
+}
+
+/// A pool of threads of Apache Kafka. Its size can change while the broker runs, to at most twice as many at a time
+/// (`DynamicThreadPool` of `kafka.server`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pool {
+    /// They serve requests.
+    Io,
+    /// They read and write sockets.
+    Network,
+}
+
+impl Pool {
+    pub(crate) const ALL: [Self; 2] = [Self::Io, Self::Network];
+
+    /// Its setting.
+    pub(crate) fn setting(self) -> &'static str {
+        match self {
+            Self::Io => "num.io.threads",
+            Self::Network => "num.network.threads",
+        }
+    }
+
+    /// Kafka's default.
+    fn usual(self) -> u32 {
+        match self {
+            Self::Io => 8,
+            Self::Network => 3,
+        }
+    }
 }
 
 /// Ways to acknowledge earlier, where the user allows them.
@@ -63,6 +103,8 @@ const REPACKING: f64 = 0.33;
 const PACKING: f64 = 0.02;
 /// Expected gain of an earlier acknowledgement. A deliberately low guess: it mostly saves waiting, not CPU.
 const EARLIER: f64 = 0.05;
+/// Expected gain of more threads. It only ranks: no source has a figure.
+const MORE_THREADS: f64 = 0.06;
 /// A change with a smaller expected gain is not proposed.
 pub(crate) const LEAST_HOPE: f64 = 0.01;
 
@@ -139,6 +181,7 @@ pub(crate) fn propose(seen: &Seen<'_>, allowed: &[Altitude]) -> Vec<Candidate> {
         .chain(topic_codec(seen))
         .chain(write_caching(seen))
         .chain(virtual_machine(seen))
+        .chain(threads(seen))
         .filter_map(|(setting, hope)| Candidate::of_settings(&[setting], hope).ok())
         .filter(may)
         .map(Candidate::by_hone)
@@ -153,6 +196,17 @@ fn virtual_machine(seen: &Seen<'_>) -> impl Iterator<Item = Setting> {
         (format!("jvm.{}={}", advice.name, advice.value), Hope::unsaid(advice.share, advice.why.clone()))
     };
     seen.jvm.iter().map(setting)
+}
+
+/// Pools with fewer threads than cores, and than Kafka's default.
+fn threads(seen: &Seen<'_>) -> impl Iterator<Item = Setting> {
+    let cores = seen.cores;
+    let few = seen.broker.pools.iter().filter(move |(pool, count)| *count < pool.usual().min(cores));
+    few.map(move |(pool, count)| {
+        let (name, usual) = (pool.setting(), pool.usual());
+        let why = format!("{cores} cores have {count} in {name}; Kafka's default is {usual}");
+        (format!("broker.{name}={}", (count * 2).clamp(1, usual)), Hope::unsaid(MORE_THREADS, why))
+    })
 }
 
 /// Whether a client makes the load's batches, so that client settings apply.
@@ -174,6 +228,19 @@ impl AtMost {
     pub(crate) fn virtual_machine(count: u32) -> Option<Self> {
         let what = "JVM setting";
         (count > 0).then(|| Self { count, example: "jvm.gc=g1".to_owned(), what })
+    }
+
+    /// Larger pools of a broker's threads on a machine with these cores; `None` for a single one.
+    pub(crate) fn threads(cores: u32) -> Option<Self> {
+        let doubled = |pool: Pool| {
+            let wanted = pool.usual().min(cores);
+            std::iter::successors(Some(1), |count| Some(count * 2))
+                .take_while(|count| *count < wanted)
+                .count()
+        };
+        let count = Pool::ALL.into_iter().map(doubled).sum::<usize>() as u32;
+        let (example, what) = ("broker.num.io.threads=2".to_owned(), "larger thread pool");
+        (count > 0).then_some(Self { count, example, what })
     }
 
     /// The count in words.
@@ -303,7 +370,7 @@ fn topic_codec(seen: &Seen<'_>) -> Vec<Setting> {
 
 /// The same for the broker's default codec, for topics without a codec of their own.
 fn broker_codec(seen: &Seen<'_>) -> Option<Setting> {
-    let codec = seen.broker_codec?;
+    let codec = seen.broker.codec.as_deref()?;
     if seen.workload.topic_config.contains_key("compression.type")
         || is_kept(codec, &seen.workload.compression)
     {
@@ -321,7 +388,7 @@ fn is_kept(topic: &str, sent: &str) -> bool {
 }
 
 fn codec(seen: &Seen<'_>) -> Option<Setting> {
-    let repacks = seen.workload.topic_config.contains_key("compression.type") || seen.broker_codec.is_some();
+    let repacks = seen.workload.topic_config.contains_key("compression.type") || seen.broker.codec.is_some();
     if seen.workload.compression != "none" || repacks {
         return None;
     }
@@ -432,13 +499,20 @@ mod tests {
         }
     }
 
+    static NOTHING: BrokerSettings = BrokerSettings { codec: None, pools: Vec::new() };
+
+    fn of_codec(codec: &str) -> BrokerSettings {
+        BrokerSettings { codec: Some(codec.to_owned()), ..NOTHING.clone() }
+    }
+
     fn seen<'a>(state: &'a BatchState, workload: &'a Workload) -> Seen<'a> {
         Seen {
             state,
             workload,
             costs: GUESS,
             latency_limit_ms: None,
-            broker_codec: None,
+            broker: &NOTHING,
+            cores: 4,
             lax: None,
             jvm: &[],
         }
@@ -475,9 +549,9 @@ mod tests {
         let same = Workload { compression: "zstd".to_owned(), ..packed };
         assert!(names(&seen(&state, &same)).is_empty());
         let plain = load();
-        assert_eq!(names(&Seen { broker_codec: Some("gzip"), ..seen(&state, &plain) }), ["codec=gzip"]);
+        assert_eq!(names(&Seen { broker: &of_codec("gzip"), ..seen(&state, &plain) }), ["codec=gzip"]);
         assert_eq!(
-            names(&Seen { broker_codec: Some("producer"), ..seen(&state, &plain) }),
+            names(&Seen { broker: &of_codec("producer"), ..seen(&state, &plain) }),
             Vec::<String>::new()
         );
     }
@@ -583,6 +657,23 @@ mod tests {
         let candidate =
             propose(&found, &[Altitude::Broker]).into_iter().find(|one| one.name == "jvm.gc=g1").unwrap();
         assert!(candidate.hope.is_unsaid && candidate.altitude == Altitude::Broker);
+    }
+
+    #[test]
+    fn too_few_threads_are_doubled_and_enough_are_left_alone() {
+        let (state, load) = (state(200.0, 1.0), load());
+        let of = |cores, io, network| {
+            let broker =
+                BrokerSettings { pools: vec![(Pool::Io, io), (Pool::Network, network)], ..NOTHING.clone() };
+            let found = names(&Seen { broker: &broker, cores, ..seen(&state, &load) });
+            found.into_iter().filter(|name| name.starts_with("broker.")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(of(2, 1, 3), "broker.num.io.threads=2");
+        assert_eq!(of(16, 3, 2), "broker.num.io.threads=6 broker.num.network.threads=3");
+        assert_eq!(of(16, 8, 3), "", "Kafka's defaults");
+        assert_eq!(of(1, 1, 1), "", "a single core");
+        let most = |cores| AtMost::threads(cores).map(|most| most.count);
+        assert_eq!([1, 2, 4, 64].map(most), [None, Some(2), Some(4), Some(5)]);
     }
 
     #[test]

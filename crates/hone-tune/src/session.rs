@@ -10,15 +10,16 @@ use hone_compare::{FEWEST_PAIRS, Plan, control_differs};
 use hone_jvm::advice::Advice;
 use hone_load::{Admin, Security, Topic};
 use hone_record::{
-    BatchState, Comparison, Decision, LedgerEntry, Mode, PairKind, PairOutcome, ProofStep, Together, Tuning,
-    TuningStep, Window, Workload,
+    BatchState, Comparison, Decision, LedgerEntry, Machine, Mode, PairKind, PairOutcome, ProofStep, Together,
+    Tuning, TuningStep, Window, Workload,
 };
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
+use super::broker_settings::with_kept;
 use super::candidate::{Candidate, family};
 use super::lasting;
-use super::propose::{Costs, LEAST_HOPE, Lax, Seen, propose};
+use super::propose::{BrokerSettings, Costs, LEAST_HOPE, Lax, Seen, propose};
 use super::rank::{Ranked, below_the_ceiling, ranked};
 use super::settings::{TuneSettings, turns};
 use super::side::{Base, Side};
@@ -105,6 +106,8 @@ pub(super) struct Standing {
     impossible: Vec<(String, String)>,
     /// A note about the first look.
     look: Option<&'static str>,
+    /// The broker's own settings in its original state.
+    broker: BrokerSettings,
 }
 
 impl TuneSettings {
@@ -264,6 +267,7 @@ impl Session<'_> {
         let pair_s = took_s(&pairs) / pairs.len().max(1) as f64;
         let trial_pairs = f64::from(self.asked.pairs) + f64::from(self.asked.control_pairs);
         standing.longest_s = pair_s * trial_pairs / turns(contest.design.mode);
+        standing.broker = self.broker_settings();
         standing.now = BatchState::from_windows(&found);
         standing.states.push(standing.now.clone());
         let candidates = std::mem::take(&mut standing.candidates).into_iter();
@@ -419,15 +423,17 @@ impl Session<'_> {
         if !self.asked.find {
             return Ok(Vec::new());
         }
-        let broker_codec = self.broker_codec();
+        let broker = with_kept(&standing.broker, &standing.kept);
+        let machine = hone_host::observe::machine(Path::new("/"));
         let lax = self.asked.durability.then(|| Lax { caches: self.knows_write_caching() });
-        let of_jvm = self.advice_of_jvm();
+        let of_jvm = self.advice_of_jvm(&machine);
         let seen = Seen {
             state: &standing.now,
             workload,
             costs: Costs::from_states(&standing.states),
             latency_limit_ms: self.asked.latency_limit_ms()?,
-            broker_codec: broker_codec.as_deref(),
+            broker: &broker,
+            cores: machine.cores,
             lax,
             jvm: &of_jvm,
         };
@@ -436,9 +442,8 @@ impl Session<'_> {
     }
 
     /// What the command line of a Java service calls for on this machine.
-    fn advice_of_jvm(&self) -> Vec<Advice> {
+    fn advice_of_jvm(&self, machine: &Machine) -> Vec<Advice> {
         let Place::Program(program) = &self.base.place else { return Vec::new() };
-        let machine = hone_host::observe::machine(Path::new("/"));
         hone_experiment::jvm::advice_for(program, machine.cores, machine.memory_bytes)
     }
 
@@ -460,14 +465,6 @@ impl Session<'_> {
                 seen.is_ok_and(|seen| seen.in_force.iter().all(|(_, value)| value == "false"))
             }
         }
-    }
-
-    /// The codec to which a running broker recompresses every batch by default. `None`: it does not report one.
-    fn broker_codec(&self) -> Option<String> {
-        let Place::Address(address) = &self.base.place else { return None };
-        let mut admin = Admin::connect_with(address, self.security).ok()?;
-        let seen = admin.cluster_setting("compression.type").ok()?;
-        seen.in_force.into_iter().map(|(_, value)| value).find(|value| value != "producer")
     }
 
     fn tried(&self, index: usize, chosen: &Chosen, standing: &Standing) -> Result<TuningStep> {

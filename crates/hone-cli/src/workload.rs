@@ -17,7 +17,7 @@ use hone_experiment::spec::{Acks, WorkloadFile};
 #[command(next_help_heading = "Workload")]
 pub struct WorkloadOptions {
     /// Produce requests per second, over all connections. A ramp and a search start at this rate.
-    #[arg(short, long, default_value = "1000", value_parser = rate, value_name = "REQUESTS_PER_S")]
+    #[arg(short, long, default_value = "1000", value_parser = rate_or_none, value_name = "REQUESTS_PER_S")]
     rate: f64,
     /// When requests are due: `poisson`, `uniform`, `bursts`, `ramp`, `steps` or `replay`. `bursts:2ms` sends all requests of a period at once.
     /// `ramp:TO` rises from --rate to TO. `steps:1000,2000,4000` divides the window equally among these rates. `replay:FILE` reads one time per
@@ -146,6 +146,11 @@ impl WorkloadOptions {
             "topic_config": topic_config = properties(&self.topic_config)?,
             "client": client = self.client.client.clone(), "client_set": client_settings = self.client.settings()?,
             "consumers": consumers = self.client.consumers, "consumer_group": consumer_group = self.client.consumer_group,
+            "read_from": read_from = self.client.read_from.clone(), "backlog": backlog_bytes = self.client.backlog,
+            "fetch_min_bytes": fetch_min_bytes = self.client.fetch_min_bytes,
+            "fetch_max_wait": fetch_max_wait_ms = (self.client.fetch_max_wait * 1e3).round() as u32,
+            "fetch_max_bytes": fetch_max_bytes = self.client.fetch_max_bytes,
+            "max_partition_fetch_bytes": max_partition_fetch_bytes = self.client.max_partition_fetch_bytes,
             "replication_factor": replication_factor = self.replication_factor,
         }
         if is_given("payload") {
@@ -172,6 +177,11 @@ impl WorkloadOptions {
     pub fn lateness_limit_us(&self) -> f64 {
         self.lateness_limit * 1e6
     }
+}
+
+/// Parses --rate. A window without requests only reads.
+fn rate_or_none(text: &str) -> Result<f64, String> {
+    if text.trim() == "0" { Ok(0.0) } else { rate(text) }
 }
 
 /// Parses --bytes. clap needs a function here instead of a trait.

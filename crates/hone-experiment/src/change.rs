@@ -25,13 +25,17 @@ const KINDS: [(&str, &str); 8] = [
 
 /// Properties of the load that may differ. The ones that determine the arrivals (rate, schedule, length, seed, warm-up) are not
 /// included: both arms replay the same arrivals.
-pub const LOAD: [&str; 10] = [
+pub const LOAD: [&str; 14] = [
     "acks",
     "compression",
     "connections",
     "consumers",
+    "fetch_max_bytes",
+    "fetch_max_wait_ms",
+    "fetch_min_bytes",
     "idempotent",
     "in_flight",
+    "max_partition_fetch_bytes",
     "partitions",
     "partitions_per_request",
     "record_bytes",

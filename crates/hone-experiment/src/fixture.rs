@@ -68,6 +68,8 @@ pub fn end_to_end() -> EndToEnd {
         lag_records_p99: None,
         lag_records_end: None,
         missing_latency,
+        fetches: None,
+        catch_up: None,
     }
 }
 

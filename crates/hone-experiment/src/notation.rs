@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use hone_format::{did_you_mean, nearest, read_duration_s, read_rate, read_seconds, read_share};
 use hone_load::sizes::mean_of;
-use hone_record::{Keys, Payload, Schedule, Sizes};
+use hone_record::{Keys, Payload, ReadFrom, Schedule, Sizes};
 use serde::Deserialize;
 
 /// A property of the records in its written form.
@@ -104,6 +104,19 @@ impl FromStr for Written<Keys> {
     }
 }
 
+impl FromStr for Written<ReadFrom> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let age = || read_duration_s(text).map_err(|_| unknown(text, &["end", "earliest", "10m (an age)"]));
+        Ok(Self(match text {
+            "end" => ReadFrom::End,
+            "earliest" => ReadFrom::Earliest,
+            _ => ReadFrom::AgeS(age()?),
+        }))
+    }
+}
+
 impl FromStr for Written<Sizes> {
     type Err = String;
 
@@ -121,6 +134,42 @@ impl FromStr for Written<Sizes> {
             ("lognormal", None) => return Err("log-normal sizes need their sigma: lognormal:0.5".to_owned()),
             (kind, _) => return Err(unknown(kind, &["fixed", "uniform:LEAST-MOST", "lognormal:SIGMA"])),
         }))
+    }
+}
+
+/// 0, 1, -1, or "all".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acks(pub i16);
+
+impl FromStr for Acks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" | "-1" => Ok(Self(-1)),
+            "0" => Ok(Self(0)),
+            "1" => Ok(Self(1)),
+            other => Err(format!("invalid acks `{other}`: use 0, 1 or all")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Acks {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Acks;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("0, 1 or \"all\"")
+            }
+            fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Acks, E> {
+                value.to_string().parse().map_err(E::custom)
+            }
+            fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Acks, E> {
+                value.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Visitor)
     }
 }
 

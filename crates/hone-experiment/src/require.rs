@@ -654,6 +654,8 @@ mod tests {
             lag_records_p99: Some(9),
             lag_records_end: Some(0),
             missing_latency: Hdr::new(),
+            fetches: None,
+            catch_up: None,
         };
         let window = Window { end_to_end: Some(seen), ..window() };
         for (text, met, measured) in [

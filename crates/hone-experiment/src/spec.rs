@@ -5,10 +5,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use hone_format::{FileError, did_you_mean, nearest};
-use hone_record::{Engine, Keys, Metric, Mode, Payload, Recording, Schedule, Sizes, Workload};
+use hone_record::{
+    Engine, FetchLimits, Keys, Metric, Mode, Payload, ReadFrom, Recording, Schedule, Sizes, Workload,
+};
 use serde::Deserialize;
 
 use crate::clients::engine;
+pub use crate::notation::Acks;
 use crate::notation::{Share, TimeBudget, Written, mean_bytes, payload};
 use crate::ready::Ready;
 use crate::variants::{self, Variant};
@@ -327,6 +330,18 @@ pub struct WorkloadFile {
     pub consumers: u32,
     /// Whether the consumers form one group.
     pub consumer_group: bool,
+    /// Limits of their Fetch requests, see [`FetchLimits`].
+    pub fetch_min_bytes: u32,
+    /// See `fetch_min_bytes`.
+    pub fetch_max_wait_ms: u32,
+    /// See `fetch_min_bytes`.
+    pub fetch_max_bytes: u32,
+    /// See `fetch_min_bytes`.
+    pub max_partition_fetch_bytes: u32,
+    /// Where the consumers begin.
+    pub read_from: Written<ReadFrom>,
+    /// Records that are stored for them before the window.
+    pub backlog_bytes: u64,
     /// A program that loads the target. The keys above are then not allowed.
     pub command: Option<String>,
     /// Arguments with which the target itself does the work and exits.
@@ -355,6 +370,7 @@ pub const LINES_HAVE_THEIR_SIZES: &str = "record_bytes (--bytes) does not apply 
 
 impl Default for WorkloadFile {
     fn default() -> Self {
+        let fetch = FetchLimits::default();
         Self {
             requests_per_s: 1_000.0,
             schedule: Written(Schedule::Poisson),
@@ -383,48 +399,18 @@ impl Default for WorkloadFile {
             client_settings: BTreeMap::new(),
             consumers: 0,
             consumer_group: false,
+            fetch_min_bytes: fetch.fetch_min_bytes,
+            fetch_max_wait_ms: fetch.fetch_max_wait_ms,
+            fetch_max_bytes: fetch.fetch_max_bytes,
+            max_partition_fetch_bytes: fetch.max_partition_fetch_bytes,
+            read_from: Written(ReadFrom::End),
+            backlog_bytes: 0,
             command: None,
             run: None,
             operations: None,
             populate: None,
             warmup: None,
         }
-    }
-}
-
-/// 0, 1, -1, or "all".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Acks(pub i16);
-
-impl std::str::FromStr for Acks {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "all" | "-1" => Ok(Self(-1)),
-            "0" => Ok(Self(0)),
-            "1" => Ok(Self(1)),
-            other => Err(format!("invalid acks `{other}`: use 0, 1 or all")),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Acks {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde::de::Visitor<'_> for Visitor {
-            type Value = Acks;
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("0, 1 or \"all\"")
-            }
-            fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Acks, E> {
-                value.to_string().parse().map_err(E::custom)
-            }
-            fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Acks, E> {
-                value.parse().map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_any(Visitor)
     }
 }
 
@@ -542,6 +528,14 @@ impl WorkloadFile {
             idempotent: self.idempotent,
             consumers: self.consumers,
             consumer_group: self.consumer_group,
+            fetch: FetchLimits {
+                fetch_min_bytes: self.fetch_min_bytes,
+                fetch_max_wait_ms: self.fetch_max_wait_ms,
+                fetch_max_bytes: self.fetch_max_bytes,
+                max_partition_fetch_bytes: self.max_partition_fetch_bytes,
+            },
+            read_from: self.read_from.0,
+            backlog_bytes: self.backlog_bytes,
             warmup_requests: self.warmup_requests,
             warmup_limit_s: self.warmup_limit_s,
             duration_s: self.duration_s,

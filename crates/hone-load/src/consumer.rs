@@ -15,16 +15,18 @@ mod scout;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hone_record::{EndToEnd, Event, EventKind, Hdr};
+use hone_record::{CatchUp, EndToEnd, Event, EventKind, Fetches, Hdr, Workload};
 
 use crate::admin::{Admin, TopicLayout};
 use crate::clock::Clock;
 use crate::cpu::CpuTime;
 use crate::error::LoadError;
+use crate::fetch::FetchSize;
 use crate::join::Placed;
 use crate::poll::{Poll, Ready};
 use crate::security::Access;
@@ -32,15 +34,15 @@ use crate::security::Access;
 use commits::Commits;
 use lag::Lag;
 use link::Link;
-use reader::{Consumer, Stray, Why};
+use reader::{Answer, Consumer, Lane, Stray, Why};
 use scout::{News, Quest, Scout, Sought, Way};
 
 /// Longest wait without a check of orders and the clock.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Pause between two searches for leaders.
 const SEARCH_EVERY: Duration = Duration::from_millis(200);
-/// A Fetch waits half a second at the broker. One that is silent for this long may wait at a broker that no longer leads.
-const SILENT_AFTER: Duration = Duration::from_secs(2);
+/// A Fetch that is silent for this long after its wait at the broker may be at a broker that no longer leads.
+const SILENT_AFTER: Duration = Duration::from_millis(1_500);
 /// After this time it is given up, as clients do.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(30);
 /// Largest number of events, since more add nothing.
@@ -53,8 +55,8 @@ pub(crate) enum ConsumerCommand {
     Placed(Placed),
     /// Report when every consumer has read up to here, and count from here on.
     Begin { from: BTreeMap<i32, i64>, reached: mpsc::Sender<()> },
-    /// The window opens.
-    Open { start: Instant, duration_ns: u64 },
+    /// The window opens. Records before these offsets are older.
+    Open { start: Instant, duration_ns: u64, ends: BTreeMap<i32, i64> },
     /// Read until no record is missing, but not later than this.
     End { deadline: Instant },
 }
@@ -74,14 +76,15 @@ pub(crate) struct Consumers {
     orders: Option<mpsc::Sender<ConsumerCommand>>,
     thread: Option<JoinHandle<Consumed>>,
     thread_id: i32,
+    /// All have read the records of before the window.
+    caught_up: Arc<AtomicBool>,
 }
 
 impl Consumers {
-    /// Connects `count` consumers to all leaders. They read from `from` on. As a group, each reads a share of the partitions and commits
+    /// Connects the load's consumers to all leaders. They read from `from` on. As a group, each reads a share of the partitions and commits
     /// its offsets under the topic's name.
     pub(crate) fn start(
-        count: u32,
-        is_group: bool,
+        load: &Workload,
         address: &str,
         access: &Access,
         layout: &TopicLayout,
@@ -91,7 +94,9 @@ impl Consumers {
         let (started, answer) = mpsc::sync_channel(1);
         let (address, access, layout, from) =
             (address.to_owned(), access.clone(), layout.clone(), from.clone());
-        let serve = move || match ReadLoop::open(count, is_group, address, access, &layout, &from, receiver) {
+        let (load, caught_up) = (load.clone(), Arc::new(AtomicBool::new(false)));
+        let flag = Arc::clone(&caught_up);
+        let serve = move || match ReadLoop::open(&load, address, access, &layout, &from, receiver, flag) {
             Ok(thread) => {
                 // SAFETY: no pointers are passed.
                 let _ = started.send(Ok(unsafe { libc::gettid() }));
@@ -105,7 +110,7 @@ impl Consumers {
         let system = |source| LoadError::System { what: "starting the consumers' thread", source };
         let thread = std::thread::Builder::new().name("consumers".to_owned()).spawn(serve).map_err(system)?;
         let thread_id = answer.recv().map_err(|error| system(std::io::Error::other(error)))??;
-        Ok(Self { orders: Some(orders), thread: Some(thread), thread_id })
+        Ok(Self { orders: Some(orders), thread: Some(thread), thread_id, caught_up })
     }
 
     /// Channel for acknowledgements.
@@ -121,9 +126,14 @@ impl Consumers {
         let _ = answer.recv_timeout(limit);
     }
 
-    /// The window opens.
-    pub(crate) fn open(&self, start: Instant, duration_ns: u64) {
-        self.order(ConsumerCommand::Open { start, duration_ns });
+    /// The window opens, with this end of each partition. Consumers that were held begin to read.
+    pub(crate) fn open(&self, start: Instant, duration_ns: u64, ends: BTreeMap<i32, i64>) {
+        self.order(ConsumerCommand::Open { start, duration_ns, ends });
+    }
+
+    /// Whether all have read the records of before the window.
+    pub(crate) fn have_caught_up(&self) -> bool {
+        self.caught_up.load(Ordering::Relaxed)
     }
 
     fn order(&self, order: ConsumerCommand) {
@@ -175,6 +185,8 @@ impl Consumed {
                 lag_records_p99: None,
                 lag_records_end: None,
                 missing_latency: Hdr::new(),
+                fetches: None,
+                catch_up: None,
             },
             lag: Vec::new(),
             events: Vec::new(),
@@ -201,7 +213,22 @@ struct ReadLoop {
     window: Option<WindowTimes>,
     deadline: Option<Instant>,
     lag: Lag,
+    /// Limits of each Fetch.
+    size: FetchSize,
+    fetches: Fetches,
+    /// They connect, and read nothing until the window opens.
+    is_held: bool,
+    behind: Option<Behind>,
+    flag: Arc<AtomicBool>,
     events: Vec<Event>,
+}
+
+/// Records of before the window.
+#[derive(Debug)]
+struct Behind {
+    /// Where they end.
+    ends: BTreeMap<i32, i64>,
+    found: CatchUp,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -213,14 +240,15 @@ struct WindowTimes {
 
 impl ReadLoop {
     fn open(
-        count: u32,
-        is_group: bool,
+        load: &Workload,
         address: String,
         access: Access,
         layout: &TopicLayout,
         from: &BTreeMap<i32, i64>,
         orders: mpsc::Receiver<ConsumerCommand>,
+        flag: Arc<AtomicBool>,
     ) -> Result<Self, LoadError> {
+        let (count, is_group) = (load.consumers, load.consumer_group);
         let poll = Poll::new().map_err(|source| LoadError::System { what: "opening epoll", source })?;
         let origin = Instant::now();
         let leaders = layout.leaders.iter().map(|(address, _)| address.clone());
@@ -241,6 +269,11 @@ impl ReadLoop {
             window: None,
             deadline: None,
             lag: Lag::default(),
+            size: load.fetch.into(),
+            fetches: Fetches::default(),
+            is_held: load.catches_up(),
+            behind: None,
+            flag,
             events: Vec::new(),
         };
         for index in 0..count as usize {
@@ -280,8 +313,8 @@ impl ReadLoop {
 
     fn ask(&mut self, index: usize, token: usize) -> Result<(), String> {
         let consumer = &mut self.consumers[index];
-        let Some(link) = consumer.links.get_mut(&token) else { return Ok(()) };
-        link.ask(&self.topic, &consumer.lanes);
+        let Some(link) = consumer.links.get_mut(&token).filter(|_| !self.is_held) else { return Ok(()) };
+        link.ask(&self.topic, &consumer.lanes, self.size, self.clock.now_ns());
         link.flush(&self.poll)
     }
 
@@ -309,6 +342,7 @@ impl ReadLoop {
                 self.handle(event);
             }
             self.note_lag();
+            self.look_at_the_backlog();
             if !open || self.is_done() {
                 return self.consumed();
             }
@@ -324,9 +358,12 @@ impl ReadLoop {
             match self.orders.try_recv() {
                 Ok(ConsumerCommand::Placed(placed)) => self.placed(placed),
                 Ok(ConsumerCommand::Begin { from, reached }) => self.begin(from, reached),
-                Ok(ConsumerCommand::Open { start, duration_ns }) => {
+                Ok(ConsumerCommand::Open { start, duration_ns, ends }) => {
                     let start_ns = start.saturating_duration_since(self.origin).as_nanos() as u64;
                     self.window = Some(WindowTimes { start_ns, duration_ns });
+                    if self.is_held {
+                        self.release(start, ends);
+                    }
                 }
                 Ok(ConsumerCommand::End { deadline }) => self.deadline = Some(deadline),
                 Err(mpsc::TryRecvError::Empty) => return true,
@@ -356,6 +393,40 @@ impl ReadLoop {
             }
         }
         self.begin = Some((from, reached));
+    }
+
+    /// Lets held consumers read when the window opens.
+    fn release(&mut self, start: Instant, ends: BTreeMap<i32, i64>) {
+        std::thread::sleep(start.saturating_duration_since(Instant::now()));
+        let ahead = |(partition, lane): (&i32, &Lane)| {
+            let end = ends.get(partition).copied().unwrap_or(lane.next);
+            u64::try_from(end.saturating_sub(lane.next)).unwrap_or(0)
+        };
+        let records = self.consumers.iter().flat_map(|consumer| consumer.lanes.iter().map(ahead)).sum();
+        self.behind = Some(Behind { ends, found: CatchUp { records, took_s: None } });
+        self.is_held = false;
+        for index in 0..self.consumers.len() {
+            for token in self.consumers[index].links.keys().copied().collect::<Vec<_>>() {
+                if let Err(problem) = self.ask(index, token) {
+                    self.lost(index, token, &problem);
+                }
+            }
+        }
+    }
+
+    /// Notes when the last consumer has read the records of before the window.
+    fn look_at_the_backlog(&mut self) {
+        let (Some(behind), Some(window)) = (&mut self.behind, self.window) else { return };
+        if behind.found.took_s.is_some() {
+            return;
+        }
+        let is_there =
+            |(partition, lane): (&i32, &Lane)| behind.ends.get(partition).is_none_or(|end| lane.next >= *end);
+        if self.consumers.iter().all(|consumer| consumer.lanes.iter().all(is_there)) {
+            let took_ns = self.clock.now_ns().saturating_sub(window.start_ns);
+            behind.found.took_s = Some(took_ns as f64 / 1e9);
+            self.flag.store(true, Ordering::Relaxed);
+        }
     }
 
     fn answer_begin(&mut self) {
@@ -389,9 +460,11 @@ impl ReadLoop {
         if event.writable {
             link.flush(&self.poll)?;
         }
-        if event.readable {
-            consumer.receive(event.token, &self.clock)?;
+        let answer = if event.readable { consumer.receive(event.token, &self.clock)? } else { None };
+        if let Some(answer) = answer {
+            self.note_fetch(answer);
         }
+        let consumer = &self.consumers[index];
         if consumer.links.get(&event.token).is_some_and(Link::is_idle) {
             self.ask(index, event.token)?;
         }
@@ -407,7 +480,8 @@ impl ReadLoop {
             }
         }
         let now = Instant::now();
-        if self.scout.busy || now < self.next_search {
+        // A held link is silent because nothing was asked.
+        if self.scout.busy || now < self.next_search || self.is_held {
             return;
         }
         self.give_up_silent(now);
@@ -415,7 +489,10 @@ impl ReadLoop {
             .consumers
             .iter()
             .enumerate()
-            .map(|(consumer, of)| Quest { consumer, sought: sought(of, now) })
+            .map(|(consumer, of)| Quest {
+                consumer,
+                sought: sought(of, now, SILENT_AFTER + self.size.wait()),
+            })
             .filter(|quest| !quest.sought.is_empty())
             .collect();
         if !quests.is_empty() {
@@ -427,7 +504,8 @@ impl ReadLoop {
     fn give_up_silent(&mut self, now: Instant) {
         for index in 0..self.consumers.len() {
             let links = self.consumers[index].links.iter();
-            let silent = links.filter(|(_, link)| link.silent_for(now) > GIVEN_UP_AFTER);
+            let patience = GIVEN_UP_AFTER + self.size.wait();
+            let silent = links.filter(|(_, link)| link.silent_for(now) > patience);
             for token in silent.map(|(token, _)| *token).collect::<Vec<_>>() {
                 let seconds = GIVEN_UP_AFTER.as_secs();
                 self.lost(index, token, &format!("did not answer a Fetch for {seconds} s"));
@@ -469,6 +547,18 @@ impl ReadLoop {
         self.events.push(Event { at_s, kind, what });
     }
 
+    /// Counts an answer within the window.
+    fn note_fetch(&mut self, answer: Answer) {
+        let Some(window) = self.window else { return };
+        let Some(since_ns) = answer.at_ns.checked_sub(window.start_ns) else { return };
+        if since_ns < window.duration_ns {
+            self.fetches.answered += 1;
+            self.fetches.empty += u64::from(answer.bytes == 0);
+            self.fetches.bytes += answer.bytes;
+            self.fetches.latency.record_ns(answer.at_ns.saturating_sub(answer.asked_ns));
+        }
+    }
+
     /// Lag of the slowest consumer at this moment, or of the whole group.
     fn note_lag(&mut self) {
         let Some(window) = self.window else { return };
@@ -497,6 +587,8 @@ impl ReadLoop {
             lag_records_p50: seen.p50,
             lag_records_p99: seen.p99,
             lag_records_end: seen.end,
+            fetches: Some(self.fetches),
+            catch_up: self.behind.map(|behind| behind.found),
             ..Consumed::nothing().end_to_end
         };
         let end_ns = self.clock.now_ns();
@@ -513,13 +605,13 @@ impl ReadLoop {
 }
 
 /// The partitions that a consumer must look up: those without a link, and perhaps those on a silent link.
-fn sought(consumer: &Consumer, now: Instant) -> Vec<Sought> {
+fn sought(consumer: &Consumer, now: Instant, patience: Duration) -> Vec<Sought> {
     let strays = consumer.strays.iter().map(|(partition, stray)| Sought {
         partition: *partition,
         other_than: None,
         start: stray.why == Why::OutOfRange,
     });
-    let silent = consumer.links.values().filter(|link| link.silent_for(now) > SILENT_AFTER);
+    let silent = consumer.links.values().filter(|link| link.silent_for(now) > patience);
     let elsewhere = silent.flat_map(|link| {
         let sought = |partition: &i32| Sought {
             partition: *partition,

@@ -1,7 +1,10 @@
 //! Fetch of version 11, the last one before the flexible ones, and ListOffsets of version 2: sent and read without decoding a record. The
 //! code is pure.
 
+use std::time::Duration;
+
 use hone_kafka::{Reader, WireError};
+use hone_record::FetchLimits;
 
 use crate::admin::CLIENT_ID;
 use crate::cluster::At;
@@ -18,12 +21,33 @@ const ABORTED_BYTES: usize = 16;
 /// Limits of a Fetch request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FetchSize {
-    /// Longest wait of the broker for the first byte.
+    /// The broker answers when it has this many bytes.
+    pub least_bytes: i32,
+    /// Longest wait of the broker for them.
     pub wait_ms: i32,
     /// Bytes from all partitions together. The broker sends at least one whole batch.
     pub bytes: i32,
     /// Bytes from each partition.
     pub partition_bytes: i32,
+}
+
+impl FetchSize {
+    /// Longest wait of the broker.
+    pub(crate) fn wait(self) -> Duration {
+        Duration::from_millis(u64::try_from(self.wait_ms).unwrap_or(0))
+    }
+}
+
+impl From<FetchLimits> for FetchSize {
+    fn from(limits: FetchLimits) -> Self {
+        let signed = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+        Self {
+            least_bytes: signed(limits.fetch_min_bytes),
+            wait_ms: signed(limits.fetch_max_wait_ms),
+            bytes: signed(limits.fetch_max_bytes),
+            partition_bytes: signed(limits.max_partition_fetch_bytes),
+        }
+    }
 }
 
 /// A Fetch request with its length, for partitions and their start offsets.
@@ -36,7 +60,7 @@ pub(crate) fn fetch_request(
     let mut frame = head(FETCH_KEY, FETCH_VERSION, correlation_id);
     put(&mut frame, &(-1_i32).to_be_bytes()); // not a replica
     put(&mut frame, &limits.wait_ms.to_be_bytes());
-    put(&mut frame, &1_i32.to_be_bytes()); // least bytes
+    put(&mut frame, &limits.least_bytes.to_be_bytes());
     put(&mut frame, &limits.bytes.to_be_bytes());
     put(&mut frame, &[0]); // read uncommitted
     put(&mut frame, &0_i32.to_be_bytes());
@@ -54,11 +78,6 @@ pub(crate) fn fetch_request(
     put(&mut frame, &0_i32.to_be_bytes()); // nothing forgotten
     put_text(&mut frame, ""); // no rack
     with_length(frame)
-}
-
-/// A ListOffsets request with its length, for the ends of partitions.
-pub(crate) fn ends_request(correlation_id: i32, topic: &str, partitions: &[i32]) -> Vec<u8> {
-    offsets_request(correlation_id, topic, partitions, At::Latest)
 }
 
 /// A ListOffsets request with its length, for the offsets of a position in partitions.
@@ -190,7 +209,8 @@ mod tests {
     };
     use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
-    const SIZE: FetchSize = FetchSize { wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 16 };
+    const SIZE: FetchSize =
+        FetchSize { least_bytes: 7, wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 16 };
 
     fn name(topic: &'static str) -> TopicName {
         TopicName(StrBytes::from_static_str(topic))
@@ -225,9 +245,9 @@ mod tests {
         assert!(body.is_empty());
         let partitions = &request.topics[0].partitions;
         assert_eq!((partitions[1].partition, partitions[1].fetch_offset), (3, 99));
-        assert_eq!((request.max_wait_ms, request.max_bytes), (500, 1 << 20));
+        assert_eq!((request.min_bytes, request.max_wait_ms, request.max_bytes), (7, 500, 1 << 20));
 
-        let mut body = Bytes::from(ends_request(8, "topic", &[1, 2])).split_off(4);
+        let mut body = Bytes::from(offsets_request(8, "topic", &[1, 2], At::Latest)).split_off(4);
         RequestHeader::decode(&mut body, 1).unwrap();
         let request = ListOffsetsRequest::decode(&mut body, LIST_OFFSETS_VERSION).unwrap();
         assert!(body.is_empty());

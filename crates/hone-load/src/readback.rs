@@ -7,8 +7,9 @@ use hone_kafka::batches;
 use hone_record::{BatchSizes, BatchSource, TopicBatches};
 
 use crate::admin::{Admin, TopicLayout};
+use crate::cluster::At;
 use crate::error::LoadError;
-use crate::fetch::{FetchSize, ends_request, fetch_request, parse_ends, parse_fetched};
+use crate::fetch::{FetchSize, fetch_request, offsets_request, parse_ends, parse_fetched};
 use crate::security::Access;
 
 /// Largest number of bytes that are read back, over all partitions.
@@ -21,21 +22,31 @@ pub(crate) const BEFORE: Duration = Duration::from_secs(15);
 pub(crate) const BEHIND: Duration = Duration::from_secs(3);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// Size of one read.
-const SIZE: FetchSize = FetchSize { wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 20 };
+const SIZE: FetchSize = FetchSize { least_bytes: 1, wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 20 };
 /// A broker that returns nothing this often has lost data, or has a problem. The data read so far is reported.
 const EMPTY_READS: u32 = 3;
 
-/// The end of every partition: the offset that the next record gets. Leaders of a new topic, or in a changing cluster, may not know their
-/// role yet. So the code asks them again for a while, and looks them up again. Returns the layout in which they knew it.
+/// The end of every partition: the offset that the next record gets.
 pub(crate) fn ends(
     access: &Access,
     layout: &TopicLayout,
     patience: Duration,
 ) -> Result<(TopicLayout, BTreeMap<i32, i64>), LoadError> {
+    offsets(access, layout, At::Latest, patience)
+}
+
+/// The offset of a position in every partition; -1 if there is none. Leaders of a new topic, or in a changing cluster, may not know their
+/// role yet. So the code asks them again for a while, and looks them up again. Returns the layout in which they knew it.
+pub(crate) fn offsets(
+    access: &Access,
+    layout: &TopicLayout,
+    at: At,
+    patience: Duration,
+) -> Result<(TopicLayout, BTreeMap<i32, i64>), LoadError> {
     let deadline = Instant::now() + patience;
     let mut layout = layout.clone();
     loop {
-        let passing = match ends_now(access, &layout)? {
+        let passing = match offsets_now(access, &layout, at)? {
             Ok(found) => return Ok((layout, found)),
             Err(passing) => passing,
         };
@@ -52,9 +63,10 @@ pub(crate) fn ends(
 }
 
 /// The inner `Err` is temporary.
-fn ends_now(
+fn offsets_now(
     access: &Access,
     layout: &TopicLayout,
+    at: At,
 ) -> Result<Result<BTreeMap<i32, i64>, LoadError>, LoadError> {
     let mut found = BTreeMap::new();
     for (address, partitions) in &layout.leaders {
@@ -65,10 +77,10 @@ fn ends_now(
             Err(error) => return Err(error),
         };
         let what = "ListOffsets v2";
-        let answer = admin.exchange(&ends_request(1, &layout.topic, partitions), what)?;
+        let answer = admin.exchange(&offsets_request(1, &layout.topic, partitions, at), what)?;
         let ends = parse_ends(&answer).map_err(|error| admin.garbage(what, &error.to_string()))?;
         for (partition, code, offset) in ends {
-            let what = format!("to return the end of {}/{partition}", layout.topic);
+            let what = format!("to return an offset of {}/{partition}", layout.topic);
             match admin.accepted(&what, code, String::new()) {
                 Ok(()) => found.insert(partition, offset),
                 Err(error) if passes(code) => return Ok(Err(error)),

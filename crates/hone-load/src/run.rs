@@ -1,5 +1,7 @@
 //! From a workload to a window: prepare, warm up, measure.
 
+mod catch_up;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -27,6 +29,8 @@ use crate::settings::{Settings, Topic};
 use crate::steadiness::{WindowLoad, outcome};
 use crate::warm::{self, Effort, Target};
 use crate::{client, frames, keys, readback, recording, replay, schedule, sizes};
+
+use catch_up::{check_consumers, check_rate, consumers, unix_ms};
 
 /// Measures the target and the machine at the start and the end of a window.
 pub trait Probe {
@@ -71,6 +75,8 @@ pub struct Prepared {
     stands_by: Option<Beginning>,
     /// Result of the warm-up.
     warmed: Option<WarmUp>,
+    /// Where the consumers begin, if that is before the window.
+    begins: Option<BTreeMap<i32, i64>>,
 }
 
 /// Position of the window's start in the topic, for consumers and the reading of batches.
@@ -86,9 +92,6 @@ const SLIP_TOLD_MS: f64 = 1.0;
 
 /// Number of a producer's batches that brokers remember.
 const MOST_NUMBERED: u32 = 5;
-
-/// Each of these has a connection to every leader.
-const MOST_CONSUMERS: u32 = 1_000;
 
 /// A broker that hangs must not delay the deletion of the load's own topic.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
@@ -166,7 +169,10 @@ pub fn prepare(
     remember(&mut topic.addresses, layout.leaders.iter().map(|(address, _)| address.clone()));
     let workload = fitted(workload, &layout, progress)?;
     let engine = engine(launcher, &settings, &access, &workload, &layout, progress)?;
-    let consumers = consumers(&settings.address, &access, &workload, &layout)?;
+    // Those that read a backlog start when it is stored.
+    let reading =
+        (!workload.catches_up()).then(|| consumers(&settings.address, &access, &workload, &layout, None));
+    let consumers = reading.transpose()?.flatten();
     let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
     remember(&mut topic.addresses, environment.brokers.values().cloned());
     Ok(Prepared {
@@ -182,6 +188,7 @@ pub fn prepare(
         raw: None,
         stands_by: None,
         warmed: None,
+        begins: None,
     })
 }
 
@@ -259,20 +266,6 @@ fn engine(
     }
 }
 
-/// The workload's consumers, which also read the warm-up.
-fn consumers(
-    address: &str,
-    access: &Access,
-    workload: &Workload,
-    layout: &TopicLayout,
-) -> Result<Option<Consumers>, LoadError> {
-    if workload.consumers == 0 {
-        return Ok(None);
-    }
-    let (layout, from) = readback::ends(access, layout, readback::BEFORE)?;
-    Consumers::start(workload.consumers, workload.consumer_group, address, access, &layout, &from).map(Some)
-}
-
 fn fresh_name(prefix: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     format!("{prefix}{now:x}")
@@ -286,11 +279,9 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
     if workload.engine.operations().is_some() {
         return Err(no_schedule());
     }
-    for (name, value, most) in [
-        ("requests_per_s", workload.requests_per_s, 1e7),
-        ("duration_s", workload.duration_s, LONGEST_WINDOW_S),
-        ("timeout_s", workload.timeout_s, 3_600.0),
-    ] {
+    for (name, value, most) in
+        [("duration_s", workload.duration_s, LONGEST_WINDOW_S), ("timeout_s", workload.timeout_s, 3_600.0)]
+    {
         if !(value > 0.0 && value <= most) {
             return Err(LoadError::Setting {
                 name,
@@ -298,6 +289,7 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
             });
         }
     }
+    check_rate(workload)?;
     for (name, value, most) in [
         ("records_per_batch", workload.records_per_batch.into(), 1_000_000),
         ("record_bytes", workload.record_bytes.into(), 64 << 20),
@@ -418,21 +410,6 @@ fn check_idempotence(workload: &Workload) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
-    let wrong = |problem: String| Err(LoadError::Setting { name: "consumers", problem });
-    if workload.consumers > MOST_CONSUMERS {
-        return wrong(format!("must be at most {MOST_CONSUMERS}, got {}", workload.consumers));
-    }
-    if workload.consumers > 0 && workload.acks == 0 {
-        return wrong(
-            "need acks 1 or all: with acks 0 no answer states the offset of a record, so a consumed record \
-             can't be matched with its request"
-                .to_owned(),
-        );
-    }
-    Ok(())
-}
-
 impl Prepared {
     /// Warms the target up. Sends the workload's warm-up requests as fast as the in-flight limit allows. Then sends more until CPU per
     /// request and latency stop falling and the target's compiler threads are quiet, but not longer than the workload's `warmup_limit_s`.
@@ -440,6 +417,18 @@ impl Prepared {
     /// # Errors
     /// Returns an error when the broker refuses or fails, or the user interrupts.
     pub fn warm_up(&mut self, target: &mut dyn Target, progress: &mut dyn Progress) -> Result<(), LoadError> {
+        // Without a rate, nothing is sent to a topic that is only read.
+        if !self.workload.is_read_only() {
+            self.warm_up_producers(target, progress)?;
+        }
+        self.store_backlog(target, progress)
+    }
+
+    fn warm_up_producers(
+        &mut self,
+        target: &mut dyn Target,
+        progress: &mut dyn Progress,
+    ) -> Result<(), LoadError> {
         let limit = Duration::from_secs_f64(self.workload.warmup_limit_s);
         let asked = self.workload.warmup_requests;
         if asked == 0 {
@@ -614,14 +603,13 @@ impl Prepared {
         let slip = if is_agreed { ready.saturating_duration_since(start) } else { Duration::ZERO };
         let start = start.max(ready);
         if let Some(consumers) = &self.consumers {
-            consumers.open(start, duration_ns);
+            consumers.open(start, duration_ns, from.clone().unwrap_or_default());
             recorder.placed = consumers.orders();
         }
         std::thread::sleep(start.saturating_duration_since(Instant::now()));
-        let started_unix_ms =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        let started_unix_ms = unix_ms();
         let cpu_before = self.cpu();
-        let end = self.engine.run(start, &mut arrivals, true, &mut recorder, &mut look);
+        let end = self.sent_or_read(start, &mut arrivals, &mut recorder, &mut look);
         let generator_cpu = cpu_before.until(self.cpu());
         let end = end?;
         recorder.placed = None;
@@ -662,7 +650,7 @@ impl Prepared {
         }
         let (_, from) = readback::ends(&self.access, &self.layout, readback::BEFORE)?;
         if let Some(consumers) = &self.consumers {
-            consumers.begin(from.clone(), limit);
+            consumers.begin(self.begins.clone().unwrap_or_else(|| from.clone()), limit);
         }
         Ok(Some(from))
     }
@@ -765,6 +753,10 @@ impl Prepared {
         if let End::Broken(reason) = end {
             return Outcome::Failed { reason };
         }
+        // Its consumers decide.
+        if self.workload.is_read_only() {
+            return Outcome::Steady;
+        }
         if recorder.due == 0 {
             return Outcome::Failed {
                 reason: "no request was due: the rate is too low for this length".to_owned(),
@@ -827,6 +819,9 @@ fn length_s(recorder: &Recorder) -> f64 {
 fn add_consumed(window: &mut Window, consumed: Consumed) {
     for (point, lag) in window.series.iter_mut().zip(&consumed.lag) {
         point.consumer_lag_records = Some(*lag);
+    }
+    if window.workload.is_read_only() && consumed.end_to_end.fetched_records == 0 {
+        window.outcome = Outcome::Failed { reason: "the consumers found no records".to_owned() };
     }
     window.end_to_end = Some(consumed.end_to_end);
     window.events.extend(consumed.events);

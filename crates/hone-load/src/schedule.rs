@@ -127,7 +127,7 @@ impl Iterator for Arrivals {
 }
 
 /// The highest rate of a schedule, per second; the same limit as for the workload's own rate.
-const MOST_REQUESTS_PER_S: f64 = 1e7;
+pub(crate) const MOST_REQUESTS_PER_S: f64 = 1e7;
 /// More steps than this are a ramp.
 const MOST_STEPS: usize = 1_000;
 
@@ -242,6 +242,9 @@ pub(crate) mod tests {
             idempotent: false,
             consumers: 0,
             consumer_group: false,
+            fetch: hone_record::FetchLimits::default(),
+            read_from: hone_record::ReadFrom::End,
+            backlog_bytes: 0,
             warmup_requests: 0,
             warmup_limit_s: 0.0,
             duration_s: 10.0,

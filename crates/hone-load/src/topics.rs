@@ -453,7 +453,7 @@ impl Course {
             // Sizes above an answer's limit do not matter.
             (room.min(f64::from(PARTITION_BYTES)) as i32).max(LEAST_BYTES)
         });
-        FetchSize { wait_ms: WAIT_MS, bytes, partition_bytes: of_partition.min(bytes) }
+        FetchSize { least_bytes: 1, wait_ms: WAIT_MS, bytes, partition_bytes: of_partition.min(bytes) }
     }
 
     fn take(

@@ -130,8 +130,8 @@ pub use whatif::{
     ReplayMisfit, ReplayedProducer, SentBy, WhatIf,
 };
 pub use window::{
-    AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, ClientFacts, CpuSeconds, Durability,
-    EndToEnd, Environment, Event, EventKind, Latencies, LatencySplit, Outcome, Part, SeriesPoint, Shard,
-    SocketBytes, TopicBatches, Window, WindowFacts,
+    AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, CatchUp, ClientFacts, CpuSeconds,
+    Durability, EndToEnd, Environment, Event, EventKind, Fetches, Latencies, LatencySplit, Outcome, Part,
+    SeriesPoint, Shard, SocketBytes, TopicBatches, Window, WindowFacts,
 };
-pub use workload::{Engine, Keys, Payload, Recording, Schedule, Sizes, Workload};
+pub use workload::{Engine, FetchLimits, Keys, Payload, ReadFrom, Recording, Schedule, Sizes, Workload};

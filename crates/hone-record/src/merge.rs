@@ -362,6 +362,10 @@ fn end_to_end(shards: &[&Window]) -> Option<EndToEnd> {
     Some(parts.fold(first, |mut all, part| {
         all.latency.merge(&part.latency);
         all.missing_latency.merge(&part.missing_latency);
+        let fetches = all.fetches.zip(part.fetches.as_ref()).map(|(mut all, part)| {
+            all.merge(part);
+            all
+        });
         EndToEnd {
             latency: all.latency,
             consumers: all.consumers.saturating_add(part.consumers),
@@ -374,6 +378,8 @@ fn end_to_end(shards: &[&Window]) -> Option<EndToEnd> {
             lag_records_p99: all.lag_records_p99.max(part.lag_records_p99),
             lag_records_end: all.lag_records_end.max(part.lag_records_end),
             missing_latency: all.missing_latency,
+            fetches,
+            catch_up: all.catch_up.zip(part.catch_up).map(|(all, part)| all.with(part)),
         }
     }))
 }
@@ -474,6 +480,9 @@ pub(crate) mod tests {
             idempotent: false,
             consumers: 0,
             consumer_group: false,
+            fetch: crate::FetchLimits::default(),
+            read_from: crate::ReadFrom::End,
+            backlog_bytes: 0,
             warmup_requests: 0,
             warmup_limit_s: 0.0,
             duration_s: 2.0,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// CPU of the target (user and system) per acknowledged record.
+    /// CPU of the target (user and system) per acknowledged record; per fetched one if the load only reads.
     CpuPerRecord,
     /// CPU of the target per acknowledged request.
     CpuPerRequest,

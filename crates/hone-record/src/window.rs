@@ -317,6 +317,65 @@ pub struct EndToEnd {
     /// Samples of `latency` that belong to missing records; they are lower bounds.
     #[serde(default)]
     pub missing_latency: Hdr,
+    /// Their Fetch requests. `None` in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetches: Option<Fetches>,
+    /// How they caught up with the records of before the window. `None` if they began behind them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catch_up: Option<CatchUp>,
+}
+
+/// Consumers that begin with records of before the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CatchUp {
+    /// Records of before the window, over all consumers.
+    pub records: u64,
+    /// Time until the last consumer had read them. `None` if the window ended first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_s: Option<f64>,
+}
+
+impl CatchUp {
+    /// Together with another generator's consumers.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        let took_s = self.took_s.zip(other.took_s).map(|(one, other)| f64::max(one, other));
+        Self { records: self.records.saturating_add(other.records), took_s }
+    }
+}
+
+/// Fetch requests of all consumers that were answered within the window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fetches {
+    /// Number of answers.
+    pub answered: u64,
+    /// Those without a batch: the wait was over first.
+    pub empty: u64,
+    /// Bytes of batches in them.
+    pub bytes: u64,
+    /// Time from the request to the last byte of its answer. It contains the wait for data.
+    pub latency: Hdr,
+}
+
+impl Fetches {
+    /// Adds others.
+    pub fn merge(&mut self, others: &Self) {
+        self.answered = self.answered.saturating_add(others.answered);
+        self.empty = self.empty.saturating_add(others.empty);
+        self.bytes = self.bytes.saturating_add(others.bytes);
+        self.latency.merge(&others.latency);
+    }
+
+    /// Mean bytes of an answer with data. `None` without one.
+    pub fn mean_bytes(&self) -> Option<f64> {
+        let full = self.answered.saturating_sub(self.empty);
+        (full > 0).then(|| self.bytes as f64 / full as f64)
+    }
+
+    /// Share of answers without data. `None` without an answer.
+    pub fn empty_share(&self) -> Option<f64> {
+        (self.answered > 0).then(|| self.empty as f64 / self.answered as f64)
+    }
 }
 
 /// Lower and upper bound of a latency, in microseconds.
@@ -543,6 +602,14 @@ impl Window {
         if is_a_draw { set } else { self.facts.asked_requests_per_s }
     }
 
+    /// Records that the target handled: acknowledged ones, or fetched ones if the window sent nothing.
+    pub fn records(&self) -> u64 {
+        match &self.end_to_end {
+            Some(seen) if self.workload.is_read_only() => seen.fetched_records,
+            _ => self.facts.acked_records,
+        }
+    }
+
     /// Share of the requests that were not acknowledged, 0 to 1.
     pub fn failed_share(&self) -> f64 {
         let failed = self.facts.requests.saturating_sub(self.facts.acked_requests);
@@ -552,7 +619,7 @@ impl Window {
     /// CPU per record in microseconds, without the CPU that the target would have used in the same time without a load. `None` if
     /// [`Metric::CpuPerRecord`] has no value, or the idle target was not measured.
     pub fn cpu_us_per_record_beyond_idling(&self) -> Option<f64> {
-        let idle_us = self.facts.idle_cores? * self.duration_s * 1e6 / self.facts.acked_records.max(1) as f64;
+        let idle_us = self.facts.idle_cores? * self.duration_s * 1e6 / self.records().max(1) as f64;
         Some((self.value(Metric::CpuPerRecord)? - idle_us).max(0.0))
     }
 
@@ -572,15 +639,16 @@ impl Window {
         let cpu = self.facts.target_cpu;
         let per = |total: f64, count: u64| (count > 0).then(|| total * 1e6 / count as f64);
         match metric {
-            Metric::CpuPerRecord => per(cpu?.total_s, self.facts.acked_records),
+            Metric::CpuPerRecord => per(cpu?.total_s, self.records()),
             Metric::CpuPerRequest => per(cpu?.total_s, self.facts.acked_requests),
-            Metric::UserCpuPerRecord => per(cpu?.total_s * cpu?.user_share?, self.facts.acked_records),
-            Metric::BusyPerRecord => per(self.facts.target_busy.as_ref()?.busy_s, self.facts.acked_records),
+            Metric::UserCpuPerRecord => per(cpu?.total_s * cpu?.user_share?, self.records()),
+            Metric::BusyPerRecord => per(self.facts.target_busy.as_ref()?.busy_s, self.records()),
             Metric::LatencyP50 => latency.quantile_us_if_supported(0.5, SAMPLES_BEYOND),
             Metric::LatencyP90 => latency.quantile_us_if_supported(0.9, SAMPLES_BEYOND),
             Metric::LatencyP99 => latency.quantile_us_if_supported(0.99, SAMPLES_BEYOND),
             Metric::LatencyP999 => latency.quantile_us_if_supported(0.999, SAMPLES_BEYOND),
             Metric::LatencyMax => latency.max_us(),
+            Metric::Throughput if self.workload.is_read_only() => None,
             Metric::Throughput => Some(self.facts.reached_requests_per_s),
             Metric::Capacity => None,
             Metric::MemoryPeak => Some(self.facts.target_memory?.peak_bytes as f64),
@@ -614,6 +682,8 @@ mod tests {
             lag_records_p99: None,
             lag_records_end: None,
             missing_latency,
+            fetches: None,
+            catch_up: None,
         }
     }
 

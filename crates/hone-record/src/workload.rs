@@ -189,6 +189,50 @@ impl Recording {
     }
 }
 
+/// Limits of a consumer's Fetch requests, under the names and with the defaults of Kafka's own consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FetchLimits {
+    /// The broker answers when it has this many bytes (`fetch.min.bytes`).
+    pub fetch_min_bytes: u32,
+    /// Or after this time (`fetch.max.wait.ms`).
+    pub fetch_max_wait_ms: u32,
+    /// Most bytes of an answer, except for a single larger batch (`fetch.max.bytes`).
+    pub fetch_max_bytes: u32,
+    /// The same for each partition (`max.partition.fetch.bytes`).
+    pub max_partition_fetch_bytes: u32,
+}
+
+/// A position in the log of each partition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadFrom {
+    /// Behind the last record: consumers read what the window sends.
+    #[default]
+    End,
+    /// The first record.
+    Earliest,
+    /// The first record that is not older than this, in seconds.
+    AgeS(f64),
+}
+
+impl ReadFrom {
+    fn is_end(&self) -> bool {
+        *self == Self::End
+    }
+}
+
+impl Default for FetchLimits {
+    fn default() -> Self {
+        Self {
+            fetch_min_bytes: 1,
+            fetch_max_wait_ms: 500,
+            fetch_max_bytes: 50 << 20,
+            max_partition_fetch_bytes: 1 << 20,
+        }
+    }
+}
+
 /// The load: all data that is needed to send it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
@@ -236,6 +280,15 @@ pub struct Workload {
     /// Whether the consumers share the partitions as one group.
     #[serde(default, skip_serializing_if = "is_false")]
     pub consumer_group: bool,
+    /// Limits of their Fetch requests.
+    #[serde(flatten)]
+    pub fetch: FetchLimits,
+    /// Where the consumers begin when the window opens.
+    #[serde(default, skip_serializing_if = "ReadFrom::is_end")]
+    pub read_from: ReadFrom,
+    /// Bytes of records that the producers store before the window, for the consumers to catch up with.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub backlog_bytes: u64,
     /// Requests sent and answered before the window opens.
     pub warmup_requests: u64,
     /// Time limit for the warm-up, in seconds; it runs until the target is warm. 0 sends only `warmup_requests`.
@@ -258,6 +311,11 @@ pub struct Workload {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
+fn is_nothing(number: &u64) -> bool {
+    *number == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
@@ -292,6 +350,16 @@ impl Workload {
         self.climb().map_or(self.duration_s, |climb| climb.least_s(self.requests_per_s))
     }
 
+    /// Whether the window sends nothing, and consumers read what is there.
+    pub fn is_read_only(&self) -> bool {
+        self.requests_per_s == 0.0 && self.consumers > 0
+    }
+
+    /// Whether the consumers begin with records of before the window.
+    pub fn catches_up(&self) -> bool {
+        self.consumers > 0 && (self.backlog_bytes > 0 || self.read_from != ReadFrom::End)
+    }
+
     /// The ramp search; `None` for other loads.
     pub fn climb(&self) -> Option<Climb> {
         match self.schedule {
@@ -323,6 +391,9 @@ impl Workload {
             idempotent: false,
             consumers: 0,
             consumer_group: false,
+            fetch: FetchLimits::default(),
+            read_from: ReadFrom::End,
+            backlog_bytes: 0,
             warmup_requests: 0,
             warmup_limit_s: 0.0,
             duration_s: 0.0,

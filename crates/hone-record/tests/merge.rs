@@ -77,6 +77,9 @@ fn workload(of: u32) -> Workload {
         idempotent: false,
         consumers: of,
         consumer_group: false,
+        fetch: hone_record::FetchLimits::default(),
+        read_from: hone_record::ReadFrom::End,
+        backlog_bytes: 0,
         warmup_requests: 10 * u64::from(of),
         warmup_limit_s: 0.0,
         duration_s: DURATION_S,
@@ -197,6 +200,8 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             lag_records_p99: None,
             lag_records_end: None,
             missing_latency: hdr(missing().map(|request| request.end_to_end_us)),
+            fetches: None,
+            catch_up: None,
         }),
         batches: vec![TopicBatches {
             topic: "load".to_owned(),

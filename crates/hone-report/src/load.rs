@@ -1,7 +1,7 @@
 //! Describes a load in words.
 
 use hone_format::{count, exact};
-use hone_record::{Engine, Keys, Payload, Schedule, Sizes, Workload};
+use hone_record::{Engine, Keys, Payload, ReadFrom, Schedule, Sizes, Workload};
 
 /// The load in words.
 pub fn load_text(workload: &Workload) -> String {
@@ -47,6 +47,14 @@ fn load_at(workload: &Workload, rate: Option<f64>) -> String {
     } else {
         ("records/s of".to_owned(), "producers")
     };
+    if workload.is_read_only() {
+        let consumers = workload.consumers;
+        return format!(
+            "{consumers} consumers of {}, for at most {} s",
+            reading(workload),
+            workload.duration_s
+        );
+    }
     let sent = match rate {
         Some(rate) => format!("{} {what} {records}", exact(rate)),
         None => format!("records of {records}"),
@@ -58,6 +66,15 @@ fn load_at(workload: &Workload, rate: Option<f64>) -> String {
         workload.duration_s,
         workload.connections,
     )
+}
+
+/// Where consumers begin.
+fn reading(workload: &Workload) -> String {
+    match (workload.backlog_bytes, workload.read_from) {
+        (0, ReadFrom::Earliest) => "all records".to_owned(),
+        (0, ReadFrom::AgeS(age_s)) => format!("records of the last {}", hone_format::duration(age_s)),
+        (bytes, _) => format!("a backlog of {}", hone_format::bytes(bytes)),
+    }
 }
 
 /// The records of a load in a few words.

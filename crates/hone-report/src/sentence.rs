@@ -1,7 +1,8 @@
 //! Verdicts, controls and outcomes as sentences. Every figure comes from the estimate, and every claim from the verdict.
 
 use hone_record::{
-    Comparison, Durability, Estimate, Judgement, Metric, Mode, Outcome, PairKind, Verdict, Window,
+    CatchUp, Comparison, Durability, EndToEnd, Estimate, Judgement, Metric, Mode, Outcome, PairKind, Verdict,
+    Window,
 };
 
 use crate::quantity::{self, NBSP};
@@ -204,12 +205,31 @@ pub(crate) fn outcome(window: &Window) -> String {
     }
 }
 
+/// A window that sends nothing: whether its consumers caught up, and how fast they read.
+fn only_read(window: &Window, seen: &EndToEnd) -> String {
+    let per_s = seen.fetched_records as f64 / window.duration_s.max(1e-9);
+    let rate = format!("{}{NBSP}records/s", quantity::significant(per_s));
+    let all = |catch_up: CatchUp| quantity::counted(catch_up.records, "record", "records");
+    match seen.catch_up {
+        Some(CatchUp { took_s: None, .. }) | None => {
+            format!("Not caught up within {}: {rate}.", quantity::duration(window.duration_s))
+        }
+        Some(catch_up) => {
+            let took = quantity::duration(catch_up.took_s.unwrap_or_default());
+            format!("Caught up: {} in {took}, {rate}.", all(catch_up))
+        }
+    }
+}
+
 fn steady(window: &Window, asked: &str, reached: &str) -> String {
     if let Some(operations) = window.workload.engine.operations() {
         return format!(
             "Done: {} at {reached}{NBSP}operations/s.",
             quantity::counted(operations, "operation", "operations")
         );
+    }
+    if let Some(seen) = window.end_to_end.as_ref().filter(|_| window.workload.is_read_only()) {
+        return only_read(window, seen);
     }
     let latencies: Vec<String> = [Metric::LatencyP50, Metric::LatencyP99]
         .into_iter()

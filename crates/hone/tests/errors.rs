@@ -30,7 +30,7 @@ const PROVOKED: [(&str, i32, &str); 56] = [
     ("load|b:1|--duration|5x", 2, "--duration `5x`: use a number with ms, s, m or h"),
     ("load|b:1|--duration", 2, "--duration: the value is missing"),
     ("load|b:1|--rate|fast", 2, "--rate `fast`: use a number above zero"),
-    ("load|b:1|--rate|0", 2, "--rate `0`"),
+    ("load|b:1|--rate|0", 2, "0 sends nothing, so it needs `consumers`"),
     ("load|b:1|--records|many", 2, "--records `many`: use a whole number"),
     ("load|b:1|--bytes|1x", 2, "--bytes `1x`"),
     ("load|b:1|--acks|2", 2, "--acks `2`"),

@@ -13,12 +13,21 @@ use crate::fetch::{FetchSize, fetch_request};
 use crate::poll::Poll;
 use crate::stream::Stream;
 
-/// Size of one Fetch. A broker answers as soon as it has a byte.
-const SIZE: FetchSize = FetchSize { wait_ms: 500, bytes: 16 << 20, partition_bytes: 1 << 20 };
 /// An answer may exceed the requested size by one batch.
 const ANSWER_LIMIT_BYTES: usize = 256 << 20;
 /// Largest size of one read.
 const READ_BYTES: usize = 256 << 10;
+
+/// A complete answer in the buffer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    /// Time of the request.
+    pub asked_ns: u64,
+    /// Time of the last byte of the answer.
+    pub at_ns: u64,
+    /// Length of the frame.
+    pub length: usize,
+}
 
 /// A connection that does not block, with its state.
 #[derive(Debug)]
@@ -35,6 +44,8 @@ pub(super) struct Link {
     token: usize,
     /// Time of the request, or of the last byte of the answer.
     heard_at: Instant,
+    /// Time of the request, on the clock of the answers.
+    asked_ns: u64,
     outbound: Vec<u8>,
     written: usize,
     received: usize,
@@ -59,6 +70,7 @@ impl Link {
             stream,
             token,
             heard_at: Instant::now(),
+            asked_ns: 0,
             outbound: Vec::new(),
             written: 0,
             received: 0,
@@ -66,11 +78,12 @@ impl Link {
     }
 
     /// Queues the next Fetch for writing.
-    pub(super) fn ask(&mut self, topic: &str, lanes: &BTreeMap<i32, Lane>) {
+    pub(super) fn ask(&mut self, topic: &str, lanes: &BTreeMap<i32, Lane>, size: FetchSize, now_ns: u64) {
         self.correlation_id = self.correlation_id.wrapping_add(1);
         let next = |partition: &i32| Some((*partition, lanes.get(partition)?.next));
         let partitions: Vec<(i32, i64)> = self.partitions.iter().filter_map(next).collect();
-        self.outbound = fetch_request(self.correlation_id, topic, &partitions, SIZE);
+        self.outbound = fetch_request(self.correlation_id, topic, &partitions, size);
+        self.asked_ns = now_ns;
         self.written = 0;
         self.heard_at = Instant::now();
     }
@@ -105,8 +118,8 @@ impl Link {
         Ok(())
     }
 
-    /// Reads until no data is left or one answer is complete. Returns the time of its last byte, and its length.
-    pub(super) fn receive(&mut self, clock: &Clock) -> Result<Option<(u64, usize)>, String> {
+    /// Reads until no data is left or one answer is complete.
+    pub(super) fn receive(&mut self, clock: &Clock) -> Result<Option<Arrival>, String> {
         loop {
             if self.received == self.inbound.len() {
                 self.inbound.resize(self.received + READ_BYTES, 0);
@@ -135,7 +148,7 @@ impl Link {
                     self.received = 0;
                     self.outbound.clear();
                     self.written = 0;
-                    return Ok(Some((at_ns, consumed_bytes)));
+                    return Ok(Some(Arrival { asked_ns: self.asked_ns, at_ns, length: consumed_bytes }));
                 }
             }
         }

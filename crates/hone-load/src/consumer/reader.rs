@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hone_kafka::frame::LENGTH_BYTES;
 use hone_kafka::{batches, error_name};
 
-use super::link::Link;
+use super::link::{Arrival, Link};
 use crate::clock::Clock;
 use crate::fetch::{FetchedPartition, parse_fetched};
 use crate::join::Join;
@@ -23,6 +23,17 @@ pub(super) struct Consumer {
     pub bytes: u64,
     /// Known records that have not arrived, over all partitions.
     pub behind: u64,
+}
+
+/// An answer to a Fetch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer {
+    /// Time of the request.
+    pub asked_ns: u64,
+    /// Time of its last byte.
+    pub at_ns: u64,
+    /// Bytes of batches.
+    pub bytes: u64,
 }
 
 /// One partition as one consumer sees it.
@@ -103,12 +114,12 @@ impl Consumer {
     }
 
     /// Reads the data of a link, and processes a complete answer.
-    pub(super) fn receive(&mut self, token: usize, clock: &Clock) -> Result<(), String> {
-        let Some(link) = self.links.get_mut(&token) else { return Ok(()) };
-        let Some((at_ns, length)) = link.receive(clock)? else { return Ok(()) };
+    pub(super) fn receive(&mut self, token: usize, clock: &Clock) -> Result<Option<Answer>, String> {
+        let Some(link) = self.links.get_mut(&token) else { return Ok(None) };
+        let Some(Arrival { asked_ns, at_ns, length }) = link.receive(clock)? else { return Ok(None) };
         let (buffer, expected) = (std::mem::take(&mut link.inbound), link.correlation_id);
         let address = link.address.clone();
-        let refused = self.take_answer(&buffer[LENGTH_BYTES..length], expected, at_ns)?;
+        let (refused, bytes) = self.take_answer(&buffer[LENGTH_BYTES..length], expected, at_ns)?;
         let strays: Vec<i32> = refused.iter().map(|(partition, _)| *partition).collect();
         let stray = |(partition, why)| (partition, Stray { from: address.clone(), why });
         self.strays.extend(refused.into_iter().map(stray));
@@ -118,13 +129,19 @@ impl Consumer {
         if !strays.is_empty() {
             self.take_off(&strays);
         }
-        Ok(())
+        Ok(Some(Answer { asked_ns, at_ns, bytes }))
     }
 
-    /// Processes an answer; returns the refused partitions.
-    fn take_answer(&mut self, body: &[u8], expected: i32, at_ns: u64) -> Result<Vec<(i32, Why)>, String> {
-        let mut refused = Vec::new();
+    /// Processes an answer; returns the refused partitions, and the bytes of all batches.
+    fn take_answer(
+        &mut self,
+        body: &[u8],
+        expected: i32,
+        at_ns: u64,
+    ) -> Result<(Vec<(i32, Why)>, u64), String> {
+        let (mut refused, mut bytes) = (Vec::new(), 0);
         let fetched = parse_fetched(body, |found| {
+            bytes += found.record_set.len() as u64;
             if let Err(why) = self.take(found, at_ns) {
                 refused.push((found.partition, why));
             }
@@ -136,7 +153,7 @@ impl Consumer {
         if fetched.error_code != 0 {
             return Err(format!("refused a Fetch: {}", error_name(fetched.error_code)));
         }
-        Ok(refused)
+        Ok((refused, bytes))
     }
 
     fn take(&mut self, found: FetchedPartition<'_>, at_ns: u64) -> Result<(), Why> {

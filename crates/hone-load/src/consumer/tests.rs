@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hone_kafka::{BatchBuilder, Codec, batch};
-use hone_record::EventKind;
+use hone_record::Engine;
 use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use kafka_protocol::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
@@ -224,6 +224,11 @@ fn name() -> TopicName {
     TopicName(StrBytes::from_static_str("t"))
 }
 
+/// A load with this many consumers.
+fn load(consumers: u32) -> Workload {
+    Workload { consumers, ..Workload::of_operations("read", Engine::Wire) }
+}
+
 /// Consumers in an open window, and a producer of records for them.
 struct Scene {
     cluster: Cluster,
@@ -238,10 +243,10 @@ impl Scene {
         let from: BTreeMap<i32, i64> =
             layout.leaders.iter().flat_map(|(_, led)| led).map(|p| (*p, 0)).collect();
         let address = cluster.address(bootstrap);
-        let consumers = Consumers::start(count, false, &address, &Access::plain(), &layout, &from).unwrap();
+        let consumers = Consumers::start(&load(count), &address, &Access::plain(), &layout, &from).unwrap();
         consumers.begin(from, Duration::from_secs(10));
         let start = Instant::now();
-        consumers.open(start, 60_000_000_000);
+        consumers.open(start, 60_000_000_000, BTreeMap::new());
         Self { cluster, consumers, start }
     }
 
@@ -287,6 +292,9 @@ fn a_lost_leader_stops_only_what_it_led() {
     // What did not come is a sample of the time that it waited: it was put before the drain of a second.
     assert_eq!((seen.latency.count(), seen.missing_latency.count()), (2 * (15 + 200 + 7), 2 * 7));
     assert_eq!(seen.missing_latency.count_above_us(999_000.0), 2 * 7);
+    let fetches = seen.fetches.as_ref().unwrap();
+    assert!(fetches.answered > fetches.empty && fetches.latency.count() == fetches.answered, "{fetches:?}");
+    assert!(fetches.bytes >= seen.fetched_bytes && fetches.mean_bytes().unwrap() > 0.0, "{fetches:?}");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use hone_format::{bytes, count, exact, measured, time_us};
 use hone_record::{
-    AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, ClientFacts, EndToEnd, Hdr,
-    LatencySplit, MemoryCounted, Metric, Outcome, Part, Requirement, STALL_FROM_MS, Stalls, TargetBusy,
+    AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, CatchUp, ClientFacts, EndToEnd, Fetches,
+    Hdr, LatencySplit, MemoryCounted, Metric, Outcome, Part, Requirement, STALL_FROM_MS, Stalls, TargetBusy,
     TargetMemory, WarmUp, WarmUpEnd, Window,
 };
 
@@ -67,6 +67,8 @@ fn facts(window: &Window) -> Element {
         ("client", window.client.as_ref().map(client)),
         ("batches", batches(window)),
         ("consumers", window.end_to_end.as_ref().map(consumers)),
+        ("catch-up", window.end_to_end.as_ref().and_then(|seen| Some(catch_up(&seen.catch_up?, window)))),
+        ("fetches", window.end_to_end.as_ref().and_then(|seen| fetches(seen.fetches.as_ref()?, window))),
         ("latency parts", window.split.as_ref().map(split)),
     ];
     let mut table = Table::facts("Load, throughput and CPU");
@@ -123,6 +125,7 @@ const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 fn latency_table(window: &Window) -> Option<Element> {
     if !matches!(window.outcome, Outcome::Steady | Outcome::Warming { .. })
         || window.workload.engine.operations().is_some()
+        || window.workload.is_read_only()
     {
         return None;
     }
@@ -207,6 +210,15 @@ fn throughput(window: &Window) -> String {
             window.duration_s
         );
     }
+    if let Some(seen) = window.end_to_end.as_ref().filter(|_| window.workload.is_read_only()) {
+        let a_second = |count: u64| count as f64 / window.duration_s.max(1e-9);
+        return format!(
+            "{} records/s, {}/s fetched in {}",
+            measured(a_second(seen.fetched_records)),
+            bytes(a_second(seen.fetched_bytes) as u64),
+            quantity::duration(window.duration_s)
+        );
+    }
     let share = facts.reached_requests_per_s / facts.acked_requests.max(1) as f64;
     let done = if window.workload.acks == 0 { "sent" } else { "acknowledged" };
     format!(
@@ -227,7 +239,7 @@ fn target(window: &Window) -> String {
         return format!("unknown ({why}; name its process with --pid)");
     };
     let part = missing.map(|missing| format!("; {missing}")).unwrap_or_default();
-    if facts.acked_records == 0 {
+    if window.records() == 0 {
         return format!("{} in all, no record acknowledged", time_us(cpu.total_s * 1e6));
     }
     let user = cpu
@@ -248,11 +260,12 @@ fn target(window: &Window) -> String {
     } else {
         format!("; it passes work on to {}, which Hone does NOT measure", behind.join(" and "))
     };
-    format!(
-        "{} µs/record, {} µs/request{user}{beyond}{part}{of}{behind}",
-        measured(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
-        measured(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
-    )
+    let per = |count: u64| measured(cpu.total_s * 1e6 / count.max(1) as f64);
+    let each = match window.workload.is_read_only() {
+        true => format!("{} µs/fetched record", per(window.records())),
+        false => format!("{} µs/record, {} µs/request", per(window.records()), per(facts.acked_requests)),
+    };
+    format!("{each}{user}{beyond}{part}{of}{behind}")
 }
 
 /// The result of a warm-up. `None` when it was requested to be short.
@@ -306,8 +319,11 @@ fn memory(memory: TargetMemory) -> String {
 }
 
 fn generator(window: &Window) -> String {
-    let per_request = window.facts.generator_cpu.total_s * 1e6 / window.facts.requests.max(1) as f64;
-    format!("{} µs/request", measured(per_request))
+    let per = |count: u64| measured(window.facts.generator_cpu.total_s * 1e6 / count.max(1) as f64);
+    match window.workload.is_read_only() {
+        true => format!("{} µs/fetched record", per(window.records())),
+        false => format!("{} µs/request", per(window.facts.requests)),
+    }
 }
 
 fn machine(window: &Window) -> String {
@@ -367,6 +383,30 @@ fn client(client: &ClientFacts) -> String {
         ["linger.ms", "batch.size", "partitioner", "max.in.flight.requests.per.connection"];
     let shape = SHAPE.iter().filter_map(|key| Some(format!("{key} {}", client.settings.get(*key)?)));
     std::iter::once(client.software.clone()).chain(shape).collect::<Vec<_>>().join(", ")
+}
+
+/// How long the records of before the window took, with their rate.
+fn catch_up(seen: &CatchUp, window: &Window) -> String {
+    let records = quantity::counted(seen.records, "record", "records");
+    let Some(took_s) = seen.took_s else {
+        return format!("not done: {records} of before the window, after {} s", exact(window.duration_s));
+    };
+    let rate = measured(seen.records as f64 / took_s.max(1e-9));
+    format!("{records} of before the window in {}, {rate} a second", quantity::duration(took_s))
+}
+
+/// Fetch requests: their rate and size, and how many brought nothing. `None` without an answer.
+fn fetches(fetches: &Fetches, window: &Window) -> Option<String> {
+    let empty = fetches.empty_share()?;
+    let size = match fetches.mean_bytes() {
+        Some(bytes) => format!(", {} each", quantity::bytes(bytes as u64)),
+        None => String::new(),
+    };
+    let each_s = fetches.answered as f64 / window.duration_s.max(1e-9);
+    let p50 = fetches.latency.quantile_us_if_supported(0.5, SAMPLES_BEYOND);
+    let took =
+        p50.map(|p50| format!("; answered after {} (p50)", quantity::time_us(p50))).unwrap_or_default();
+    Some(format!("{} a second{size}, {} without data{took}", measured(each_s), quantity::percent(empty)))
 }
 
 fn consumers(seen: &EndToEnd) -> String {
@@ -456,5 +496,6 @@ fn track(window: &Window) -> Track<'_> {
 
 /// A sentence for a window that ended before it measured anything.
 pub(crate) fn remark(window: &Window) -> Option<Element> {
-    (window.facts.requests == 0).then(|| absent("No request was due in this window."))
+    (window.facts.requests == 0 && !window.workload.is_read_only())
+        .then(|| absent("No request was due in this window."))
 }

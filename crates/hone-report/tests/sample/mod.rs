@@ -78,6 +78,9 @@ pub(crate) fn workload(name: &str) -> Workload {
         idempotent: false,
         consumers: 0,
         consumer_group: false,
+        fetch: hone_record::FetchLimits::default(),
+        read_from: hone_record::ReadFrom::End,
+        backlog_bytes: 0,
         warmup_requests: 20_000,
         warmup_limit_s: 0.0,
         duration_s: SECONDS as f64,
@@ -326,10 +329,10 @@ pub(crate) fn tail() -> TailAccount {
             watch(StallKind::Pause, None),
             watch(StallKind::File, None),
             watch(StallKind::PageFault, None),
+            watch(StallKind::RunQueue, None),
         ],
         notes: Vec::new(),
         machine: machine(),
-            watch(StallKind::RunQueue, None),
     }
 }
 
@@ -407,10 +410,10 @@ pub(crate) fn counted() -> hone_record::Counted {
         workload: "validate".to_owned(),
         work: "5,000 requests on one connection, each after the answer to the one before it".to_owned(),
         emulator: "qemu-x86_64 version 7.2.13\nCopyright".to_owned(),
+        predicted: Some([0.912, 0.84, 0.99]),
         counts: [
             counts([15_234.0, 15_235.0], 1_310.0, [36.6, 0.9]),
             counts([13_769.0, 13_770.0], 702.0, [11.2, 0.0]),
-        predicted: Some([0.912, 0.84, 0.99]),
         ],
         code,
         notes: vec!["code of 1 thread made at run time is left out".to_owned()],
@@ -860,6 +863,8 @@ pub(crate) fn eventful() -> Window {
         lag_records_p99: None,
         lag_records_end: None,
         missing_latency: hone_record::Hdr::new(),
+        fetches: None,
+        catch_up: None,
     });
     window.batches = vec![hone_record::TopicBatches {
         topic: "orders".to_owned(),
@@ -1245,12 +1250,6 @@ pub(crate) fn diagnosis() -> Diagnosis {
     }
 }
 
-/// Pipeline slots of the sample service before and after a build with a profile, as a vendor published them.
-pub(crate) fn diagnosis_of_two() -> Diagnosis {
-    use hone_record::Category::{BackendBound, BadSpeculation, FetchLatency, FrontendBound, Retiring};
-    let both = [
-        (FrontendBound, [51.0, 37.9]),
-        (BadSpeculation, [10.3, 9.5]),
 /// Threads and samples of a virtual machine.
 pub(crate) fn watched_jvm() -> Diagnosis {
     let thread = |name: &str, tid, cpu_s, generated, unknown| hone_record::WatchedThread {
@@ -1287,6 +1286,12 @@ pub(crate) fn watched_jvm() -> Diagnosis {
     }
 }
 
+/// Pipeline slots of the sample service before and after a build with a profile, as a vendor published them.
+pub(crate) fn diagnosis_of_two() -> Diagnosis {
+    use hone_record::Category::{BackendBound, BadSpeculation, FetchLatency, FrontendBound, Retiring};
+    let both = [
+        (FrontendBound, [51.0, 37.9]),
+        (BadSpeculation, [10.3, 9.5]),
         (BackendBound, [7.8, 16.0]),
         (Retiring, [30.9, 36.6]),
         (FetchLatency, [40.2, 21.0]),

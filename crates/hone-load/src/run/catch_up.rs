@@ -1,0 +1,165 @@
+//! Consumers of a load: those that read what the window sends, and those that catch up with what was there before.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hone_record::{ReadFrom, Workload};
+
+use super::Prepared;
+use crate::admin::TopicLayout;
+use crate::cluster::At;
+use crate::consumer::Consumers;
+use crate::engine::End;
+use crate::engine::Look;
+use crate::error::LoadError;
+use crate::live::Progress;
+use crate::readback;
+use crate::recorder::Recorder;
+use crate::schedule::MOST_REQUESTS_PER_S;
+use crate::security::Access;
+use crate::sender::Due;
+use crate::warm::Target;
+
+/// Each of these has a connection to every leader.
+const MOST_CONSUMERS: u32 = 1_000;
+/// Interval of the looks at consumers that only read.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Longest wait of a Fetch: a window ends only after it.
+const MOST_FETCH_WAIT_MS: u32 = 30_000;
+
+/// The workload's consumers, which also read the warm-up. They begin at these offsets, or at the end of the topic.
+pub(super) fn consumers(
+    address: &str,
+    access: &Access,
+    workload: &Workload,
+    layout: &TopicLayout,
+    begins: Option<&BTreeMap<i32, i64>>,
+) -> Result<Option<Consumers>, LoadError> {
+    if workload.consumers == 0 {
+        return Ok(None);
+    }
+    let (layout, ends) = readback::ends(access, layout, readback::BEFORE)?;
+    let from = begins.cloned().unwrap_or(ends);
+    Consumers::start(workload, address, access, &layout, &from).map(Some)
+}
+
+/// Without requests, consumers need records of before the window.
+pub(super) fn check_rate(workload: &Workload) -> Result<(), LoadError> {
+    let rate = workload.requests_per_s;
+    if rate == 0.0 && workload.catches_up() {
+        return Ok(());
+    }
+    if !(rate > 0.0 && rate <= MOST_REQUESTS_PER_S) {
+        let problem = match rate == 0.0 {
+            true => "0 sends nothing, so it needs `consumers`, and `read_from` or `backlog`".to_owned(),
+            false => format!("must be above 0 and at most {MOST_REQUESTS_PER_S}, got {rate}"),
+        };
+        return Err(LoadError::Setting { name: "requests_per_s", problem });
+    }
+    Ok(())
+}
+
+/// Checks the consumers by themselves.
+pub(super) fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
+    let wrong = |problem: String| Err(LoadError::Setting { name: "consumers", problem });
+    if workload.consumers > MOST_CONSUMERS {
+        return wrong(format!("must be at most {MOST_CONSUMERS}, got {}", workload.consumers));
+    }
+    if workload.fetch.fetch_max_wait_ms > MOST_FETCH_WAIT_MS {
+        return Err(LoadError::Setting {
+            name: "fetch_max_wait_ms",
+            problem: format!(
+                "must be at most {MOST_FETCH_WAIT_MS}, got {}",
+                workload.fetch.fetch_max_wait_ms
+            ),
+        });
+    }
+    if workload.consumers == 0 && (workload.backlog_bytes > 0 || workload.read_from != ReadFrom::End) {
+        return wrong("must be at least 1: `read_from` and `backlog` are for consumers".to_owned());
+    }
+    if workload.consumers > 0 && workload.acks == 0 {
+        return wrong(
+            "need acks 1 or all: with acks 0 no answer states the offset of a record, so a consumed record \
+             can't be matched with its request"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+impl Prepared {
+    /// The window itself: requests at their times, or only reading.
+    pub(super) fn sent_or_read(
+        &mut self,
+        start: Instant,
+        arrivals: Due<'_>,
+        recorder: &mut Recorder,
+        look: Look<'_>,
+    ) -> Result<End, LoadError> {
+        match &self.consumers {
+            Some(consumers) if self.workload.is_read_only() => only_read(consumers, start, recorder, look),
+            _ => self.engine.run(start, arrivals, true, recorder, look),
+        }
+    }
+
+    /// Stores the backlog, and lets the consumers connect where they begin.
+    pub(super) fn store_backlog(
+        &mut self,
+        target: &mut dyn Target,
+        progress: &mut dyn Progress,
+    ) -> Result<(), LoadError> {
+        if !self.workload.catches_up() {
+            return Ok(());
+        }
+        let at = match self.workload.read_from {
+            ReadFrom::Earliest => At::Earliest,
+            ReadFrom::AgeS(age_s) => At::TimeMs(unix_ms().saturating_sub((age_s * 1e3) as u64) as i64),
+            ReadFrom::End => At::Latest,
+        };
+        let offsets = |at| readback::offsets(&self.access, &self.layout, at, readback::BEFORE);
+        let (mut begins, ends) = (offsets(at)?.1, offsets(At::Latest)?.1);
+        // No record is as young as that.
+        for (partition, offset) in begins.iter_mut().filter(|(_, offset)| **offset < 0) {
+            *offset = ends.get(partition).copied().unwrap_or(0);
+        }
+        let per_request = u64::from(self.workload.record_bytes.max(1))
+            * u64::from(self.workload.records_per_batch)
+            * u64::from(self.workload.partitions_per_request);
+        let requests = self.workload.backlog_bytes.div_ceil(per_request.max(1));
+        if requests > 0 {
+            self.slice(requests, 0, target, &mut |share| progress.at("backlog", share))?;
+        }
+        self.consumers =
+            consumers(&self.settings.address, &self.access, &self.workload, &self.layout, Some(&begins))?;
+        self.begins = Some(begins);
+        Ok(())
+    }
+}
+
+/// Waits until all consumers have caught up, or the window is over. Nothing is sent.
+fn only_read(
+    consumers: &Consumers,
+    start: Instant,
+    recorder: &mut Recorder,
+    look: Look<'_>,
+) -> Result<End, LoadError> {
+    loop {
+        let now_ns = start.elapsed().as_nanos() as u64;
+        if !look(now_ns, recorder) {
+            recorder.cut(now_ns);
+            return Ok(End::Interrupted);
+        }
+        if consumers.have_caught_up() {
+            recorder.cut(now_ns);
+        }
+        if now_ns >= recorder.duration_ns() {
+            return Ok(End::Complete);
+        }
+        std::thread::sleep(LOOK_EVERY.min(Duration::from_nanos(recorder.duration_ns() - now_ns)));
+    }
+}
+
+/// Milliseconds since 1970.
+pub(super) fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}

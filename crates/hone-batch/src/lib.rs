@@ -9,6 +9,7 @@ mod arrivals;
 pub mod cost;
 mod counted;
 pub mod evidence;
+pub mod fetch;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod histogram;

@@ -13,6 +13,7 @@ pub mod curve;
 pub mod diagnosis;
 pub mod doctor;
 pub mod entries;
+pub mod fetch;
 pub mod go;
 pub mod heat_blocks;
 pub mod heatmap;

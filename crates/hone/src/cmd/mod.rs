@@ -18,6 +18,7 @@ pub(crate) mod context;
 mod diagnose;
 pub(crate) mod doctor;
 pub(crate) mod fleet;
+mod fetch;
 mod gate;
 mod heatmap;
 mod history;
@@ -73,6 +74,8 @@ enum Verb {
     Heatmap(heatmap::Arguments),
     Batch(batch::Arguments),
     Host(host::Arguments),
+    Fetch(fetch::Arguments),
+    Cost(cost::Arguments),
     Ledger(ledger::Arguments),
     History(history::Arguments),
     Tune(tune::Arguments),
@@ -122,6 +125,8 @@ pub(crate) fn run(cli: Cli, given: BTreeMap<String, String>) -> Result<Ending> {
         Verb::Heatmap(arguments) => heatmap::run(&arguments, &context),
         Verb::Batch(arguments) => batch::run(&arguments, &context),
         Verb::Host(arguments) => host::run(&arguments, &context),
+        Verb::Fetch(arguments) => fetch::run(&arguments, &context),
+        Verb::Cost(arguments) => cost::run(&arguments, &context),
         Verb::Ledger(arguments) => ledger::run(&arguments, &context),
         Verb::History(arguments) => history::run(arguments, &context),
         Verb::Tune(arguments) => tune::run(&arguments, &context),

@@ -27,3 +27,4 @@ pub mod trigger;
 pub mod verdict;
 pub mod whatif;
 pub mod xray;
+pub mod zones;

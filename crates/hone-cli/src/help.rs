@@ -7,8 +7,8 @@ use clap::{Arg, Command};
 /// The verbs by what a user wants of them, in the order in which `hone --help` lists them.
 pub const GROUPS: [(&str, &[&str]); 4] = [
     ("Measure", &["load", "compare", "merge", "broker"]),
-    ("Improve", &["init", "optimize", "tune", "batch", "host"]),
-    ("Diagnose", &["doctor", "diagnose", "heatmap", "profile"]),
+    ("Improve", &["init", "optimize", "tune", "batch", "fetch", "host"]),
+    ("Diagnose", &["doctor", "diagnose", "heatmap", "profile", "cost"]),
     (
         "Keep",
         &["gate", "history", "ledger", "report", "serve", "connection", "completions", "man", "version"],
@@ -22,18 +22,22 @@ pub const SHARED: [&str; 5] = ["Workload", "Clients", "Connection", "Verdict", "
 const RARE: [&str; 3] = ["Several generators", "Today's settings", "Live page"];
 
 /// Options that `-h` leaves out where they stand.
-const RARE_OPTIONS: [&str; 39] = [
+const RARE_OPTIONS: [&str; 45] = [
     "a-build",
     "allow-mismatch",
     "b-build",
     "baseline-file",
+    "batch-bytes",
+    "batches-per-s",
     "busy-metric",
     "changed",
     "commit",
     "confirm-within",
     "confirmations",
     "factorial",
+    "fetch-max-bytes",
     "gate-only",
+    "groups",
     "hgrm",
     "history-length",
     "history-step",
@@ -42,6 +46,7 @@ const RARE_OPTIONS: [&str; 39] = [
     "inspect",
     "keep-topics",
     "make-topic",
+    "max-partition-fetch-bytes",
     "max-windows",
     "metrics-token-file",
     "no-pinning",
@@ -61,6 +66,7 @@ const RARE_OPTIONS: [&str; 39] = [
     "series",
     "settle",
     "source-broker",
+    "turn",
     "watchdog-timeout",
 ];
 

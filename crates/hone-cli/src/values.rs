@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 pub use hone_format::read_rate as rate;
-use hone_format::{duration, exact_bytes, read_bytes, read_duration_s, read_seconds};
+use hone_format::{duration, exact_bytes, read_bytes, read_duration_s, read_number, read_seconds};
 use hone_record::Metric;
 
 /// A duration in seconds, within bounds. A number without a unit means seconds.
@@ -63,6 +63,12 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
 pub fn metric(name: &str) -> Result<Metric, String> {
     let known = || Metric::ALL.map(Metric::name).join(", ");
     Metric::from_name(name).ok_or_else(|| format!("unknown metric `{name}`: use one of {}", known()))
+}
+
+/// A number that is not negative.
+pub fn not_negative(text: &str) -> Result<f64, String> {
+    read_number(text)
+        .and_then(|found| if found >= 0.0 { Ok(found) } else { Err("it must not be negative".to_owned()) })
 }
 
 #[cfg(test)]

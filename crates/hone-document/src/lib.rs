@@ -30,6 +30,7 @@ pub mod table;
 mod watched;
 pub mod whatif;
 pub mod xray;
+pub mod zones;
 
 pub use hone_report::{plain, wrapped};
 

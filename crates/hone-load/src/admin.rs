@@ -296,13 +296,18 @@ impl Admin {
 
     /// A topic as one broker sees it at this moment, and `host:port` of all brokers that it knows.
     pub(crate) fn topic_now(&mut self, topic: &str) -> Result<(TopicNow, Vec<String>), LoadError> {
-        let wanted = MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
-        let request =
-            MetadataRequest::default().with_topics(Some(vec![wanted])).with_allow_auto_topic_creation(false);
-        let answer: MetadataResponse = self.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
+        let answer = self.metadata_of(topic)?;
         let seen = topic_of(&answer, topic).map_err(|problem| self.garbage("Metadata", &problem))?;
         let brokers = answer.brokers.iter().map(|node| format!("{}:{}", &*node.host, node.port));
         Ok((seen, brokers.collect()))
+    }
+
+    /// What a broker knows about a topic and the cluster.
+    pub(crate) fn metadata_of(&mut self, topic: &str) -> Result<MetadataResponse, LoadError> {
+        let wanted = MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
+        let request =
+            MetadataRequest::default().with_topics(Some(vec![wanted])).with_allow_auto_topic_creation(false);
+        self.ask(ApiKey::Metadata, METADATA_VERSION, &request)
     }
 
     /// All topics that the broker shows this user, by name.

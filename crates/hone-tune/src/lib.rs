@@ -21,6 +21,7 @@ pub mod lasting;
 mod new_file;
 pub mod of_host;
 pub mod plan_text;
+pub mod prices;
 pub mod producer;
 pub mod propose;
 mod rank;

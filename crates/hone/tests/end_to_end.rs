@@ -219,3 +219,124 @@ fn a_consumer_that_hears_late_is_behind_and_the_record_says_by_how_much() {
     assert!(most < 2_000, "{lags:?} records behind");
     assert!(lags.len() >= 4 && lags.iter().all(|lag| *lag >= 20), "{lags:?} records behind, in each second");
 }
+
+/// Loads a broker with these options; answers the record.
+fn loaded(broker: &Broker, more: &[&str]) -> serde_json::Value {
+    let load = ["load", &broker.address, "--warmup", "1", "--warmup-limit", "0", "--max-lateness", "60s"];
+    hone(&[&load[..], &["--json", "--quiet"], more].concat()).expect_code(0).json()
+}
+
+#[test]
+fn a_backlog_is_read_and_the_window_ends_with_it() {
+    let broker = Broker::start();
+    let backlog = ["--rate", "0", "--backlog", "2000000", "--bytes", "1000", "--consumers", "2"];
+    let record = loaded(&broker, &[&backlog[..], &["--duration", "60s"]].concat());
+    let (body, seen) = (&record["body"], end_to_end(&record));
+    assert_eq!((&body["outcome"], &body["facts"]["requests"]), (&"steady".into(), &0.into()), "{body}");
+    assert_eq!(seen["catch_up"]["records"], 4_000, "{seen}");
+    assert!(seen["fetched_records"].as_u64().unwrap() >= 4_000, "{seen}");
+    let took_s = seen["catch_up"]["took_s"].as_f64().unwrap();
+    assert!(took_s < 30.0 && body["duration_s"].as_f64().unwrap() < 31.0, "{body}");
+    // CPU for each fetched record is a metric like any other.
+    let window: hone_record::Window = serde_json::from_value(body.clone()).unwrap();
+    assert!(window.value(hone_record::Metric::CpuPerRecord).unwrap() > 0.0);
+    // Without the rate of zero, producers go on meanwhile.
+    let busy =
+        ["--rate", "100", "--backlog", "500000", "--bytes", "1000", "--consumers", "1", "--duration", "3s"];
+    let record = loaded(&broker, &busy);
+    let seen = end_to_end(&record);
+    assert_eq!((&seen["catch_up"]["records"], &seen["missing"]), (&500.into(), &0.into()), "{seen}");
+    assert!(record["body"]["facts"]["requests"].as_u64().unwrap() > 200, "{record}");
+}
+
+#[test]
+fn a_topic_of_the_user_is_only_read() {
+    let broker = Broker::start();
+    let mut admin = Admin::connect(&broker.address).unwrap();
+    admin.create_topic("t", 3, &BTreeMap::new()).unwrap();
+    loaded(&broker, &["--topic", "t", "--rate", "300", "--schedule", "uniform", "--duration", "2s"]);
+    let read = ["--topic", "t", "--rate", "0", "--consumers", "1", "--duration", "20s", "--read-from"];
+    for _ in 0..2 {
+        let seen = loaded(&broker, &[&read[..], &["earliest"]].concat());
+        // 600 of the window and one of its warm-up; reading adds none.
+        assert_eq!(end_to_end(&seen)["catch_up"]["records"], 601, "{seen}");
+    }
+    let seen = loaded(&broker, &[&read[..], &["1h"]].concat());
+    assert_eq!(end_to_end(&seen)["fetched_records"], 601, "{seen}");
+    let none = hone(&[&["load", &broker.address, "--rate", "0"][..], &["--consumers", "1"]].concat());
+    none.expect_code(2).expect_error("read_from");
+    let none = hone(&["load", &broker.address, "--backlog", "1MiB"]);
+    none.expect_code(2).expect_error("consumers");
+}
+
+#[test]
+fn larger_answers_are_fewer_and_wait_no_longer_than_allowed() {
+    let broker = Broker::start();
+    let load =
+        ["--rate", "200", "--bytes", "1000", "--partitions", "2", "--consumers", "1", "--duration", "4s"];
+    let fetches = |more: &[&str]| {
+        let record = loaded(&broker, &[&load[..], more].concat());
+        let seen = end_to_end(&record)["fetches"].clone();
+        let of = |name: &str| seen[name].as_u64().unwrap();
+        (
+            of("answered"),
+            of("bytes") / (of("answered") - of("empty")).max(1),
+            latency(&record).max_us().unwrap(),
+        )
+    };
+    let (eager, small, _) = fetches(&[]);
+    let (rare, large, waited_us) = fetches(&["--fetch-min-bytes", "64KiB", "--fetch-max-wait", "200ms"]);
+    // 200 a second of about 1.1 KB: an answer for nearly each, against five a second.
+    assert!(eager > 400 && (15..=25).contains(&rare), "{eager} and {rare}");
+    assert!(small < 3_000 && large > 30_000, "{small} and {large}");
+    assert!(waited_us < 1e6, "{waited_us}");
+}
+
+#[test]
+fn fetch_limits_are_predicted_and_written_for_each_client() {
+    let broker = Broker::start();
+    let mut admin = Admin::connect(&broker.address).unwrap();
+    admin.create_topic("t", 4, &BTreeMap::new()).unwrap();
+    // Hone's own frames have no times; a client's do.
+    let client = ["--client", "librdkafka", "--client-set", "linger.ms=0", "--producers", "1"];
+    let load = ["--topic", "t", "--rate", "200", "--bytes", "1000", "--duration", "4s"];
+    loaded(&broker, &[&client[..], &load].concat());
+    let asked = ["fetch", "whatif", &broker.address, "t", "--fetch-min-bytes", "64KiB", "--json"];
+    let found = hone(&asked).expect_code(0).json();
+    let readers = &found["body"]["readers"];
+    let near = |name: &str, wanted: f64| (readers[name].as_f64().unwrap() / wanted - 1.0).abs() < 0.2;
+    assert!(near("batches_per_s", 200.0) && near("batch_bytes", 1_080.0), "{readers}");
+    let rows = found["body"]["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["is_asked"] == true).unwrap();
+    let per_s = row["fetches_per_s"][1].as_f64().unwrap();
+    assert!((2.0..6.0).contains(&per_s), "{row}");
+    hone(&["fetch", "whatif", &broker.address, "nothing"]).expect_code(1).expect_error("nothing");
+    hone(&["fetch", "whatif", &broker.address]).expect_code(2).expect_error("next: name BROKER and TOPIC");
+    let text = hone(&["fetch", "settings", "--fetch-min-bytes", "64KiB"]).expect_code(0);
+    for line in ["fetch.min.bytes=65536", "kgo.FetchMinBytes(65536),", "minBytes: 65536,"] {
+        assert!(text.stdout.contains(line), "{line}: {}", text.stdout);
+    }
+    hone(&["fetch", "settings"]).expect_code(2).expect_error("--fetch-min-bytes");
+}
+
+#[test]
+fn traffic_costs_what_the_users_prices_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let prices = folder.path().join("prices.toml");
+    let prices = prices.to_str().unwrap();
+    hone(&["cost", "--write-prices", prices]).expect_code(0);
+    hone(&["cost", "--write-prices", prices]).expect_code(1).expect_error("a file that does not exist yet");
+    let written = std::fs::read_to_string(prices).unwrap();
+    assert!(written.contains("crossing_per_gb = 0.02"), "{written}");
+    let broker = Broker::start();
+    let mut admin = Admin::connect(&broker.address).unwrap();
+    admin.create_topic("t", 4, &BTreeMap::new()).unwrap();
+    loaded(&broker, &["--topic", "t", "--rate", "100", "--bytes", "1000", "--duration", "3s"]);
+    // A single broker has no zones, whatever the prices.
+    let asked = ["cost", &broker.address, "t", "--prices", prices];
+    hone(&asked).expect_code(1).expect_error("zone");
+    std::fs::write(prices, written.replace("0.02", "-1")).unwrap();
+    hone(&asked).expect_code(2).expect_error("invalid price");
+    std::fs::write(prices, "nonsense = 1\n").unwrap();
+    hone(&asked).expect_code(2).expect_error("nonsense");
+}

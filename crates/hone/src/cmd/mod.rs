@@ -15,10 +15,11 @@ pub(crate) mod compare;
 mod completions;
 mod connection;
 pub(crate) mod context;
+mod cost;
 mod diagnose;
 pub(crate) mod doctor;
-pub(crate) mod fleet;
 mod fetch;
+pub(crate) mod fleet;
 mod gate;
 mod heatmap;
 mod history;
@@ -73,9 +74,9 @@ enum Verb {
     Diagnose(diagnose::Arguments),
     Heatmap(heatmap::Arguments),
     Batch(batch::Arguments),
-    Host(host::Arguments),
     Fetch(fetch::Arguments),
     Cost(cost::Arguments),
+    Host(host::Arguments),
     Ledger(ledger::Arguments),
     History(history::Arguments),
     Tune(tune::Arguments),
@@ -124,9 +125,9 @@ pub(crate) fn run(cli: Cli, given: BTreeMap<String, String>) -> Result<Ending> {
         Verb::Diagnose(arguments) => diagnose::run(&arguments, &context),
         Verb::Heatmap(arguments) => heatmap::run(&arguments, &context),
         Verb::Batch(arguments) => batch::run(&arguments, &context),
-        Verb::Host(arguments) => host::run(&arguments, &context),
         Verb::Fetch(arguments) => fetch::run(&arguments, &context),
         Verb::Cost(arguments) => cost::run(&arguments, &context),
+        Verb::Host(arguments) => host::run(&arguments, &context),
         Verb::Ledger(arguments) => ledger::run(&arguments, &context),
         Verb::History(arguments) => history::run(arguments, &context),
         Verb::Tune(arguments) => tune::run(&arguments, &context),

@@ -9,7 +9,7 @@ use hone_batch::cost::{self, Model, Point};
 use hone_batch::metrics::quantity::By;
 use hone_batch::plan::{Known, PlanSettings, looks, plan};
 use hone_batch::whatif::predict::Change;
-use hone_cli::values::size;
+use hone_cli::values::{not_negative, size};
 use hone_format::{read_duration_s, read_number, read_throughput};
 use hone_load::{Listed, Topics};
 use hone_record::{BatchPlan, BatchWatch, PlanAnswer, WhatIf};
@@ -142,11 +142,6 @@ struct HistoryOptions {
     /// Resolution of the history to query. Only with --prometheus.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = read_duration_s)]
     history_step: f64,
-}
-
-fn not_negative(text: &str) -> Result<f64, String> {
-    read_number(text)
-        .and_then(|found| if found >= 0.0 { Ok(found) } else { Err("it must not be negative".to_owned()) })
 }
 
 fn above_zero(text: &str) -> Result<f64, String> {

@@ -10,6 +10,8 @@ use hone_experiment::ending::Usage;
 use hone_experiment::notation::Written;
 use hone_record::ReadFrom;
 
+use crate::values::{size, written};
+
 /// Options of the producers and consumers.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Clients")]
@@ -28,34 +30,23 @@ pub(crate) struct ClientOptions {
     #[arg(long)]
     pub(crate) consumer_group: bool,
     /// Where the consumers begin: `end`, `earliest`, or an age such as `10m`. With --rate 0 the window only reads.
-    #[arg(long, default_value = "end", value_parser = read_from, value_name = "POSITION")]
+    #[arg(long, default_value = "end", value_parser = written::<ReadFrom>, value_name = "POSITION")]
     pub(crate) read_from: Written<ReadFrom>,
     /// Bytes of records that the producers store before the window. The consumers then begin with them and catch up.
     #[arg(long, default_value = "0", value_parser = hone_format::read_bytes, value_name = "SIZE")]
     pub(crate) backlog: u64,
     /// Bytes that the broker collects before it answers a Fetch of a consumer (`fetch.min.bytes`).
-    #[arg(long, default_value = "1", value_parser = fetch_bytes, value_name = "SIZE")]
+    #[arg(long, default_value = "1", value_parser = size::<u32>(1, (1 << 31) - 1), value_name = "SIZE")]
     pub(crate) fetch_min_bytes: u32,
     /// Longest time that the broker collects them (`fetch.max.wait.ms`). A number without a unit means seconds.
     #[arg(long, default_value = "500ms", value_parser = read_seconds, value_name = "TIME")]
     pub(crate) fetch_max_wait: f64,
     /// Most bytes of an answer (`fetch.max.bytes`).
-    #[arg(long, default_value = "50MiB", value_parser = fetch_bytes, value_name = "SIZE")]
+    #[arg(long, default_value = "50MiB", value_parser = size::<u32>(1, (1 << 31) - 1), value_name = "SIZE")]
     pub(crate) fetch_max_bytes: u32,
     /// Most bytes of an answer for each partition (`max.partition.fetch.bytes`).
-    #[arg(long, default_value = "1MiB", value_parser = fetch_bytes, value_name = "SIZE")]
+    #[arg(long, default_value = "1MiB", value_parser = size::<u32>(1, (1 << 31) - 1), value_name = "SIZE")]
     pub(crate) max_partition_fetch_bytes: u32,
-}
-
-fn read_from(text: &str) -> Result<Written<ReadFrom>, String> {
-    text.parse()
-}
-
-/// Bytes of a Fetch. clap needs a function here instead of a trait.
-fn fetch_bytes(text: &str) -> Result<u32, String> {
-    let found = hone_format::read_bytes(text)?;
-    let fits = i32::try_from(found).is_ok() && found > 0;
-    if fits { Ok(found as u32) } else { Err(format!("invalid size `{text}`: use 1 B to 2 GiB")) }
 }
 
 impl ClientOptions {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use hone_experiment::notation::Written;
 pub use hone_format::read_rate as rate;
 use hone_format::{duration, exact_bytes, read_bytes, read_duration_s, read_number, read_seconds};
 use hone_record::Metric;
@@ -63,6 +64,14 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
 pub fn metric(name: &str) -> Result<Metric, String> {
     let known = || Metric::ALL.map(Metric::name).join(", ");
     Metric::from_name(name).ok_or_else(|| format!("unknown metric `{name}`: use one of {}", known()))
+}
+
+/// A value in its written form. clap needs a function here instead of a trait.
+pub(crate) fn written<T>(text: &str) -> Result<Written<T>, String>
+where
+    Written<T>: std::str::FromStr<Err = String>,
+{
+    text.parse()
 }
 
 /// A number that is not negative.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::values::{duration_s, rate};
+use crate::values::{duration_s, rate, written};
 use anyhow::Result;
 use clap::Args;
 use hone_record::{Keys, Schedule, Sizes, Workload};
@@ -188,13 +188,6 @@ fn rate_or_none(text: &str) -> Result<f64, String> {
 fn record_bytes(text: &str) -> Result<u32, String> {
     let found = hone_format::read_bytes(text)?;
     found.try_into().map_err(|_| format!("`{text}` is too large for a record"))
-}
-
-fn written<T>(text: &str) -> Result<Written<T>, String>
-where
-    Written<T>: std::str::FromStr<Err = String>,
-{
-    text.parse()
 }
 
 fn properties(pairs: &[String]) -> Result<BTreeMap<String, String>> {

@@ -17,7 +17,7 @@ pub fn text(bill: &Bill) -> String {
         measured(bill.fan_out),
     );
     let prices = &bill.prices;
-    let price = |per_s: f64| amount(prices.crossing_per_month(per_s));
+    let price = |per_s: f64| measured(prices.crossing_per_month(per_s));
     let row = |name: &str, traffic: Traffic| {
         let rates =
             [traffic.bytes_per_s, traffic.crossing_per_s].map(|per_s| format!("{}/s", bytes(per_s as u64)));
@@ -37,16 +37,16 @@ pub fn text(bill: &Bill) -> String {
         "together".to_owned(),
         String::new(),
         format!("{}/s", bytes(flows.crossing_per_s() as u64)),
-        amount(bill.per_month),
+        measured(bill.per_month),
     ]);
     out.push_str(&table(&rows));
     if !bill.saved.is_empty() {
         let head = vec!["alone, this saves".to_owned(), month.clone()];
-        let saved = bill.saved.iter().map(|saved| vec![saving(saved.what), amount(saved.per_month)]);
+        let saved = bill.saved.iter().map(|saved| vec![saving(saved.what), measured(saved.per_month)]);
         out.push_str(&format!("\n{}", table(&std::iter::once(head).chain(saved).collect::<Vec<_>>())));
     }
     let remark = format!(
-        "  Prices: {}, {}. Producers and consumers are taken to be spread evenly over the zones.",
+        "  Prices: {}, {}. Hone assumes that producers and consumers are spread evenly over the zones.",
         prices.source, prices.dated
     );
     out.push_str(&format!("\n{}\n", wrapped(&remark)));
@@ -64,9 +64,4 @@ fn saving(what: Saving) -> String {
         }
         Saving::Cores(cores) => format!("brokers need {} fewer cores", measured(cores)),
     }
-}
-
-/// An amount of money, to three digits.
-fn amount(per_month: f64) -> String {
-    measured(per_month)
 }

@@ -176,13 +176,9 @@ pub fn is_command(text: &str) -> bool {
 }
 
 impl Place {
-    /// `host:port` is an address. Anything else is a command line, which is split like a shell, but no shell runs it.
-    pub fn parse(text: &str, ready_timeout: Duration, stop_timeout: Duration) -> Result<Self> {
-        Self::parse_prepared(text, &[], ready_timeout, stop_timeout)
-    }
-
-    /// The same, with the words of a command that runs before each start; none for no such command.
-    pub fn parse_prepared(
+    /// `host:port` is an address. Anything else is a command line, which is split like a shell, but no shell runs it. `prepare` has the words of a
+    /// command that runs before each start; it is empty without one.
+    pub fn parse(
         text: &str,
         prepare: &[String],
         ready_timeout: Duration,
@@ -191,13 +187,12 @@ impl Place {
         if is_address(text) {
             if !prepare.is_empty() {
                 bail!(Usage(format!(
-                    "{text} runs already, so there is nothing to prepare\n  next: leave the preparation out, or name a command that starts \
-                     the broker"
+                    "{text} runs already, so there is nothing to prepare\n  next: remove `prepare`, or name a command that starts the broker"
                 )));
             }
             return Ok(Self::Address(text.to_owned()));
         }
-        let words = words_of(text)?;
+        let words = words_of(text).map_err(Usage)?;
         let Some((path, args)) = words.split_first() else {
             bail!(Usage(
                 "an arm is empty; name host:port of a running broker, or a command that starts one"
@@ -240,8 +235,8 @@ impl Place {
 ///
 /// # Errors
 /// With an unclosed quote.
-pub fn words_of(text: &str) -> Result<Vec<String>> {
-    Ok(shlex::split(text).ok_or_else(|| Usage(format!("`{text}` has an unclosed quote")))?)
+pub fn words_of(text: &str) -> Result<Vec<String>, String> {
+    shlex::split(text).ok_or_else(|| format!("`{text}` has an unclosed quote"))
 }
 
 /// Whether it is `host:port`, and not a command.
@@ -636,7 +631,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Place> {
-        Place::parse(text, Duration::from_secs(1), Duration::from_secs(1))
+        Place::parse(text, &[], Duration::from_secs(1), Duration::from_secs(1))
     }
 
     #[test]

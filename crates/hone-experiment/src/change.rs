@@ -424,7 +424,7 @@ mod tests {
             assert_eq!(with_argument(&args(before), flag, value), args(after));
         }
         let limit = std::time::Duration::from_secs(1);
-        let program = Place::parse("sh --threads 2 --direct {port}", limit, limit).unwrap();
+        let program = Place::parse("sh --threads 2 --direct {port}", &[], limit, limit).unwrap();
         for text in ["arg.--threads=2", "arg.--direct=", "arg.--threads=3,3\\,"] {
             let found = places(&parse(text).unwrap(), &program);
             let differs = text.ends_with("\\,");

@@ -1125,7 +1125,7 @@ mod tests {
         let load = Workload { duration_s: 10.0, timeout_s: 5.0, ..window().workload };
         let of = |place: &Place| guard_for(&load, place).as_secs_f64();
         let limit = |s| Duration::from_secs(s);
-        let program = Place::parse("sh --port {port}", limit(3_600), limit(1_800)).unwrap();
+        let program = Place::parse("sh --port {port}", &[], limit(3_600), limit(1_800)).unwrap();
         assert_eq!(of(&Place::Address("b:1".to_owned())), 15.0 + GUARD_SPARE_S);
         assert_eq!(of(&program), 15.0 + 3_600.0 + 1_800.0 + GUARD_SPARE_S);
     }

@@ -58,8 +58,9 @@ impl ComparisonSettings {
     pub fn place(&self, text: &str) -> Result<Place> {
         self.check_timeouts()?;
         let [ready, stop] = [self.ready_timeout_s, self.stop_timeout_s].map(Duration::from_secs_f64);
-        let prepare = self.prepare.as_deref().map(arm::words_of).transpose()?.unwrap_or_default();
-        Place::parse_prepared(text, &prepare, ready, stop)
+        let prepare =
+            self.prepare.as_deref().map(arm::words_of).transpose().map_err(Usage)?.unwrap_or_default();
+        Place::parse(text, &prepare, ready, stop)
     }
 
     /// Checks the timeouts.

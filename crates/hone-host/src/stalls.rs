@@ -150,17 +150,10 @@ struct Thread {
     open: Option<(String, Instant, Instant)>,
     /// It waited for a file before.
     is_hot: bool,
-    /// The open file of its counts, and the last ones.
-    schedule: Option<(File, Schedule)>,
+    /// The open file of its times on a core and waiting for one, and the last of them.
+    schedule: Option<(File, (u64, u64))>,
     /// It was on a core between the last two looks.
     has_run: bool,
-}
-
-/// Counts of the scheduler.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Schedule {
-    waited_ns: u64,
-    slices: u64,
 }
 
 impl Watch {
@@ -263,8 +256,8 @@ impl Thread {
             return;
         };
         let Some(current) = schedule(file) else { return };
-        let waited = Duration::from_nanos(current.waited_ns.saturating_sub(last.waited_ns));
-        self.has_run = current.slices != last.slices;
+        let waited = Duration::from_nanos(current.1.saturating_sub(last.1));
+        self.has_run = current.0 != last.0;
         *last = current;
         if let Some(begin) = now.checked_sub(waited).filter(|_| waited >= SHORTEST_WAIT) {
             found.waits.push(Wait { thread: name_of(folder), waited: Waited::Core, seen: [begin, now] });
@@ -300,13 +293,11 @@ fn name_of(folder: &Path) -> String {
     fs::read_to_string(folder.join("comm")).unwrap_or_default().trim_end().to_owned()
 }
 
-/// The second and the third field of `schedstat`.
-fn schedule(file: &File) -> Option<Schedule> {
+/// Time on a core and time waiting for one, in nanoseconds.
+fn schedule(file: &File) -> Option<(u64, u64)> {
     let mut bytes = [0_u8; 80];
     let length = file.read_at(&mut bytes, 0).ok()?;
-    let text = std::str::from_utf8(&bytes[..length]).ok()?;
-    let mut fields = text.split_whitespace().skip(1).map(str::parse);
-    Some(Schedule { waited_ns: fields.next()?.ok()?, slices: fields.next()?.ok()? })
+    threads::schedule(std::str::from_utf8(&bytes[..length]).ok()?)
 }
 
 /// Counts of calls that read or wrote and are over; empty if they can't be read.

@@ -227,7 +227,7 @@ fn of_stat(stat: &str) -> Option<Now> {
 }
 
 /// Time on a core, time waiting for one, and number of switches.
-fn schedule(text: &str) -> Option<(u64, u64)> {
+pub(crate) fn schedule(text: &str) -> Option<(u64, u64)> {
     let mut words = text.split_whitespace().map(str::parse);
     Some((words.next()?.ok()?, words.next()?.ok()?))
 }

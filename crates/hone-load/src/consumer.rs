@@ -76,7 +76,7 @@ pub(crate) struct Consumers {
     orders: Option<mpsc::Sender<ConsumerCommand>>,
     thread: Option<JoinHandle<Consumed>>,
     thread_id: i32,
-    /// All have read the records of before the window.
+    /// All have read the records from before the window.
     caught_up: Arc<AtomicBool>,
 }
 
@@ -131,7 +131,7 @@ impl Consumers {
         self.order(ConsumerCommand::Open { start, duration_ns, ends });
     }
 
-    /// Whether all have read the records of before the window.
+    /// Whether all have read the records from before the window.
     pub(crate) fn have_caught_up(&self) -> bool {
         self.caught_up.load(Ordering::Relaxed)
     }
@@ -223,7 +223,7 @@ struct ReadLoop {
     events: Vec<Event>,
 }
 
-/// Records of before the window.
+/// Records from before the window.
 #[derive(Debug)]
 struct Behind {
     /// Where they end.
@@ -414,7 +414,7 @@ impl ReadLoop {
         }
     }
 
-    /// Notes when the last consumer has read the records of before the window.
+    /// Notes when the last consumer has read the records from before the window.
     fn look_at_the_backlog(&mut self) {
         let (Some(behind), Some(window)) = (&mut self.behind, self.window) else { return };
         if behind.found.took_s.is_some() {

@@ -320,15 +320,15 @@ pub struct EndToEnd {
     /// Their Fetch requests. `None` in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetches: Option<Fetches>,
-    /// How they caught up with the records of before the window. `None` if they began behind them.
+    /// How they caught up with the records from before the window. `None` if they began behind them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<CatchUp>,
 }
 
-/// Consumers that begin with records of before the window.
+/// Consumers that begin with records from before the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CatchUp {
-    /// Records of before the window, over all consumers.
+    /// Records from before the window, over all consumers.
     pub records: u64,
     /// Time until the last consumer had read them. `None` if the window ended first.
     #[serde(default, skip_serializing_if = "Option::is_none")]

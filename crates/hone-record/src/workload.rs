@@ -355,7 +355,7 @@ impl Workload {
         self.requests_per_s == 0.0 && self.consumers > 0
     }
 
-    /// Whether the consumers begin with records of before the window.
+    /// Whether the consumers begin with records from before the window.
     pub fn catches_up(&self) -> bool {
         self.consumers > 0 && (self.backlog_bytes > 0 || self.read_from != ReadFrom::End)
     }

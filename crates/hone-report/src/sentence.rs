@@ -1,8 +1,7 @@
 //! Verdicts, controls and outcomes as sentences. Every figure comes from the estimate, and every claim from the verdict.
 
 use hone_record::{
-    CatchUp, Comparison, Durability, EndToEnd, Estimate, Judgement, Metric, Mode, Outcome, PairKind, Verdict,
-    Window,
+    Comparison, Durability, EndToEnd, Estimate, Judgement, Metric, Mode, Outcome, PairKind, Verdict, Window,
 };
 
 use crate::quantity::{self, NBSP};
@@ -209,15 +208,12 @@ pub(crate) fn outcome(window: &Window) -> String {
 fn only_read(window: &Window, seen: &EndToEnd) -> String {
     let per_s = seen.fetched_records as f64 / window.duration_s.max(1e-9);
     let rate = format!("{}{NBSP}records/s", quantity::significant(per_s));
-    let all = |catch_up: CatchUp| quantity::counted(catch_up.records, "record", "records");
-    match seen.catch_up {
-        Some(CatchUp { took_s: None, .. }) | None => {
-            format!("Not caught up within {}: {rate}.", quantity::duration(window.duration_s))
+    match seen.catch_up.and_then(|catch_up| Some((catch_up.records, catch_up.took_s?))) {
+        Some((records, took_s)) => {
+            let records = quantity::counted(records, "record", "records");
+            format!("Caught up: {records} in {}, {rate}.", quantity::duration(took_s))
         }
-        Some(catch_up) => {
-            let took = quantity::duration(catch_up.took_s.unwrap_or_default());
-            format!("Caught up: {} in {took}, {rate}.", all(catch_up))
-        }
+        None => format!("Not caught up within {}: {rate}.", quantity::duration(window.duration_s)),
     }
 }
 

@@ -196,7 +196,7 @@ mod tests {
         let limit = Duration::from_secs(1);
         let file = WorkloadFile { client: "librdkafka".to_owned(), ..WorkloadFile::default() };
         Base {
-            place: Place::parse("sh --port {port} --threads 2", limit, limit).unwrap(),
+            place: Place::parse("sh --port {port} --threads 2", &[], limit, limit).unwrap(),
             workload: file.named("w").unwrap(),
             host_root: PathBuf::from("/"),
             security: Security::default(),

@@ -66,14 +66,10 @@ const MOST_OF_AN_ANSWER: f64 = 2_000.0;
 /// The Fetch requests with these limits. `turn_ms` is the time from an answer until the client's next request is at the broker, of a quick and
 /// of a slow client.
 pub fn fetches(stream: Stream, limits: Limits, turn_ms: Range) -> Fetches {
-    let mut found: Option<Fetches> = None;
-    for arrival in [Arrival::Even, Arrival::Random] {
-        for turn_ms in turn_ms {
-            let one = replayed(stream, limits, arrival, turn_ms.max(0.01));
-            found = Some(found.map_or(one, |found| found.with(one)));
-        }
-    }
-    found.unwrap_or_else(|| Fetches::of_values([0.0; 5]))
+    let [quick, slow] = turn_ms.map(|turn_ms| turn_ms.max(0.01));
+    let both =
+        |arrival| replayed(stream, limits, arrival, quick).with(replayed(stream, limits, arrival, slow));
+    both(Arrival::Even).with(both(Arrival::Random))
 }
 
 impl Fetches {

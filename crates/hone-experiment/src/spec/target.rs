@@ -8,7 +8,7 @@ use std::time::Duration;
 use hone_jvm::command::Runs;
 use serde::Deserialize;
 
-use crate::arm::{Program, Ways, unknown_placeholder};
+use crate::arm::{Program, Ways, unknown_placeholder, words_of};
 use crate::meter::Metrics;
 use crate::ready::Ready;
 
@@ -528,7 +528,7 @@ impl Target {
 
 /// Splits like a shell, but runs none.
 pub(super) fn words(text: &str) -> Result<Vec<String>, String> {
-    let words = shlex::split(text).ok_or_else(|| format!("`{text}` has an unclosed quote"))?;
+    let words = words_of(text)?;
     if words.is_empty() { Err("the command is empty".to_owned()) } else { Ok(words) }
 }
 

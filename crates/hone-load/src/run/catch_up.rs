@@ -43,7 +43,7 @@ pub(super) fn consumers(
     Consumers::start(workload, address, access, &layout, &from).map(Some)
 }
 
-/// Without requests, consumers need records of before the window.
+/// Without requests, consumers need records from before the window.
 pub(super) fn check_rate(workload: &Workload) -> Result<(), LoadError> {
     let rate = workload.requests_per_s;
     if rate == 0.0 && workload.catches_up() {

@@ -385,14 +385,14 @@ fn client(client: &ClientFacts) -> String {
     std::iter::once(client.software.clone()).chain(shape).collect::<Vec<_>>().join(", ")
 }
 
-/// How long the records of before the window took, with their rate.
+/// How long the records from before the window took, with their rate.
 fn catch_up(seen: &CatchUp, window: &Window) -> String {
     let records = quantity::counted(seen.records, "record", "records");
     let Some(took_s) = seen.took_s else {
-        return format!("not done: {records} of before the window, after {} s", exact(window.duration_s));
+        return format!("not done: {records} from before the window, after {} s", exact(window.duration_s));
     };
     let rate = measured(seen.records as f64 / took_s.max(1e-9));
-    format!("{records} of before the window in {}, {rate} a second", quantity::duration(took_s))
+    format!("{records} from before the window in {}, {rate} a second", quantity::duration(took_s))
 }
 
 /// Fetch requests: their rate and size, and how many brought nothing. `None` without an answer.

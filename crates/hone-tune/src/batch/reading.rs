@@ -23,6 +23,9 @@ const PLANNED_SHARE: f64 = 0.8;
 /// Share of the read limit that the first look at the size may use.
 const PROBE_SHARE: u64 = 16;
 
+/// Time limit for reading the rate of a topic.
+const RATE_LIMIT: Duration = Duration::from_secs(60);
+
 /// Limits of reading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wish {
@@ -69,6 +72,33 @@ pub fn look(topics: &mut Topics, topic: &str, wish: &Wish) -> Result<TopicXray> 
         return Ok(asked.told(sight, &probe.and(more), None));
     }
     sample(topics, &asked, wish, until, all_bytes, probe.first_ms)
+}
+
+/// How fast batches come to a topic, and how large they are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BatchRate {
+    /// Partitions of the topic.
+    pub partitions: usize,
+    /// Batches per second.
+    pub batches_per_s: f64,
+    /// Mean bytes of a batch, its header included.
+    pub batch_bytes: f64,
+}
+
+/// The batches of a topic in the last seconds, by their headers alone. `None` if they are too few.
+///
+/// # Errors
+/// As for [`look`].
+pub fn rate(topics: &mut Topics, topic: &str, last_s: f64, budget_bytes: u64) -> Result<Option<BatchRate>> {
+    let depth = Depth { decode_bytes: 0, tolerable_linger_ms: 0.0 };
+    let wish = Wish { last_s: Some(last_s), budget_bytes, limit: RATE_LIMIT, depth };
+    let found = look(topics, topic, &wish)?;
+    let rate = found.batches_per_s.zip(found.mean_bytes.as_ref()).map(|(batches_per_s, bytes)| BatchRate {
+        partitions: found.partitions,
+        batches_per_s,
+        batch_bytes: bytes.value,
+    });
+    Ok(rate)
 }
 
 /// Complete stretches of time, as many as the read limit allows; stretches of offsets, where the timestamps are not usable.

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_batch::xray::Depth;
 use hone_batch::zones::{Bill, Change, Placed, Prices, Readers, Topic, bill};
 use hone_cli::values::not_negative;
 use hone_format::{read_duration_s, read_share};
@@ -20,8 +18,8 @@ use hone_tune::prices;
 
 /// Show what a cluster's traffic between zones costs.
 ///
-/// Hone reads the racks of the brokers, the replicas of the topics and the rate of their batches. Producers and consumers are taken to be spread
-/// evenly over the zones. The prices are list prices unless you give your own.
+/// Hone reads the racks of the brokers, the replicas of the topics and the rate of their batches. It assumes that producers and consumers are
+/// spread evenly over the zones. The prices are list prices unless you give your own.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone cost broker-1:9092 --fan-out 3
@@ -62,7 +60,6 @@ pub(crate) struct Arguments {
 
 /// Bytes of headers to read of each topic.
 const BUDGET_BYTES: u64 = 16 << 20;
-const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     if let Some(path) = &arguments.write_prices {
@@ -103,25 +100,22 @@ impl Arguments {
         }
         let address = hone_load::canary::reachable(brokers, security)?;
         let mut admin = Admin::connect_with(&address, security)?;
-        let depth = Depth { decode_bytes: 0, tolerable_linger_ms: 0.0 };
-        let wish = reading::Wish { last_s: Some(self.last), budget_bytes: BUDGET_BYTES, limit: LIMIT, depth };
         let mut all = Cluster::default();
         for (number, name) in names.iter().enumerate() {
             cli.progress.doing(&format!("topic {} of {}: {name}", number + 1, names.len()));
             let placed = admin.placement(name)?;
             all.racks.extend(placed.racks);
-            let found = reading::look(&mut cluster, name, &wish)?;
-            match (found.batches_per_s, &found.mean_bytes) {
-                (Some(per_s), Some(bytes)) => all.topics.push(Topic {
+            match reading::rate(&mut cluster, name, self.last, BUDGET_BYTES)? {
+                Some(rate) => all.topics.push(Topic {
                     name: name.clone(),
-                    bytes_per_s: per_s * bytes.value,
+                    bytes_per_s: rate.batches_per_s * rate.batch_bytes,
                     partitions: placed
                         .partitions
                         .into_iter()
                         .map(|(leader, replicas)| Placed { leader, replicas })
                         .collect(),
                 }),
-                _ => all.notes.push(format!(
+                None => all.notes.push(format!(
                     "{name} has too few batches of the last {}",
                     hone_format::duration(self.last)
                 )),

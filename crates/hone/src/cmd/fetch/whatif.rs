@@ -1,11 +1,8 @@
 //! `hone fetch whatif`: predicts the Fetch requests of consumers with other limits.
 
-use std::time::Duration;
-
 use anyhow::{Result, bail};
 use clap::Args;
 use hone_batch::fetch::whatif::{Client, Readers, Wish, outlook};
-use hone_batch::xray::Depth;
 use hone_cli::values::{rate, size};
 use hone_format::read_duration_s;
 use hone_load::Topics;
@@ -82,7 +79,6 @@ pub(crate) struct Arguments {
 
 /// Bytes of headers to read: a few seconds of a busy topic are enough.
 const BUDGET_BYTES: u64 = 64 << 20;
-const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(arguments: &Arguments, cli: &CliContext) -> Result<Ending> {
     let (source, readers) = match (arguments.batches_per_s, arguments.batch_bytes) {
@@ -130,18 +126,15 @@ impl Arguments {
         };
         cli.progress.doing(&format!("reading the batch headers of {topic}"));
         let mut cluster = Topics::enter(&brokers, &self.connection.security.security()?)?;
-        let depth = Depth { decode_bytes: 0, tolerable_linger_ms: 0.0 };
-        let wish = reading::Wish { last_s: Some(self.last), budget_bytes: BUDGET_BYTES, limit: LIMIT, depth };
-        let found = reading::look(&mut cluster, topic, &wish)?;
-        let (Some(batches_per_s), Some(batch_bytes)) = (found.batches_per_s, &found.mean_bytes) else {
+        let Some(rate) = reading::rate(&mut cluster, topic, self.last, BUDGET_BYTES)? else {
             bail!(
                 "{topic} has too few batches of the last {} to know their rate\n  next: a longer --last, or --batches-per-s and --batch-bytes",
                 hone_format::duration(self.last)
             );
         };
         let leaders = cluster.layout(topic)?.0.leaders.len() as u32;
-        let partitions = self.partitions.unwrap_or(found.partitions as u32);
-        let of = (batches_per_s, batch_bytes.value, partitions, self.brokers.unwrap_or(leaders));
+        let partitions = self.partitions.unwrap_or(rate.partitions as u32);
+        let of = (rate.batches_per_s, rate.batch_bytes, partitions, self.brokers.unwrap_or(leaders));
         Ok((topic.clone(), self.readers(of)))
     }
 }

@@ -217,13 +217,14 @@ fn name_of(option: &Arg) -> String {
     let values = option.get_value_names().unwrap_or_default();
     let values: Vec<String> = values.iter().map(|name| format!("<{name}>")).collect();
     let several = option.get_num_args().is_some_and(|range| range.max_values() > values.len().max(1));
-    let values = format!("{}{}", values.join(" "), if several { "..." } else { "" });
+    let dots = if several { "..." } else { "" };
+    let values = values.join(" ");
+    if option.is_positional() && !option.is_required_set() {
+        return format!("[{}]{dots}", values.trim_matches(['<', '>']));
+    }
+    let values = format!("{values}{dots}");
     if option.is_positional() {
-        return if option.is_required_set() {
-            values
-        } else {
-            format!("[{}]", values.trim_matches(['<', '>']))
-        };
+        return values;
     }
     let long = option.get_long().map(|long| format!("--{long}"));
     let short = option.get_short().map(|short| format!("-{short}"));

@@ -42,20 +42,21 @@ arguments='--listen 127.0.0.1:{port} --metrics-listen off --data {data}'
 load=(--payload orders --bytes 500 --records 5 --compression lz4 --topic-config compression.type=zstd --rate 2000
   --warmup 1000 --duration 1 --storage fsync)
 
-# One run: what it is, its seed, its effect in per cent, its budget in seconds, and what is compared. Keeps and prints a line
+# One run: what it is, its seed, its effect in per cent, its budget in seconds (0: 60 pairs), and what is compared. Keeps and prints a line
 # `WHAT SEED VERDICT PROMISE RATIO LOW HIGH PAIRS SECONDS`, once for each WHAT and SEED.
 run() {
-  local status=0 begun=$EPOCHREALTIME what=$1 seed=$2 effect=$3 budget=$(($4 * patience))
+  local status=0 begun=$EPOCHREALTIME what=$1 seed=$2 effect=$3 until=(--budget "$(($4 * patience))s")
+  [ "$4" != 0 ] || until=(--pairs 60 --control-pairs 5)
   shift 4
   if grep "^$what $seed " "$lines"; then return; fi
-  "$out/hone" compare "$@" "${load[@]}" --budget "${budget}s" --effect "$effect%" --seed "$seed" --output "$out/runs" --json --quiet \
+  "$out/hone" compare "$@" "${load[@]}" "${until[@]}" --effect "$effect%" --seed "$seed" --output "$out/runs" --json --quiet \
     > "$out/record.json" || status=$?
   [ "$status" = 0 ] || [ "$status" = 3 ] || { echo "known-truth: hone compare ended with $status" >&2; exit 1; }
   python3 - "$out/record.json" "$what $seed" "$begun" "$EPOCHREALTIME" <<'PY' | tee -a "$lines"
 import json, sys
 body = json.load(open(sys.argv[1]))["body"]
 first = next((one for one in body["judgements"] if one["primary"]), None)
-promise = body["pilot"]["metrics"][0]["power_for_effect"] or 0
+promise = body["pilot"]["metrics"][0]["power_for_effect"] or 0 if body["pilot"] else 0
 estimate = first and first["estimate"]
 span = "%.3f %.3f %.3f" % (estimate["ratio"], estimate["low"], estimate["high"]) if estimate else "- - -"
 tests = sum(pair["kind"] == "test" for pair in body["pairs"])
@@ -76,10 +77,10 @@ for seed in $(seq "$copies_runs"); do
   done
   run copies "$seed" 5 60 "$out/copy-1 $arguments" --a-build "$out/copy-2 $arguments" "$out/copy-3 $arguments" --b-build "$out/copy-4 $arguments"
 done
-# The slow-down stretches the turns that serve Produce requests, which are a part of the broker's CPU. Which part is found once, by
-# stretching them by half: the factors below then make the broker's whole CPU more by that much.
-run half 1 30 60 "$out/planted $arguments" --change env.HONE_PLANTED_SLOWDOWN=1.5
-share=$(awk '$1 == "half" { print ($5 - 1) / 0.5 }' "$lines")
+# The slow-down stretches the turns that serve Produce requests, which are a part of the broker's CPU. Which part is found first, by
+# stretching them by a third in 60 pairs: the factors below then make the broker's whole CPU more by that much.
+run third 1 10 0 "$out/planted $arguments" --change env.HONE_PLANTED_SLOWDOWN=1.333333
+share=$(awk '$1 == "third" { print 3 * ($5 - 1) }' "$lines")
 while read -r effect budget; do
   factor=$(python3 -c "print(1 + $effect / 100 / $share)")
   for seed in $(seq "$planted_runs"); do

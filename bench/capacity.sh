@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 out=${RUNS:-runs}
 target=${CARGO_TARGET_DIR:-target}
 cargo build --release --locked -p hone -p hone-broker >&2
-broker="$target/release/hone-broker --listen 127.0.0.1:{port} --metrics-listen off --data {data} --fault write-delay,ms="
+broker="$target/release/hone-broker --listen 127.0.0.1:{port} --metrics-listen off --data {data} --storage-fault write-delay,ms="
 
 record=$(mktemp)
 trap 'rm -f "$record"' EXIT

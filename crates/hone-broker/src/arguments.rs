@@ -161,7 +161,7 @@ static FLAGS: &[Flag] = &[
         line.settings.insecure = true;
     }),
     text(
-        "fault",
+        "storage-fault",
         "SPEC",
         "Storage fault for tests, for example fsync-error,topic=t,after=100; repeat it for several.",
         "",
@@ -169,7 +169,8 @@ static FLAGS: &[Flag] = &[
             line.settings.faults.add(given.parse()?);
             Ok(())
         },
-    ),
+    )
+    .alias("fault"),
     number(&numbers::HOUSEKEEPING_MS, "Time between two rounds of housekeeping, in milliseconds.", "1000")
         .remarks("A round rolls, removes and compacts segments of logs."),
     file(
@@ -448,7 +449,7 @@ mod tests {
             ("user", Some("alice"), "--user: use NAME:FILE"),
             ("user", Some(":/none"), "--user: the name is missing"),
             ("user", Some("alice:/none"), "--user: can't read the password in /none"),
-            ("fault", Some("fire"), "--fault: fault `fire`: unknown kind `fire`"),
+            ("storage-fault", Some("fire"), "--storage-fault: fault `fire`: unknown kind `fire`"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();
             assert!(error.starts_with(wanted), "--{name} {value:?}: {error}");

@@ -198,7 +198,7 @@ fn a_kill_behind_a_torn_write_leaves_what_was_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     for (round, fault) in ["torn-write,topic=t,after=5", "fsync-error,topic=t,after=5"].iter().enumerate() {
         let data = folder.path().join(round.to_string());
-        let broker = Process::start_with(&data, &["--fault", fault], Stdio::null());
+        let broker = Process::start_with(&data, &["--storage-fault", fault], Stdio::null());
         let mut client = Client::connect(broker.kafka);
         assert_eq!(create(&mut client, "t", &[]).0, 0);
         for number in 0..5 {

@@ -301,7 +301,7 @@ fn known_or_bound(figure: Figure) -> f64 {
 /// Every flush takes 40 ms longer, so no request with acks=all takes less; and none takes the broker longer than its client.
 #[test]
 fn the_latency_is_the_brokers_and_lies_below_the_clients() {
-    let broker = Broker::start_as(hone_command().args(["broker", "--fault", "fsync-delay,ms=40"]));
+    let broker = Broker::start_as(hone_command().args(["broker", "--storage-fault", "fsync-delay,ms=40"]));
     Admin::connect(&broker.address).unwrap().create_topic("t", 1, &BTreeMap::new()).unwrap();
     thread::scope(|scope| {
         let load = load(scope, &broker.address, "t", &["--rate", "40", "--duration", "14"]);

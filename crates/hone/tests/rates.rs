@@ -63,7 +63,7 @@ fn a_promise_that_nothing_keeps_is_worse() {
         let more = ["--warmup", "0", "--confirmations", "2", "-q", "--max-lateness", "60s"];
         hone_in(folder.path(), &[&load[..], &more].concat())
     };
-    let slow = Broker::start_as(hone_command().args(["broker", "--fault", "write-delay,ms=60"]));
+    let slow = Broker::start_as(hone_command().args(["broker", "--storage-fault", "write-delay,ms=60"]));
     let ran = found(&slow, "p50=40ms").expect_code(3);
     let said: Vec<&str> = ran.stdout.split_whitespace().collect();
     assert!(said.join(" ").contains("No rate down to"), "{}", ran.stdout);

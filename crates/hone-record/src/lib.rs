@@ -122,7 +122,7 @@ pub use stall::{STALL_FROM_MS, Stall, Stalls};
 pub use student::{ln_gamma, t_quantile};
 pub use symbol::{demangled, demangled_all, without_hash};
 pub use tail::{SlowRequest, StallKind, TailAccount, TailCause, TailWatch};
-pub use tuned::{SavedFigure, Saving, Tuned, TunedChange};
+pub use tuned::{CorePrice, SavedFigure, Saving, Tuned, TunedChange};
 pub use tuning::{Altitude, Hope, PutBack, Together, Tuning, TuningStep};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
 pub use whatif::{

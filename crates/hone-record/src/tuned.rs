@@ -153,6 +153,20 @@ pub struct Saving {
     pub windows: [u32; 2],
     /// Method of measurement, in words.
     pub how: String,
+    /// Price of a core. `None` in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_price: Option<CorePrice>,
+}
+
+/// Price of a core of the target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CorePrice {
+    /// Price per month.
+    pub per_month: f64,
+    /// For example `USD`.
+    pub currency: String,
+    /// Whose price, and from when.
+    pub source: String,
 }
 
 /// A figure before and after.
@@ -207,15 +221,33 @@ impl Saving {
             return None;
         }
         let windows = [before.windows, after.windows];
-        Some(Self { cores, sent_bytes_per_s: sent, windows, how: how(cores, sent, windows) })
+        let how = how(cores, sent, windows);
+        Some(Self { cores, sent_bytes_per_s: sent, windows, how, core_price: None })
     }
 
     /// The saving as a sentence without its full stop.
     pub fn sentence(&self) -> String {
         let cores = self.cores.map(|cores| format!("{} cores", cores.text(&|value| format!("{value:.3}"))));
         let sent = self.sent_bytes_per_s.map(|sent| format!("{} on the network", sent.text(&bytes_per_s)));
-        let told: Vec<String> = cores.into_iter().chain(sent).collect();
+        let month = self.per_month().zip(self.core_price.as_ref()).map(|(month, price)| {
+            format!("{} per month", month.text(&|value| format!("{value:.2} {}", price.currency)))
+        });
+        let told: Vec<String> = cores.into_iter().chain(sent).chain(month).collect();
         format!("Saved at this load: {}", told.join("; "))
+    }
+}
+
+impl Saving {
+    /// The price of the cores per month, in the currency of the price. `None` without cores or a price.
+    pub fn per_month(&self) -> Option<SavedFigure> {
+        let (cores, price) = (self.cores?, self.core_price.as_ref()?);
+        let of = |cores: f64| cores * price.per_month;
+        Some(SavedFigure {
+            before: of(cores.before),
+            after: of(cores.after),
+            saved: of(cores.saved),
+            interval: cores.interval.map(|ends| ends.map(of)),
+        })
     }
 }
 
@@ -266,7 +298,7 @@ impl Tuning {
     /// since no two windows then had the same load.
     pub fn saving(&self) -> Option<Saving> {
         let worth = self.worth().filter(|_| self.workload.climb().is_none())?;
-        Saving::from_step(worth)
+        Some(Saving { core_price: self.core_price.clone(), ..Saving::from_step(worth)? })
     }
 }
 
@@ -374,6 +406,16 @@ mod tests {
         );
         assert!(saving.how.starts_with("Measured in 8 windows of the first state and 8"), "{}", saving.how);
         assert_eq!(cores_interval(0.5, &estimate([0.25, 0.25, 0.5])), [0.25, 0.375]);
+        let core_price =
+            CorePrice { per_month: 30.0, currency: "USD".to_owned(), source: "a list".to_owned() };
+        let priced = Saving { core_price: Some(core_price), ..saving };
+        let month = priced.per_month().unwrap();
+        assert!((month.before - 30.0 * priced.cores.unwrap().before).abs() < 1e-9);
+        assert!(
+            priced.sentence().contains(" USD") && priced.sentence().ends_with("per month"),
+            "{}",
+            priced.sentence()
+        );
         let worse = Saving::from_step(&step([0.4, 0.6], [100, 100])).unwrap();
         assert!(worse.sentence().contains("none, but 0.200 more than 0.400 cores"), "{}", worse.sentence());
         let more = SavedFigure {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 use crate::metric::Metric;
 use crate::proof::{BatchState, Decision, Proof, ProofStep};
+use crate::tuned::CorePrice;
 use crate::window::Durability;
 use crate::workload::Workload;
 
@@ -199,6 +200,9 @@ pub struct Tuning {
     pub machine: Machine,
     /// Client and version, broker and version.
     pub software: BTreeMap<String, String>,
+    /// Price of a core. `None` in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_price: Option<CorePrice>,
 }
 
 impl Tuning {

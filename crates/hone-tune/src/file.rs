@@ -9,6 +9,7 @@ use hone_record::{Altitude, Hope, Metric, Mode, Workload};
 use serde::Deserialize;
 
 use super::candidate::Candidate;
+use super::prices;
 use super::settings::{PROGRAM, TuneSettings, USUAL_PAIRS};
 use hone_experiment::climb::Wanted;
 use hone_experiment::ending::Usage;
@@ -45,6 +46,8 @@ struct Table {
     climb_growth: Option<f64>,
     guards: Option<Vec<Metric>>,
     require: Vec<String>,
+    /// File with prices, see `hone cost`.
+    prices: Option<PathBuf>,
     budget: Option<TimeBudget>,
     allow: Vec<Altitude>,
     durability: bool,
@@ -81,6 +84,7 @@ impl Default for Table {
             climb_growth: None,
             guards: None,
             require: Vec::new(),
+            prices: None,
             budget: None,
             // The machine's settings have to be allowed explicitly.
             allow: vec![Altitude::Binary, Altitude::Broker, Altitude::Client],
@@ -219,6 +223,7 @@ fn asked(file: File, embedded: &str) -> Result<TuneSettings> {
         mode: table.mode,
         host_root: PathBuf::from("/"),
         topic_prefix: hone_experiment::topics::prefix("tune"),
+        core_price: Some(prices::core(table.prices.as_deref())?),
         comparison: ComparisonSettings {
             guards: guards.into_iter().filter(|guard| *guard != objective).collect(),
             alpha: table.alpha,

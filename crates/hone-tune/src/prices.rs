@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use hone_batch::zones::Prices;
 use hone_format::FileError;
+use hone_record::CorePrice;
 
 use hone_experiment::ending::Usage;
 
@@ -23,6 +24,16 @@ pub fn read(path: &Path) -> Result<Prices> {
         bail!(Usage(format!("{}: invalid price: use a number that is not negative", path.display())));
     }
     Ok(prices)
+}
+
+/// The price of a core: of the user's file, or the list price.
+///
+/// # Errors
+/// See [`read`].
+pub fn core(path: Option<&Path>) -> Result<CorePrice> {
+    let Prices { source, dated, currency, core_per_month, .. } =
+        path.map_or_else(|| Ok(Prices::usual()), read)?;
+    Ok(CorePrice { per_month: core_per_month, currency, source: format!("{source}, {dated}") })
 }
 
 /// Writes the list prices to a new file.

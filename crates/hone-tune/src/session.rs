@@ -655,6 +655,7 @@ impl Session<'_> {
             rule: self.asked.rule(),
             allowed: self.asked.allowed.clone(),
             budget_s: self.asked.budget_s,
+            core_price: self.asked.core_price.clone(),
             took_s: self.earlier_s + self.begun.elapsed().as_secs_f64(),
             first: standing.states.into_iter().next().unwrap_or_default(),
             steps: standing.steps,

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use hone_compare::FEWEST_PAIRS;
 use hone_format::duration;
 use hone_host::kernel::Files;
-use hone_record::{Altitude, Engine, Expectation, Foretold, Hope, Metric, Mode, Workload};
+use hone_record::{Altitude, CorePrice, Engine, Expectation, Foretold, Hope, Metric, Mode, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::candidate::Candidate;
@@ -93,6 +93,9 @@ pub struct TuneSettings {
     pub host_root: PathBuf,
     /// Prefix of the names of this run's topics. It is unique.
     pub topic_prefix: String,
+    /// Price of a core, to show what saved cores save.
+    #[serde(default)]
+    pub core_price: Option<CorePrice>,
     /// How pairs are judged, which ones are excluded, and time limits for starts.
     #[serde(flatten)]
     pub comparison: ComparisonSettings,

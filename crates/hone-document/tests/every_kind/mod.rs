@@ -116,6 +116,7 @@ pub(crate) fn tuning() -> Tuning {
         }],
     };
     Tuning {
+        core_price: None,
         name: "orders".to_owned(),
         target: proof.target,
         load: proof.load,

@@ -455,7 +455,13 @@ fn saved_figures(saving: &Saving) -> Option<Element> {
     };
     let cores = figure("cores of the target", saving.cores, quantity::significant, "cores");
     let sent = figure("network sent per second", saving.sent_bytes_per_s, quantity::throughput, "");
-    head::tiles_of_change("What the kept changes save", cores.into_iter().chain(sent).collect())
+    let month = saving.core_price.as_ref().and_then(|price| {
+        let tile = figure("cores per month", saving.per_month(), quantity::significant, &price.currency)?;
+        let unit = |value: &String| format!("{value} {}", price.currency);
+        let remark = format!("{} (price: {})", tile.remark, price.source);
+        Some(BeforeAfter { values: tile.values.each_ref().map(unit), remark, ..tile })
+    });
+    head::tiles_of_change("What the kept changes save", cores.into_iter().chain(month).chain(sent).collect())
 }
 
 /// Rows of a forest plot of ledger entries.

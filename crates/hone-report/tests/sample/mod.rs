@@ -1104,6 +1104,11 @@ pub(crate) fn tuning() -> (Tuning, BTreeMap<String, Window>) {
         workload: workload("orders"),
         workload_kept: workload("orders"),
         objective: Metric::CpuPerRecord,
+        core_price: Some(hone_record::CorePrice {
+            per_month: 29.4,
+            currency: "USD".to_owned(),
+            source: "a <list>, 2025-06".to_owned(),
+        }),
         durability: optimization.durability.clone(),
         rule: "A change is kept when the comparator calls it better and no guard metric breaks.".to_owned(),
         allowed: Altitude::ALL.to_vec(),

@@ -1,6 +1,6 @@
 //! The pairs to measure and their order, decided and written down before the first window.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hone_record::{Continuation, Design, Effect, Look, Metric, Mode, PairKind, Rule, control_arm};
 use rand_chacha::ChaCha8Rng;
@@ -202,12 +202,10 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
 pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignError> {
     let mut refused = refused_of(plan, closed_loop);
     check(plan, &refused)?;
-    // The report does not mention metrics of a load that does not climb, or of counters that Hone does not read, because the user did not
-    // ask for them.
-    refused.remove(&Metric::Capacity);
-    if refused.get(&Metric::BusyPerRecord).is_some_and(|why| why == NO_METRICS) {
-        refused.remove(&Metric::BusyPerRecord);
-    }
+    // The report does not mention metrics of a load that does not climb, of counters that Hone does not read, or of consumers that are not
+    // there, because the user did not ask for them.
+    let unasked: BTreeSet<Metric> = not_asked(&refused).collect();
+    refused.retain(|metric, _| !unasked.contains(metric));
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
     let looks = spending::looks(plan.pairs, plan.looks, plan.alpha);
     let mut order = vec![PairKind::Control; plan.pilot_pairs as usize];
@@ -227,8 +225,7 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
     let secondary = Metric::ALL
         .into_iter()
         .filter(|metric| {
-            let is_asked = *metric != Metric::Capacity && (plan.busy || *metric != Metric::BusyPerRecord);
-            *metric != plan.primary && !refused.contains_key(metric) && is_asked
+            *metric != plan.primary && !refused.contains_key(metric) && !unasked.contains(metric)
         })
         .collect();
     let (guards, default_guards) = plan.guards(&refused);
@@ -357,6 +354,17 @@ const NO_CLIMB: &str = "it needs a load that climbs until the SLO fails: hone co
 /// The reason without counters.
 const NO_METRICS: &str = "it needs the target's own counters: name their page with --metrics URL, or in the file metrics = [\"URL\"]";
 
+/// The reason without consumers.
+const NO_CONSUMERS: &str = "it needs consumers of the load: --consumers N, or in the workload consumers = N";
+
+/// Refused metrics that nobody asked for.
+fn not_asked(refused: &BTreeMap<Metric, String>) -> impl Iterator<Item = Metric> {
+    let is_unasked = |(metric, why): &(&Metric, &String)| {
+        **metric == Metric::Capacity || [NO_METRICS, NO_CONSUMERS].contains(&why.as_str())
+    };
+    refused.iter().filter(is_unasked).map(|(metric, _)| *metric)
+}
+
 /// Whether the loads climb: such loads show the capacity, and nothing else.
 fn climbs(plan: &Plan) -> bool {
     Metric::ALL.iter().all(|metric| *metric == Metric::Capacity || plan.refused.contains_key(metric))
@@ -374,6 +382,10 @@ fn refused_of(plan: &Plan, closed_loop: bool) -> BTreeMap<Metric, String> {
     }
     if !plan.busy && !climbs(plan) {
         refused.insert(Metric::BusyPerRecord, NO_METRICS.to_owned());
+    }
+    if !plan.reads && !climbs(plan) {
+        let of_consumers = Metric::ALL.into_iter().filter(|metric| metric.is_end_to_end());
+        refused.extend(of_consumers.map(|metric| (metric, NO_CONSUMERS.to_owned())));
     }
     refused
 }

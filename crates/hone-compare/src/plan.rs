@@ -49,6 +49,8 @@ pub struct Plan {
     pub effect: Option<f64>,
     /// Whether Hone reads the targets' own counters of busy time.
     pub busy: bool,
+    /// Whether consumers read what the load sends.
+    pub reads: bool,
     /// Whether the A/A pair of a round is a part of the reference, see [`hone_record::Design::pooled_baseline`].
     pub pooled_baseline: bool,
     /// When Hone looks at the result.
@@ -110,6 +112,7 @@ impl Plan {
             reserve: Some(0),
             effect: None,
             busy: false,
+            reads: false,
             pooled_baseline: false,
             looks: LookPlan::AtEnd,
         }

@@ -166,7 +166,11 @@ fn estimate(
     let ((mean_a, sd_a), (mean_b, sd_b)) = (mean_and_sd(&logs_a), mean_and_sd(&logs_b));
     let difference = mean_b - mean_a;
     // Only windows of a climbing load have a capacity, and they show nothing else.
-    let is_other = |metric: &Metric| ![rule.primary, Metric::Capacity].contains(metric);
+    let reads = |window: &&&Window| window.end_to_end.is_some();
+    let has_readers = a.iter().find(reads).is_some() && b.iter().find(reads).is_some();
+    let is_other = |metric: &Metric| {
+        ![rule.primary, Metric::Capacity].contains(metric) && (has_readers || !metric.is_end_to_end())
+    };
     let others = Metric::ALL.into_iter().filter(is_other).count() as f64;
     let alpha = if metric == rule.primary { rule.alpha } else { rule.alpha / others };
     let half = |alpha: f64| welch_half_width((sd_a, logs_a.len()), (sd_b, logs_b.len()), alpha);

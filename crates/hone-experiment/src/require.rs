@@ -347,7 +347,7 @@ pub fn read(texts: &[String]) -> Result<Vec<Rule>, Usage> {
 }
 
 /// Whether the user's own rules limit the latency. A change may then increase it within that limit.
-pub fn say_how_late(rules: &[Rule]) -> bool {
+fn say_how_late(rules: &[Rule]) -> bool {
     rules.iter().any(|rule| rule.latency_limit_us().is_some())
 }
 
@@ -369,6 +369,15 @@ pub fn can_be_told(texts: &[String], workload: &Workload) -> Result<(), Usage> {
         let needed = rule.samples_needed();
         if requests < needed as f64 {
             return Err(Usage(format!(
+/// The latencies that a change must not increase: the producers', and the consumers'. None if the user's rules say how late they may be.
+pub fn latency_guards(rules: &[Rule], workload: &Workload) -> Vec<Metric> {
+    if say_how_late(rules) {
+        return Vec::new();
+    }
+    let of_consumers = (workload.consumers > 0 && !workload.is_read_only()).then_some(Metric::EndToEndP99);
+    std::iter::once(Metric::LatencyP99).chain(of_consumers).collect()
+}
+
                 "require: `{text}` needs {needed} requests per window, but a window has \
                  {requests:.0}\n  next: use longer windows, a higher rate, or a lower percentile"
             )));

@@ -95,6 +95,7 @@ impl ComparisonSettings {
             reserve: None,
             effect: Some(hone_compare::USUAL_EFFECT),
             looks: LookPlan::of_pairs(pairs[0], [1, 1]),
+            reads: load.consumers > 0 && !load.is_read_only(),
             ..Plan::new(mode, primary, pairs)
         }
     }

@@ -24,6 +24,10 @@ pub enum Metric {
     LatencyP999,
     /// Largest latency.
     LatencyMax,
+    /// Median latency, intended to the arrival at a consumer ([`crate::EndToEnd`]).
+    EndToEndP50,
+    /// 99th percentile.
+    EndToEndP99,
     /// Requests acknowledged per second.
     Throughput,
     /// Highest requests per second at which the SLO is met, from a ramp search ([`crate::Climb`]).
@@ -38,7 +42,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric of a window, in the order of the tables.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::CpuPerRecord,
         Self::CpuPerRequest,
         Self::UserCpuPerRecord,
@@ -48,6 +52,8 @@ impl Metric {
         Self::LatencyP99,
         Self::LatencyP999,
         Self::LatencyMax,
+        Self::EndToEndP50,
+        Self::EndToEndP99,
         Self::Throughput,
         Self::Capacity,
         Self::MemoryPeak,
@@ -66,6 +72,8 @@ impl Metric {
             Self::LatencyP99 => "latency-p99",
             Self::LatencyP999 => "latency-p999",
             Self::LatencyMax => "latency-max",
+            Self::EndToEndP50 => "end-to-end-p50",
+            Self::EndToEndP99 => "end-to-end-p99",
             Self::Throughput => "throughput",
             Self::Capacity => "capacity",
             Self::MemoryPeak => "memory-peak",
@@ -86,6 +94,8 @@ impl Metric {
             Self::LatencyP99 => "p99",
             Self::LatencyP999 => "p99.9",
             Self::LatencyMax => "max",
+            Self::EndToEndP50 => "end-to-end p50",
+            Self::EndToEndP99 => "end-to-end p99",
             Self::Throughput => "throughput",
             Self::Capacity => "capacity",
             Self::MemoryPeak => "memory peak",
@@ -132,6 +142,12 @@ impl Metric {
     pub fn is_latency(self) -> bool {
         use Metric::{LatencyMax, LatencyP50, LatencyP90, LatencyP99, LatencyP999};
         matches!(self, LatencyP50 | LatencyP90 | LatencyP99 | LatencyP999 | LatencyMax)
+            || self.is_end_to_end()
+    }
+
+    /// Whether it is a latency up to a consumer.
+    pub fn is_end_to_end(self) -> bool {
+        matches!(self, Self::EndToEndP50 | Self::EndToEndP99)
     }
 
     /// Whether it is the target's CPU by the clocks of its processes, per record or request.
@@ -147,17 +163,18 @@ impl Metric {
     /// Requests that a window needs for a percentile: ten beyond the quantile. `None` for other metrics.
     pub fn samples_needed(self) -> Option<u64> {
         match self {
-            Self::LatencyP50 => Some(20),
+            Self::LatencyP50 | Self::EndToEndP50 => Some(20),
             Self::LatencyP90 => Some(100),
-            Self::LatencyP99 => Some(1_000),
+            Self::LatencyP99 | Self::EndToEndP99 => Some(1_000),
             Self::LatencyP999 => Some(10_000),
             _ => None,
         }
     }
 
-    /// The metric of a name. A percentile is a latency, with or without its decimal point: `p99.9` is `latency-p999`.
+    /// The metric of a name. A percentile is a latency, with or without its decimal point: `p99.9` is `latency-p999`, and `e2e-p99` is
+    /// `end-to-end-p99`.
     pub fn from_name(name: &str) -> Option<Self> {
-        let plain = name.replace('.', "");
+        let plain = name.replace('.', "").replace("e2e-", "end-to-end-");
         let latency = format!("latency-{plain}");
         Self::ALL.into_iter().find(|metric| [plain.as_str(), latency.as_str()].contains(&metric.name()))
     }

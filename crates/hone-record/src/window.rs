@@ -659,6 +659,12 @@ impl Window {
 }
 
 #[cfg(test)]
+    /// A quantile of the latency up to the consumers. `None` without consumers, with too few samples, or if missing records make it a bound.
+    fn end_to_end_us(&self, quantile: f64) -> Option<f64> {
+        let bounds = self.end_to_end.as_ref()?.quantile(quantile, SAMPLES_BEYOND)?;
+        bounds.most_us.filter(|most_us| *most_us == bounds.least_us)
+    }
+
 mod tests {
     use super::*;
 
@@ -684,6 +690,8 @@ mod tests {
             missing_latency,
             fetches: None,
             catch_up: None,
+            Metric::EndToEndP50 => self.end_to_end_us(0.5),
+            Metric::EndToEndP99 => self.end_to_end_us(0.99),
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) fn noun(comparison: &Comparison, metric: Metric) -> &'static str {
         Metric::LatencyP999 => "p99.9 latency",
         Metric::LatencyMax => "largest latency",
         Metric::Throughput => "requests per second",
+        Metric::EndToEndP50 => "end-to-end p50 latency",
+        Metric::EndToEndP99 => "end-to-end p99 latency",
         Metric::Capacity => "capacity",
         Metric::MemoryPeak => "peak memory",
         Metric::MemoryMean => "mean memory",

@@ -195,8 +195,8 @@ fn asked(file: File, embedded: &str) -> Result<TuneSettings> {
     let budget_s = table.budget.map(|budget| budget.0);
     let guards = match table.guards {
         Some(guards) => guards,
-        None if require::say_how_late(&rules) || objective == Metric::Capacity => Vec::new(),
-        None => vec![Metric::LatencyP99],
+        None if objective == Metric::Capacity => Vec::new(),
+        None => require::latency_guards(&rules, &workload),
     };
     check_build(table.build.as_deref(), &place)?;
     let asked = TuneSettings {

@@ -253,6 +253,6 @@ fn a_tail_that_no_window_can_tell_is_refused_before_the_run() {
     // As a secondary metric it is named, and no longer counted in the correction.
     let design = short(Metric::CpuPerRecord, vec![], 5_000).unwrap();
     // Nor are throughput and capacity, which such a load does not measure, and the primary is not secondary.
-    assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 5);
+    assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 7);
     assert!(design.refused.contains_key(&Metric::LatencyP999));
 }

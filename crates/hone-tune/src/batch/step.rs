@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use hone_batch::settings::{self, Client};
-use hone_format::{FileError, in_plain_words};
+use hone_format::{FileError, in_plain_words, read_bytes, read_duration_s};
 use hone_record::{BatchForetold, Body as _, Change, Engine, Envelope, WhatIf, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,37 @@ use hone_experiment::ending::Usage;
 
 /// Kinds of changes of `hone compare` that change a load.
 const KINDS: [&str; 3] = ["client", "load", "topic"];
-/// Properties of a load that have a short name here.
-const OF_THE_LOAD: [(&str, &str); 2] = [("producers", "connections"), ("partitions", "partitions")];
+/// Properties of a load that have a short name here: the name, the property, and how its value is read.
+const OF_THE_LOAD: [(&str, &str, Value); 7] = [
+    ("producers", "connections", Value::Count),
+    ("partitions", "partitions", Value::Count),
+    ("consumers", "consumers", Value::Count),
+    ("fetch-min-bytes", "fetch_min_bytes", Value::Bytes),
+    ("fetch-max-wait", "fetch_max_wait_ms", Value::Time),
+    ("fetch-max-bytes", "fetch_max_bytes", Value::Bytes),
+    ("max-partition-fetch-bytes", "max_partition_fetch_bytes", Value::Bytes),
+];
+
+/// The kind of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Value {
+    Count,
+    Bytes,
+    /// In milliseconds.
+    Time,
+}
+
+impl Value {
+    /// The value as the load writes it.
+    fn read(self, text: &str) -> std::result::Result<u64, String> {
+        let whole = || text.parse::<u64>().ok().filter(|count| *count > 0);
+        match self {
+            Self::Count => whole().ok_or_else(|| "use a whole number".to_owned()),
+            Self::Bytes => read_bytes(text),
+            Self::Time => read_duration_s(text).map(|seconds| (1e3 * seconds).round() as u64),
+        }
+    }
+}
 
 /// One step as given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -180,16 +209,16 @@ impl Step {
                 .split_once('=')
                 .ok_or_else(|| wrong(format!("`{part}` has no `=`; write for example linger=20ms")))?;
             let (word, value) = (word.trim(), value.trim());
-            if let Some((_, name)) = OF_THE_LOAD.iter().find(|(own, _)| *own == word) {
-                value.parse::<u32>().ok().filter(|count| *count > 0).ok_or_else(|| {
-                    wrong(format!("invalid number of {word} `{value}`: use a whole number"))
-                })?;
-                others.push(change::parse(&format!("load.{name}={value}"))?);
+            if let Some((_, name, kind)) = OF_THE_LOAD.iter().find(|(own, ..)| *own == word) {
+                let problem =
+                    |problem: String| wrong(format!("invalid value of {word} `{value}`: {problem}"));
+                let number = kind.read(value).map_err(problem)?;
+                others.push(change::parse(&format!("load.{name}={number}"))?);
             } else if word.split_once('.').is_some_and(|(kind, _)| KINDS.contains(&kind)) {
                 others.push(change::parse(&part)?);
             } else {
                 producer::set(&mut producer, word, value).map_err(|problem| {
-                    let names = OF_THE_LOAD.map(|(word, _)| word).join(", ");
+                    let names = OF_THE_LOAD.map(|(word, ..)| word).join(", ");
                     wrong(if problem.starts_with("unknown setting") {
                         format!("{problem}, {names}, and client.KEY, load.KEY, topic.KEY")
                     } else {
@@ -319,6 +348,8 @@ mod tests {
         let expected = [("batch.size", "65536"), ("linger.ms", "20")];
         assert_eq!(*settings, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
         assert_eq!((after.acks, &*after.compression, after.connections), (1, "lz4", 4));
+        let reads = step("fetch-min-bytes=64KiB,fetch-max-wait=200ms").unwrap().applied(&load()).unwrap();
+        assert_eq!((reads.fetch.fetch_min_bytes, reads.fetch.fetch_max_wait_ms), (65_536, 200));
         let java = Workload {
             engine: Engine::Command { command: vec!["c".to_owned()], settings: BTreeMap::new() },
             ..load()
@@ -370,7 +401,7 @@ mod tests {
             ("linger", "has no `=`"),
             ("lingr=5ms", "did you mean `linger`"),
             ("linger=5", "invalid duration `5`"),
-            ("producers=0", "invalid number of producers"),
+            ("producers=0", "invalid value of producers"),
             ("acks=1,idempotence=true", "idempotence needs acks=all"),
             ("host.vm.swappiness=1", "unknown setting"),
             ("load.requests_per_s=5", ""),

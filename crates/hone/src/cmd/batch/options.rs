@@ -89,7 +89,7 @@ impl ProofOptions {
         let workload = self.workload.over(file, |argument| cli.is_given(argument))?;
         let workload = workload.named("prove").map_err(Usage)?;
         let guards = match &self.guards[..] {
-            [] if !require::say_how_late(&require::read(&self.require)?) => vec![Metric::LatencyP99],
+            [] => require::latency_guards(&require::read(&self.require)?, &workload),
             guards => guards.to_vec(),
         };
         let metrics = self.security.metrics(&self.metrics)?;

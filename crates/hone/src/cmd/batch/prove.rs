@@ -41,13 +41,16 @@ use hone_tune::batch::step::Step;
     --require 'p99<50ms'
   hone batch prove --source-broker broker-1:9092 --topic orders \\
     --steps steps.toml --predicted 1=whatif.json --markdown
+  hone batch prove 127.0.0.1:9092 --consumers 20 --require 'e2e-p99<300ms' \\
+    --step fetch-min-bytes=64KiB,fetch-max-wait=200ms
   hone batch prove --client 'java -cp jars/* Client.java' --step linger=20ms
   hone batch prove --resume runs/batch-prove-001
   hone batch prove broker-1:9092 --observe --topic orders --duration 5m \\
     --step linger=20ms
 
 A step sets linger, batch-size, codec, partitioner, acks, in-flight, idempotence, buffer-memory, \
-producers or partitions. client.KEY, load.KEY and topic.KEY work as in `hone compare --change`. A \
+producers or partitions, and of consumers fetch-min-bytes, fetch-max-wait, fetch-max-bytes, \
+max-partition-fetch-bytes or consumers. client.KEY, load.KEY and topic.KEY work as in `hone compare --change`. A \
 command of --client gets Kafka's own names. Hone tests several settings of one step together, and can't \
 separate their effects.
 

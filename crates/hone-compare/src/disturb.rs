@@ -38,7 +38,10 @@ const START_SLIP_MOST_MS: f64 = 10.0;
 /// valid. Hone compares how often each arm had such events.
 pub fn own_events(window: &Window) -> Vec<String> {
     let own = |kind: EventKind| match kind {
-        EventKind::ConnectionLost | EventKind::LeaderMoved | EventKind::TopicDeleted => true,
+        EventKind::ConnectionLost
+        | EventKind::LeaderMoved
+        | EventKind::TopicDeleted
+        | EventKind::FaultInjected => true,
         // Only the loss is reported, because the recovery adds nothing. A record kept in memory is a record. A late start has its own
         // limit.
         EventKind::Reconnected

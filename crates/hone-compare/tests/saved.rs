@@ -82,6 +82,7 @@ fn window(cpu_us: f64, started_unix_ms: u64) -> Window {
     }
 }
 
+        outage: None,
 fn group(random: &mut ChaCha8Rng, count: u64, effect: f64, sd: f64, from: u64) -> Vec<Window> {
     (0..count)
         .map(|index| window(30.0 * (effect.ln() + sd * normal(random)).exp(), from + index * 6_000))

@@ -8,6 +8,7 @@ use hone_load::{LoadError, Probe as _, RawFile, Settings};
 use hone_record::{SeriesPoint, Window, Workload};
 
 use crate::clients::Clients;
+use crate::faults::{Brokers, FaultPlan, ReadyFaults};
 use crate::live::{LiveLoad, LiveView};
 use crate::meter::Metrics;
 use crate::probe::TargetProbe;
@@ -42,6 +43,8 @@ pub struct Beside {
     pub raw: Option<RawFile>,
     /// Shows the load to others while it runs.
     pub live: Option<LiveLoad>,
+    /// What disturbs the window.
+    pub faults: Vec<FaultPlan>,
 }
 
 impl Aim {
@@ -58,6 +61,12 @@ impl Aim {
         let mut prepared =
             hone_load::prepare(self.settings.clone(), workload, &Clients::apart(), &mut listener)?;
         files.raw.into_iter().for_each(|raw| prepared.keep_raw(raw));
+        if !files.faults.is_empty() {
+            let brokers = Brokers { by_id: prepared.brokers(), leader: prepared.leader_of(0) };
+            let faults = ReadyFaults::new(&files.faults, brokers)?;
+            faults.plan().for_each(|line| progress.line(&line));
+            prepared.disturb(Box::new(faults))?;
+        }
         let targets = match self.pid {
             Some(pid) => Targets::named(pid, prepared.brokers()),
             None => Targets::behind(prepared.brokers()),

@@ -409,6 +409,7 @@ impl Bench<'_> {
             shard: None,
             client: None,
             requirements: Vec::new(),
+            outage: None,
         }
     }
 

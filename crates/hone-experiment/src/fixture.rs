@@ -47,6 +47,7 @@ pub fn window() -> Window {
         shard: None,
         client: None,
         requirements: Vec::new(),
+        outage: None,
     }
 }
 

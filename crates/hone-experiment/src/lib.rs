@@ -25,6 +25,7 @@ pub mod decide;
 pub mod drive;
 pub mod emulated;
 pub mod ending;
+pub mod faults;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixture;
 pub mod folder;

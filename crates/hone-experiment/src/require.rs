@@ -32,6 +32,10 @@ enum What {
     Records,
     Lag(Moment),
     Missing,
+    /// Longest time without an acknowledgement.
+    Gap,
+    Recovery,
+    Lost,
     Errors,
     Cpu(Metric),
 }
@@ -75,7 +79,7 @@ const RELATIONS: [(&str, Relation); 4] =
     [("<=", Relation::AtMost), (">=", Relation::AtLeast), ("<", Relation::Below), (">", Relation::Above)];
 
 /// Metrics without a number in their name.
-const NAMED: [(&str, What); 14] = [
+const NAMED: [(&str, What); 17] = [
     ("max", What::Max),
     ("mean", What::Mean),
     ("e2e-max", What::EndToEndMax),
@@ -86,6 +90,9 @@ const NAMED: [(&str, What); 14] = [
     ("lag-p99", What::Lag(Moment::P99)),
     ("lag-max", What::Lag(Moment::Max)),
     ("missing", What::Missing),
+    ("gap", What::Gap),
+    ("recovery", What::Recovery),
+    ("lost", What::Lost),
     ("errors", What::Errors),
     ("cpu-per-record", What::Cpu(Metric::CpuPerRecord)),
     ("cpu-per-request", What::Cpu(Metric::CpuPerRequest)),
@@ -204,7 +211,7 @@ impl What {
         match self {
             Self::Throughput => Unit::Requests,
             Self::Records => Unit::Records,
-            Self::Lag(_) | Self::Missing => Unit::Count,
+            Self::Lag(_) | Self::Missing | Self::Lost => Unit::Count,
             Self::Errors => Unit::Share,
             _ => Unit::Time,
         }
@@ -221,6 +228,8 @@ impl What {
         let latency = &window.latencies.intended_to_ack;
         let seen = window.end_to_end.as_ref();
         let seen = || seen.ok_or("there were no consumers; add some with --consumers".to_owned());
+        let outage =
+            || window.outage.as_ref().ok_or("there were no faults; add some with --fault".to_owned());
         let nothing = || "nothing was measured".to_owned();
         let value = match self {
             Self::Latency(quantile) => {
@@ -242,6 +251,15 @@ impl What {
             }
             Self::Lag(moment) => moment.of(seen()?)?,
             Self::Missing => seen()?.missing as f64,
+            Self::Gap => outage()?.acks.map_or(0.0, |gap| 1e6 * gap.length_s),
+            Self::Recovery => match outage()?.recovery_s() {
+                Some(after_s) => 1e6 * after_s,
+                None => return Ok(Told { least: 1e6 * window.duration_s, most: None }),
+            },
+            Self::Lost => {
+                let lost = outage()?.lost_records;
+                lost.ok_or("the ends of the partitions could not be read".to_owned())? as f64
+            }
             Self::Errors => {
                 let failed = facts.requests.saturating_sub(facts.acked_requests);
                 failed as f64 / facts.requests.max(1) as f64
@@ -351,6 +369,15 @@ fn say_how_late(rules: &[Rule]) -> bool {
     rules.iter().any(|rule| rule.latency_limit_us().is_some())
 }
 
+/// The latencies that a change must not increase: the producers', and the consumers'. None if the user's rules say how late they may be.
+pub fn latency_guards(rules: &[Rule], workload: &Workload) -> Vec<Metric> {
+    if say_how_late(rules) {
+        return Vec::new();
+    }
+    let of_consumers = (workload.consumers > 0 && !workload.is_read_only()).then_some(Metric::EndToEndP99);
+    std::iter::once(Metric::LatencyP99).chain(of_consumers).collect()
+}
+
 /// Rejects a rule that no window can decide: it would never be met, and no change would be kept.
 ///
 /// # Errors
@@ -369,15 +396,6 @@ pub fn can_be_told(texts: &[String], workload: &Workload) -> Result<(), Usage> {
         let needed = rule.samples_needed();
         if requests < needed as f64 {
             return Err(Usage(format!(
-/// The latencies that a change must not increase: the producers', and the consumers'. None if the user's rules say how late they may be.
-pub fn latency_guards(rules: &[Rule], workload: &Workload) -> Vec<Metric> {
-    if say_how_late(rules) {
-        return Vec::new();
-    }
-    let of_consumers = (workload.consumers > 0 && !workload.is_read_only()).then_some(Metric::EndToEndP99);
-    std::iter::once(Metric::LatencyP99).chain(of_consumers).collect()
-}
-
                 "require: `{text}` needs {needed} requests per window, but a window has \
                  {requests:.0}\n  next: use longer windows, a higher rate, or a lower percentile"
             )));
@@ -658,6 +676,7 @@ mod tests {
             fetched_bytes: 1,
             missing: 0,
             is_group: true,
+            more_groups: 0,
             lag_records_max: 40,
             lag_records_p50: Some(3),
             lag_records_p99: Some(9),
@@ -665,6 +684,7 @@ mod tests {
             missing_latency: Hdr::new(),
             fetches: None,
             catch_up: None,
+            rebalances: None,
         };
         let window = Window { end_to_end: Some(seen), ..window() };
         for (text, met, measured) in [

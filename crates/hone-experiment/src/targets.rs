@@ -104,7 +104,7 @@ pub fn check_cpu(address: &str, security: &Security, decides: Metric, instead: &
 }
 
 /// The process of this machine that listens on an address, or the reason why it is unknown.
-fn process_behind(address: &str) -> std::result::Result<u32, String> {
+pub(crate) fn process_behind(address: &str) -> std::result::Result<u32, String> {
     let places = address.to_socket_addrs().map_err(|error| error.to_string())?;
     let mut last = "the host name has no address".to_owned();
     for place in places {

@@ -440,7 +440,7 @@ impl Engine {
         let received = connection.receive(clock, |answer, response| {
             // A request that is refused in part is sent again as a whole, so some of its batches are stored twice.
             if answer.error_code == 0 {
-                recorder.placed_batches(answer.sent.request, response);
+                recorder.placed_batches(answer.sent.request, response, answer.received_ns);
             }
             answers.push(answer);
         });

@@ -20,6 +20,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) const BEFORE: Duration = Duration::from_secs(15);
 /// Time limit after a window, whose target may be gone.
 pub(crate) const BEHIND: Duration = Duration::from_secs(3);
+/// Time limit after a window with faults: the brokers that are left elect leaders first.
+pub(crate) const AFTER_FAULTS: Duration = Duration::from_secs(20);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// Size of one read.
 const SIZE: FetchSize = FetchSize { least_bytes: 1, wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 20 };

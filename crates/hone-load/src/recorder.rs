@@ -12,6 +12,7 @@ use hone_record::{Hdr, Latencies, PackedHdr, SeriesPoint, Stalls};
 use crate::connection::{Ack, Cargo, InFlight};
 use crate::consumer::ConsumerCommand;
 use crate::join::Placed;
+use crate::outage::Acknowledged;
 use crate::ramp_search::Stairs;
 use crate::raw::Raw;
 use crate::steadiness::Backlog;
@@ -57,6 +58,8 @@ pub(crate) struct Recorder {
     pub series: Vec<SeriesPoint>,
     /// Receiver of the positions of acknowledged records.
     pub placed: Option<mpsc::Sender<ConsumerCommand>>,
+    /// Positions and times of acknowledgements, in a window with faults.
+    pub acknowledged: Option<Acknowledged>,
     /// Receiver of every request's times.
     pub raw: Option<Raw>,
     /// The steps of a ramp search.
@@ -86,6 +89,7 @@ impl Recorder {
             backlog: Backlog::default(),
             series: Vec::new(),
             placed: None,
+            acknowledged: None,
             raw: None,
             stairs: None,
             second: Hdr::new(),
@@ -95,28 +99,27 @@ impl Recorder {
         }
     }
 
-    /// Adds the position of an acknowledged range.
-    pub(crate) fn placed(&mut self, placed: Placed) {
+    /// Adds the position of a range that was acknowledged at `at_ns`.
+    pub(crate) fn placed(&mut self, placed: Placed, at_ns: u64) {
+        if let Some(acknowledged) = &mut self.acknowledged {
+            acknowledged.placed(placed, at_ns);
+        }
         if let Some(orders) = &self.placed {
             // If the consumers end, their data so far is used.
             let _ = orders.send(ConsumerCommand::Placed(placed));
         }
     }
 
-    /// Adds the acknowledged batches of a request.
-    pub(crate) fn placed_batches(&mut self, request: InFlight, answer: &ProduceResponse<'_>) {
-        if self.placed.is_none() {
+    /// Adds the batches of a request that was acknowledged at `at_ns`.
+    pub(crate) fn placed_batches(&mut self, request: InFlight, answer: &ProduceResponse<'_>, at_ns: u64) {
+        if self.placed.is_none() && self.acknowledged.is_none() {
             return;
         }
         let batches = answer.partitions().count().max(1) as u64;
         for ack in answer.partitions().filter(|ack| ack.error_code == 0 && ack.base_offset >= 0) {
             let records = u32::try_from(request.cargo.records / batches).unwrap_or(u32::MAX);
-            self.placed(Placed {
-                partition: ack.partition,
-                first: ack.base_offset,
-                records,
-                intended_ns: request.intended_ns,
-            });
+            let (partition, first) = (ack.partition, ack.base_offset);
+            self.placed(Placed { partition, first, records, intended_ns: request.intended_ns }, at_ns);
         }
     }
 

@@ -1,19 +1,20 @@
 //! From a workload to a window: prepare, warm up, measure.
 
 mod catch_up;
+mod faults;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hone_record::{
-    BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Latencies, Outcome, Payload,
-    Sizes, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd, Window, WindowFacts, Workload,
+    BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Fault, Latencies, Outcome,
+    Payload, Sizes, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd, Window, WindowFacts, Workload,
 };
 
 use crate::admin::{Admin, TopicLayout, remember};
 use crate::client::command::{Command, Launcher};
-use crate::consumer::{Consumed, Consumers};
+use crate::consumer::Consumers;
 use crate::cpu::CpuTime;
 use crate::engine::{End, Engine as Wire};
 use crate::error::LoadError;
@@ -30,7 +31,8 @@ use crate::steadiness::{WindowLoad, outcome};
 use crate::warm::{self, Effort, Target};
 use crate::{client, frames, keys, readback, recording, replay, schedule, sizes};
 
-use catch_up::{check_consumers, check_rate, consumers, unix_ms};
+use catch_up::{add_consumed, check_consumers, check_rate, consumers, unix_ms};
+pub use faults::Faults;
 
 /// Measures the target and the machine at the start and the end of a window.
 pub trait Probe {
@@ -77,6 +79,9 @@ pub struct Prepared {
     warmed: Option<WarmUp>,
     /// Where the consumers begin, if that is before the window.
     begins: Option<BTreeMap<i32, i64>>,
+    /// What will disturb the window, and what has.
+    faults: Option<Box<dyn Faults>>,
+    disturbed: Vec<Fault>,
 }
 
 /// Position of the window's start in the topic, for consumers and the reading of batches.
@@ -189,6 +194,8 @@ pub fn prepare(
         stands_by: None,
         warmed: None,
         begins: None,
+        faults: None,
+        disturbed: Vec::new(),
     })
 }
 
@@ -619,7 +626,7 @@ impl Prepared {
         let seen = probe.stop();
         recorder.finish();
         recorder.series[told.min(recorder.series.len())..].iter().for_each(|point| progress.second(point));
-        let mut account = self.account(&recorder, from.as_ref(), progress);
+        let mut account = self.account(&mut recorder, from.as_ref(), progress);
         let start_slip_ms = slip.as_secs_f64() * 1e3;
         account.events.splice(0..0, slipped(start_slip_ms));
         let end_of_window_ns = recorder.duration_ns();
@@ -645,7 +652,7 @@ impl Prepared {
 
     /// Position of the window's start. Consumers have read everything before it.
     fn begin(&self, limit: Duration) -> Result<Beginning, LoadError> {
-        if self.consumers.is_none() && self.engine.knows_batches() {
+        if self.consumers.is_none() && self.engine.knows_batches() && self.faults.is_none() {
             return Ok(None);
         }
         let (_, from) = readback::ends(&self.access, &self.layout, readback::BEFORE)?;
@@ -664,7 +671,7 @@ impl Prepared {
     /// The engine's data about the window, and the batches read from the topic if the engine does not know them.
     fn account(
         &mut self,
-        recorder: &Recorder,
+        recorder: &mut Recorder,
         from: Option<&BTreeMap<i32, i64>>,
         progress: &mut dyn Progress,
     ) -> Account {
@@ -680,6 +687,8 @@ impl Prepared {
                 Err(error) => progress.note(&format!("the window's batches could not be read back: {error}")),
             }
         }
+        account.outage = self.outage(recorder, from, progress);
+        account.events.extend(faults::events(account.outage.as_ref()));
         account
     }
 
@@ -746,6 +755,7 @@ impl Prepared {
             shard: self.settings.shard,
             client: account.client,
             requirements: Vec::new(),
+            outage: account.outage,
         }
     }
 
@@ -813,19 +823,6 @@ fn slipped(slip_ms: f64) -> Option<Event> {
 /// Length of a window. It is never zero, because rates are divided by it.
 fn length_s(recorder: &Recorder) -> f64 {
     recorder.duration_ns().max(1) as f64 / 1e9
-}
-
-/// Adds the consumers' measurements to the window.
-fn add_consumed(window: &mut Window, consumed: Consumed) {
-    for (point, lag) in window.series.iter_mut().zip(&consumed.lag) {
-        point.consumer_lag_records = Some(*lag);
-    }
-    if window.workload.is_read_only() && consumed.end_to_end.fetched_records == 0 {
-        window.outcome = Outcome::Failed { reason: "the consumers found no records".to_owned() };
-    }
-    window.end_to_end = Some(consumed.end_to_end);
-    window.events.extend(consumed.events);
-    window.events.sort_by(|left, right| left.at_s.total_cmp(&right.at_s));
 }
 
 /// `INVALID_RECORD (100 times)`, and so on.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
 
-use hone_record::{AnswerTimes, BatchSource, ClientFacts, Event, LatencySplit, SocketBytes, TopicBatches};
+use hone_record::{
+    AnswerTimes, BatchSource, ClientFacts, Event, LatencySplit, Outage, SocketBytes, TopicBatches,
+};
 
 use crate::admin::TopicLayout;
 use crate::cpu::CpuTime;
@@ -34,6 +36,8 @@ pub(crate) struct Account {
     pub events: Vec<Event>,
     /// The client, where there is one.
     pub client: Option<ClientFacts>,
+    /// What faults did, if there were any.
+    pub outage: Option<Outage>,
 }
 
 /// Workers of a load besides the thread that runs it: the threads of a client and of the consumers, a client program.

@@ -34,6 +34,7 @@ mod metric;
 mod more_pairs;
 mod optimization;
 mod proof;
+mod outage;
 mod ramp_search;
 mod replica;
 mod requirement;
@@ -112,6 +113,7 @@ pub use optimization::{
 };
 pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcome, Guard, Proof, ProofStep};
 pub use ramp_search::{Climb, ClimbStep, Reading, STEPS_BEYOND, Slo};
+pub use outage::{Fault, Gap, Outage, Recovery};
 pub use replica::{Replica, ReplicaDifference, TopicFigures};
 pub use requirement::Requirement;
 pub use resources::{CoreUse, MemoryCounted, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd};

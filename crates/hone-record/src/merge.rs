@@ -109,6 +109,7 @@ pub fn merge(shards: &[Window]) -> Result<Window, MergeError> {
         shard: None,
         client: first.client.clone(),
         requirements: Vec::new(),
+        outage: None,
     })
 }
 
@@ -554,6 +555,7 @@ pub(crate) mod tests {
 
     #[test]
     fn three_shards_say_what_one_generator_would_have_said() {
+            outage: None,
         // In any order.
         let merged = merge(&[shard(2, 3), shard(0, 3), shard(1, 3)]).unwrap();
         let everything: Vec<u64> = (0..3).flat_map(latencies_ns).collect();

@@ -8,6 +8,7 @@ use crate::batch_sizes::BatchSizes;
 use crate::histogram::{Hdr, PackedHdr, SAMPLES_BEYOND};
 use crate::machine::Machine;
 use crate::metric::Metric;
+use crate::outage::Outage;
 use crate::ramp_search::ClimbStep;
 use crate::requirement::Requirement;
 use crate::resources::{CoreUse, TargetBusy, TargetMemory, Throttling, WarmUp};
@@ -254,6 +255,10 @@ pub enum EventKind {
     Interrupted,
     /// The window opened later than the agreed time.
     StartSlipped,
+    /// The user disturbed the target.
+    FaultInjected,
+    /// A group dealt its partitions anew.
+    Rebalanced,
 }
 
 /// Source of the values of [`TopicBatches`].
@@ -551,6 +556,9 @@ impl Window {
         let unknown = self.environment.iter().flat_map(|environment| &environment.unknown);
         unknown.filter_map(|line| line.strip_prefix(begin)).next()
     }
+    /// The faults that disturbed it, and what became of its records. `None` without faults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outage: Option<Outage>,
 
     /// Why a window can't be compared, by a rule that uses neither latency nor CPU.
     pub fn why_excluded(&self) -> Option<String> {

@@ -223,6 +223,7 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
 
 /// The same, of each of several generators with one consumer each.
 fn shards(requests: &[Request], of: u32) -> Vec<Window> {
+        outage: None,
     let part = |index: u32| -> Vec<Request> {
         requests.iter().skip(index as usize).step_by(of as usize).cloned().collect()
     };

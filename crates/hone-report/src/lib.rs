@@ -18,6 +18,7 @@ pub mod heatmap;
 mod html;
 pub mod load;
 mod markdown;
+mod outage;
 pub mod outcome;
 mod plot;
 pub mod prediction;

@@ -2,8 +2,8 @@
 
 use hone_record::{
     BatchVerdict, BatchXray, Capacity, CapacityEnd, Category, Comparison, Curve, CurveOver, CurvePoint,
-    Decision, Diagnosis, Fate, GateOutcome, HostTrial, Outcome as WindowOutcome, Proof, ProofStep, StallKind,
-    Story, TailAccount, Tuning, Verdict, Window,
+    Decision, Diagnosis, Fate, GateOutcome, HostTrial, Outcome as WindowOutcome, Proof, ProofStep, Recovery,
+    StallKind, Story, TailAccount, Tuning, Verdict, Window,
 };
 
 /// An outcome with its colour and mark.
@@ -38,7 +38,7 @@ pub fn of_load(window: &Window) -> Outcome {
         WindowOutcome::Saturated { .. } => (Some(Verdict::Worse), "Saturated"),
         WindowOutcome::GeneratorLate { .. } => (Some(Verdict::NotShown), "Not valid"),
         WindowOutcome::Warming { .. } => (Some(Verdict::NotShown), "Not steady"),
-        WindowOutcome::Steady if rules.is_empty() => (None, "Steady"),
+        WindowOutcome::Steady if rules.is_empty() => after_faults(window).unwrap_or((None, "Steady")),
         WindowOutcome::Steady if rules.iter().any(|rule| rule.met == Some(false)) => {
             (Some(Verdict::Worse), "SLO not met")
         }
@@ -48,6 +48,21 @@ pub fn of_load(window: &Window) -> Outcome {
         WindowOutcome::Steady => (Some(Verdict::NotShown), "SLO unknown"),
     };
     Outcome::new(verdict, word)
+}
+
+/// What faults did to the load. `None` without faults.
+fn after_faults(window: &Window) -> Option<(Option<Verdict>, &'static str)> {
+    let outage = window.outage.as_ref()?;
+    let mut faults = outage.faults.iter().filter(|fault| fault.at_s.is_some()).peekable();
+    Some(match outage.lost_records {
+        Some(1..) => (Some(Verdict::Worse), "Records lost"),
+        _ if faults.peek().is_none() => (Some(Verdict::NotShown), "Not disturbed"),
+        _ if faults.any(|fault| fault.recovery == Recovery::NotYet) => {
+            (Some(Verdict::Worse), "Not recovered")
+        }
+        None => (Some(Verdict::NotShown), "Losses unknown"),
+        Some(0) => (None, "Recovered"),
+    })
 }
 
 /// Steps that were tried one after the other: better if something is kept; a regression only where nothing else came out. `kept_word` is

@@ -4,6 +4,7 @@ use hone_record::{
     Comparison, Durability, EndToEnd, Estimate, Judgement, Metric, Mode, Outcome, PairKind, Verdict, Window,
 };
 
+use crate::outage;
 use crate::quantity::{self, NBSP};
 
 /// The metric inside a sentence, named for the load of the comparison: `p50 latency`, `CPU per record`, `CPU per operation`.
@@ -27,9 +28,9 @@ pub(crate) fn noun(comparison: &Comparison, metric: Metric) -> &'static str {
         Metric::LatencyP99 => "p99 latency",
         Metric::LatencyP999 => "p99.9 latency",
         Metric::LatencyMax => "largest latency",
-        Metric::Throughput => "requests per second",
         Metric::EndToEndP50 => "end-to-end p50 latency",
         Metric::EndToEndP99 => "end-to-end p99 latency",
+        Metric::Throughput => "requests per second",
         Metric::Capacity => "capacity",
         Metric::MemoryPeak => "peak memory",
         Metric::MemoryMean => "mean memory",
@@ -166,8 +167,16 @@ fn may_hide(control: &Estimate, effect: &Estimate) -> bool {
     is_sound(effect) && reach > effect.ratio.ln().abs()
 }
 
-/// How a window ended, in one sentence. If the target is not the cause, the sentence adds what to do.
+/// How a window ended. Faults come first: the user asked what they do.
 pub(crate) fn outcome(window: &Window) -> String {
+    match &window.outage {
+        Some(outage) => format!("{} {}", outage::sentences(outage), end_of(window)),
+        None => end_of(window),
+    }
+}
+
+/// How a window ended, in one sentence. If the target is not the cause, the sentence adds what to do.
+fn end_of(window: &Window) -> String {
     let facts = &window.facts;
     let asked = quantity::plain(window.asked_requests_per_s());
     let reached = quantity::significant(facts.reached_requests_per_s);

@@ -402,6 +402,53 @@ fn what_a_target_takes_idle_stands_beside_its_cpu() {
     assert!(page.contains("µs/record above the 0.0310 cores that it uses when idle"), "{page}");
 }
 
+/// A loss is in the headline, and what was not carried out is not called survived.
+#[test]
+fn what_faults_did_comes_first() {
+    let mut window = sample::window("baseline", 1, 1.0);
+    let gap = |partition, from_s, length_s| Some(hone_record::Gap { partition, from_s, length_s });
+    let fault = |what: &str, at_s, acks, recovery| hone_record::Fault {
+        due_s: 3.0,
+        at_s,
+        what: what.to_owned(),
+        problem: at_s.is_none().then(|| "no such process <1>".to_owned()),
+        acks,
+        recovery,
+    };
+    use hone_record::Recovery::{AfterS, NotYet, Undisturbed};
+    let outage = |faults, lost_records| hone_record::Outage {
+        faults,
+        acks: gap(4, 2.9, 4.2),
+        reads: gap(4, 2.9, 4.5),
+        acked_records: 39_803,
+        lost_records,
+        unacked_records: Some(2),
+    };
+    let killed = || fault("SIGKILL to <java> (process 7)", Some(3.001), gap(4, 2.9, 4.2), AfterS(4.4));
+    let never = || fault("SIGTERM to java (process 8)", None, None, Undisturbed);
+    let mut words_of = |faults, lost| {
+        window.outage = Some(outage(faults, lost));
+        let page = documents::window(&window).html();
+        check(&page);
+        words(&page)
+    };
+    let page = words_of(vec![killed(), never()], Some(29));
+    for wanted in [
+        "Records lost",
+        "At least 29 acknowledged records were lost. After SIGKILL to <java> (process 7): no acknowledgement for 4.20 s (partition 4).",
+        "4.40 s after the fault, requests were answered as before.",
+        "not carried out: no such process <1>",
+        "29 of them lost; 2 stored without an acknowledgement; no record at a consumer for 4.50 s",
+    ] {
+        assert!(page.contains(wanted), "no `{wanted}` in {page}");
+    }
+    assert!(words_of(vec![killed()], Some(0)).contains("All 39,803 acknowledged records are there."));
+    assert!(words_of(vec![killed()], None).contains("Losses unknown"));
+    assert!(words_of(vec![never()], Some(0)).contains("No fault was carried out."));
+    let open = || fault("kill", Some(3.0), gap(4, 2.9, 7.0), NotYet);
+    assert!(words_of(vec![open()], Some(0)).contains("Requests still waited when the window ended."));
+}
+
 #[test]
 fn a_saving_that_code_can_hardly_explain_is_doubted_where_it_is_told() {
     let (mut optimization, windows) = sample::optimization();

@@ -9,6 +9,7 @@
 //! - [`pass_through`] is an exception: a program that replaces another one, inside a build with its own logs, shares streams and process
 //!   group with its caller;
 //! - [`detach_self`] is the other exception: a rollback watchdog must survive the rest of Hone;
+//! - a [`Peer`] is a process that somebody else started: Hone only sends it signals, and lets it go on when Hone itself is killed;
 //! - [`open`] leaves its program behind: a browser belongs to the person who reads in it;
 //! - when Hone itself is killed, notes name its process groups ([`orphans`]), and the next run ends what is left of them;
 //! - every [`ToolError`] shows the command as a shell line, and what to do next.
@@ -24,6 +25,7 @@ mod logs;
 mod open;
 pub mod orphans;
 mod pass;
+mod peer;
 mod replay;
 mod runner;
 mod session;
@@ -40,6 +42,7 @@ pub use dry::Dry;
 pub use error::{Lack, Scene, ToolError};
 pub use open::open;
 pub use pass::{pass_through, pass_through_heard};
+pub use peer::{Halt, Peer, PeerSignal};
 pub use replay::Replay;
 pub use runner::{Conversation, Finished, Runner};
 pub use session::{Ended, Readiness, Session, SignalReceipt, StopSignal, Stopped};

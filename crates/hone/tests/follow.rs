@@ -213,3 +213,104 @@ fn an_interrupt_ends_the_window_and_keeps_what_was_measured() {
     assert_eq!(record["body"]["series"].as_array().unwrap().len() as f64, duration_s.ceil());
     expect_nothing_dropped(&record);
 }
+
+/// A restart of the broker as a fault: `before` happens to its data while it is down.
+fn restart(broker: &Broker, folder: &std::path::Path, before: &str) -> String {
+    let hone = env!("CARGO_BIN_EXE_hone");
+    let (data, address) = (broker.data.path().display(), &broker.address);
+    let text = format!("{before}\nexec {hone} broker --listen {address} --metrics-listen off --data {data}");
+    format!("run:{}", stage::script(folder, "again.sh", &text).display())
+}
+
+/// What Hone itself does to the broker shows as planted: a stop of 1.2 s, and a kill with a start a second later.
+#[test]
+fn faults_show_at_their_times_and_what_was_acknowledged_is_there() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let again = format!("5s={}", restart(&broker, folder.path(), ""));
+    let more =
+        ["--rate", "500", "--duration", "9", "--consumers", "1", "--partitions", "2", "--max-lateness", "9s"];
+    let faults = ["--fault", &again, "--fault", "4s=kill:leader", "--fault", "1s=stop:broker-1:1200ms"];
+    let rules = ["--require", "gap<800ms", "--require", "lost<=0", "--require", "recovery<1m"];
+    let record = thread::scope(|scope| {
+        let load = load_beside(scope, &broker.address, &[&more[..], &faults, &rules].concat());
+        load.join().unwrap().expect_code(3).json()
+    });
+    let body = &record["body"];
+    let outage = &body["outage"];
+    let (told, of) =
+        (outage["faults"].as_array().unwrap(), |fault: &Value, name: &str| fault[name].as_f64().unwrap());
+    let due: Vec<f64> = told.iter().map(|fault| of(fault, "due_s")).collect();
+    assert_eq!(due, [1.0, 4.0, 5.0]);
+    for fault in told {
+        assert!((0.0..0.5).contains(&(of(fault, "at_s") - of(fault, "due_s"))), "{fault}");
+    }
+    let gap = |fault: usize| (of(&told[fault]["acks"], "from_s"), of(&told[fault]["acks"], "length_s"));
+    // The last answer before it, and the first one after it: a few ms at 250 requests/s and partition.
+    assert!((0.8..1.1).contains(&gap(0).0) && (1.15..2.5).contains(&gap(0).1), "{:?}", gap(0));
+    assert!((3.8..4.1).contains(&gap(1).0) && (1.0..4.0).contains(&gap(1).1), "{:?}", gap(1));
+    assert!(of(&told[1]["recovery"], "after-s") >= 1.0, "{outage:#}");
+    assert!(of(&outage["reads"], "length_s") >= 1.0, "{outage:#}");
+    assert_eq!(
+        (&outage["lost_records"], &body["end_to_end"]["missing"]),
+        (&0.into(), &0.into()),
+        "{outage:#}"
+    );
+    assert_eq!(outage["acked_records"], body["facts"]["acked_records"]);
+    let met: Vec<_> = body["requirements"].as_array().unwrap().iter().map(|rule| &rule["met"]).collect();
+    assert_eq!(met, [false, true, true]);
+    assert_eq!(kinds(&record)["fault-injected"], 3);
+}
+
+/// A broker that comes back without its newest records: each acknowledged one counts as lost.
+#[test]
+fn records_that_a_broker_forgets_are_counted() {
+    let mut broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let log = broker.data.path().join("log");
+    let forget = format!("find {} -name '*.log' -exec truncate -s 0 {{}} +", log.display());
+    let again = format!("2500ms={}", restart(&broker, folder.path(), &forget));
+    let topic = ["--topic", "orders", "--make-topic", "--partitions", "1", "--acks", "1"];
+    let more = ["--rate", "300", "--duration", "5", "--max-lateness", "5s"];
+    let faults = ["--fault", "2s=kill:leader", "--fault", &again, "--require", "lost<=0"];
+    let record = thread::scope(|scope| {
+        let load = load_beside(scope, &broker.address, &[&topic[..], &more, &faults].concat());
+        load.join().unwrap().expect_code(3).json()
+    });
+    let outage = &record["body"]["outage"];
+    broker.start_again();
+    let mut topics = hone_load::Topics::enter(&broker.address, &hone_load::Security::default()).unwrap();
+    let (layout, _) = topics.layout("orders").unwrap();
+    let (ends, _) = topics.offsets(&layout, hone_load::At::Latest).unwrap();
+    let of = |name: &str| outage[name].as_u64().unwrap();
+    assert!(of("lost_records") > 400, "{outage:#}");
+    assert_eq!(of("lost_records"), of("acked_records") - ends[&0] as u64, "{outage:#}");
+}
+
+#[test]
+fn a_fault_that_cannot_happen_is_refused_before_the_load() {
+    let broker = Broker::start();
+    for (fault, wanted) in [
+        ("1s=kill:broker-7", "the cluster has no broker 7"),
+        ("9s=kill:leader", "comes after the window"),
+        ("1s=kill:1", "can't be disturbed"),
+        ("1s=kil:leader", "did you mean `kill`"),
+    ] {
+        let ran = hone(&["load", &broker.address, "--duration", "2", "--fault", fault, "--quiet"]);
+        assert!(ran.code != 0 && ran.stderr.contains(wanted), "{fault}: {} {}", ran.code, ran.stderr);
+    }
+    let ran = hone(&[
+        "load",
+        &broker.address,
+        "--duration",
+        "2",
+        "--fault",
+        "1s=kill:leader",
+        "--acks",
+        "0",
+        "--quiet",
+    ]);
+    assert!(ran.code != 0 && ran.stderr.contains("needs requests with acks 1 or all"), "{}", ran.stderr);
+    // It still runs.
+    hone(&["load", &broker.address, "--duration", "1", "--quiet"]).expect_code(0);
+}

@@ -210,7 +210,7 @@ impl Command {
                 recorder.acked(Ack { request, error_code: 0 }, ended_ns);
                 if *first >= 0 {
                     let (partition, first) = (*partition, *first);
-                    recorder.placed(Placed { partition, first, records: 1, intended_ns: due_ns });
+                    recorder.placed(Placed { partition, first, records: 1, intended_ns: due_ns }, ended_ns);
                 }
             }
             Err(name) => {

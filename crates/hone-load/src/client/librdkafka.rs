@@ -268,7 +268,7 @@ impl Librdkafka {
                     recorder.acked(Ack { request, error_code: 0 }, at_ns);
                     if first >= 0 {
                         let intended_ns = request.intended_ns;
-                        recorder.placed(Placed { partition, first, records: 1, intended_ns });
+                        recorder.placed(Placed { partition, first, records: 1, intended_ns }, at_ns);
                     }
                 }
                 Err(code) => {

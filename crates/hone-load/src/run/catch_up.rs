@@ -13,6 +13,7 @@ use crate::engine::End;
 use crate::engine::Look;
 use crate::error::LoadError;
 use crate::live::Progress;
+use crate::outage::Acknowledged;
 use crate::readback;
 use crate::recorder::Recorder;
 use crate::schedule::MOST_REQUESTS_PER_S;
@@ -96,7 +97,11 @@ impl Prepared {
         recorder: &mut Recorder,
         look: Look<'_>,
     ) -> Result<End, LoadError> {
-        match &self.consumers {
+        if let Some(faults) = &mut self.faults {
+            recorder.acknowledged = Some(Acknowledged::default());
+            faults.begin(start);
+        }
+        let end = match &self.consumers {
             Some(consumers) if self.workload.is_read_only() => only_read(consumers, start, recorder, look),
             _ => self.engine.run(start, arrivals, true, recorder, look),
         }
@@ -105,6 +110,22 @@ impl Prepared {
     /// Stores the backlog, and lets the consumers connect where they begin.
     pub(super) fn store_backlog(
         &mut self,
+/// Adds the consumers' measurements to the window.
+pub(super) fn add_consumed(window: &mut Window, consumed: Consumed) {
+    for (point, lag) in window.series.iter_mut().zip(&consumed.lag) {
+        point.consumer_lag_records = Some(*lag);
+    }
+    if window.workload.is_read_only() && consumed.end_to_end.fetched_records == 0 {
+        window.outcome = Outcome::Failed { reason: "the consumers found no records".to_owned() };
+    }
+    window.end_to_end = Some(consumed.end_to_end);
+    if let Some(outage) = &mut window.outage {
+        outage.reads = consumed.longest_gap;
+    }
+    window.events.extend(consumed.events);
+    window.events.sort_by(|left, right| left.at_s.total_cmp(&right.at_s));
+}
+
         target: &mut dyn Target,
         progress: &mut dyn Progress,
     ) -> Result<(), LoadError> {
@@ -117,6 +138,9 @@ impl Prepared {
             ReadFrom::End => At::Latest,
         };
         let offsets = |at| readback::offsets(&self.access, &self.layout, at, readback::BEFORE);
+        };
+        if let Some(faults) = &mut self.faults {
+            self.disturbed = faults.end();
         let (mut begins, ends) = (offsets(at)?.1, offsets(At::Latest)?.1);
         // No record is as young as that.
         for (partition, offset) in begins.iter_mut().filter(|(_, offset)| **offset < 0) {

@@ -11,6 +11,7 @@ use hone_record::{
 
 use super::{absent, figure, no_figure, results, seconds, section, xray};
 use crate::load::load_text;
+use crate::outage;
 use crate::plot::series::Track;
 use crate::plot::spectrum::{Line, SAMPLES_BEYOND};
 use crate::plot::{Stroke, spectrum};
@@ -22,6 +23,7 @@ use crate::tree::{Element, Markup};
 pub(crate) fn section_of(window: &Window) -> Element {
     section("run", "What was measured")
         .child(facts(window))
+        .children(window.outage.as_ref().map(outage::table))
         .children(seconds::event_table(&[track(window)]))
         .children(latency_table(window))
         .children(required(window))
@@ -60,6 +62,7 @@ fn facts(window: &Window) -> Element {
             throttled
                 .map(|limit| format!("{}; latencies contain these waits", limit.stopped_words("the target"))),
         ),
+        ("records", window.outage.as_ref().map(outage::records)),
         ("errors", named(&facts.errors)),
         ("retried", named(&facts.retries)),
         ("stalls", facts.stalls.as_ref().and_then(stalls)),

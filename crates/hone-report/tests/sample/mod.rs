@@ -148,6 +148,7 @@ pub(crate) fn window(variant: &str, seed: u64, factor: f64) -> Window {
     }
 }
 
+        outage: None,
 fn second_of_load(second: u64, factor: f64, numbers: &mut Numbers, latencies: &mut Latencies) -> SeriesPoint {
     let mut all: Vec<f64> = (0..REQUESTS_PER_S).map(|_| numbers.latency_us(factor)).collect();
     for &us in &all {

@@ -18,6 +18,7 @@ use hone_cli::workload::WorkloadOptions;
 use hone_experiment::aim::{Aim, Beside};
 use hone_experiment::arm::is_address;
 use hone_experiment::ending::{Ending, Usage};
+use hone_experiment::faults::{self, FaultPlan};
 use hone_experiment::load_file::LoadFile;
 use hone_experiment::meter::Metrics;
 use hone_experiment::output::{Output, SeriesFile};
@@ -46,6 +47,9 @@ use hone_serve::serve::load_live::LoadServer;
   hone load 127.0.0.1:9092 --find-capacity --slo p99=10ms,p99.9=50ms
   # Latency and CPU at several batch sizes
   hone load 127.0.0.1:9092 --rate 20000 --sweep-records 1,10,100 --repeats 3
+  # Kill the leader after 10 s; exit code 3 if an acknowledged record is lost
+  hone load 127.0.0.1:9092 --replication-factor 3 --acks 1 --duration 30 \\
+    --fault 10s=kill:leader --require 'lost<=0' --require 'gap<5s'
   # A broker with TLS and SASL
   hone load broker-1:9093 --tls --sasl-mechanism SCRAM-SHA-512 \\
     --sasl-user ada --sasl-password-file ada.txt
@@ -100,6 +104,11 @@ pub(crate) struct Arguments {
     /// the outcome.
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
+    /// Disturb the target at a time of the window; repeat it for several. Hone sends SIGKILL (kill), SIGTERM (term) or
+    /// SIGSTOP (stop, for a time) to leader, broker-ID or a process id: 10s=kill:leader, 10s=stop:broker-2:3s. With 10s=run:COMMAND it
+    /// runs a command. The result has the longest gap, lost records and the recovery.
+    #[arg(long = "fault", value_name = "TIME=FAULT", conflicts_with_all = ["shard", "emit", "find_capacity", "sweep_rate", "sweep_records", "self_test"])]
+    faults: Vec<FaultPlan>,
     #[command(flatten)]
     live: LiveOptions,
     #[command(flatten)]
@@ -153,7 +162,8 @@ pub(crate) fn run(mut arguments: Arguments, cli: &CliContext) -> Result<Ending> 
     let security = arguments.brokers.security.security()?;
     let live = arguments.live.start(&job.broker, &job.workload, &cli.progress)?;
     let load = live.as_ref().map(LoadServer::load);
-    let beside = Beside { series: None, raw: files.raw, live: load.cloned() };
+    let beside =
+        Beside { series: None, raw: files.raw, live: load.cloned(), faults: arguments.faults.clone() };
     let measured = measure(&arguments, &job, files.series, beside, cli);
     let Measured { mut window, series, meeting } =
         measured.inspect_err(|error| load.iter().for_each(|load| load.end(Err(format!("{error:#}")), "")))?;
@@ -318,6 +328,7 @@ fn check(arguments: &Arguments, job: &Job) -> Result<()> {
                 .to_owned()
         ));
     }
+    faults::check(&arguments.faults, job.workload.duration_s)?;
     let only_here = only_here(arguments.pid, &job.workload);
     arguments.shards.check(arguments.file.is_some(), !job.rules.is_empty(), only_here)?;
     match arguments.pid.map(hone_host::cpu::sample) {

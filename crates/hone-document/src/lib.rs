@@ -14,6 +14,7 @@ pub mod diagnosis;
 pub mod doctor;
 pub mod entries;
 pub mod fetch;
+pub mod fetch_xray;
 pub mod go;
 pub mod heat_blocks;
 pub mod heatmap;

@@ -4,10 +4,12 @@
 use bytes::Bytes;
 use hone_kafka::{Frame, batch, batches, codec, parse_produce_response_v7, records};
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsResponse, CreateTopicsResponse, DeleteGroupsResponse, DeleteTopicsResponse,
-    DescribeConfigsResponse, DescribeQuorumResponse, FetchResponse, FindCoordinatorResponse,
-    IncrementalAlterConfigsResponse, InitProducerIdResponse, ListOffsetsResponse, MetadataResponse,
-    OffsetCommitResponse, OffsetFetchResponse, SaslAuthenticateResponse, SaslHandshakeResponse,
+    ApiKey, ApiVersionsResponse, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatResponse,
+    CreateTopicsResponse, DeleteGroupsResponse, DeleteTopicsResponse, DescribeConfigsResponse,
+    DescribeGroupsResponse, DescribeQuorumResponse, FetchResponse, FindCoordinatorResponse,
+    HeartbeatResponse, IncrementalAlterConfigsResponse, InitProducerIdResponse, JoinGroupResponse,
+    LeaveGroupResponse, ListGroupsResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse,
+    OffsetFetchResponse, SaslAuthenticateResponse, SaslHandshakeResponse, SyncGroupResponse,
 };
 
 use crate::fetch::{parse_ends, parse_fetched};
@@ -31,7 +33,7 @@ pub fn answers(data: &[u8]) {
     let correlation_id = body.first_chunk().map_or(0, |id| i32::from_be_bytes(*id));
     macro_rules! decode_as {
         ($($number:literal: $key:ident $version:literal $answer:ident,)*) => {
-            match which % 17 {
+            match which % 26 {
                 $($number => drop(decode::<$answer>(ApiKey::$key, $version, correlation_id, body)),)*
                 _ => {}
             }
@@ -55,6 +57,15 @@ pub fn answers(data: &[u8]) {
         14: DescribeQuorum 0 DescribeQuorumResponse,
         15: OffsetCommit 5 OffsetCommitResponse,
         16: DeleteGroups 1 DeleteGroupsResponse,
+        17: ListGroups 1 ListGroupsResponse,
+        18: DescribeGroups 2 DescribeGroupsResponse,
+        19: ConsumerGroupDescribe 0 ConsumerGroupDescribeResponse,
+        20: JoinGroup 5 JoinGroupResponse,
+        21: SyncGroup 3 SyncGroupResponse,
+        22: Heartbeat 3 HeartbeatResponse,
+        23: LeaveGroup 2 LeaveGroupResponse,
+        24: OffsetCommit 9 OffsetCommitResponse,
+        25: ConsumerGroupHeartbeat 0 ConsumerGroupHeartbeatResponse,
     }
 }
 
@@ -109,17 +120,22 @@ mod tests {
     use bytes::BytesMut;
     use hone_kafka::{BatchBuilder, Codec};
     use kafka_protocol::messages::api_versions_response::{ApiVersion, SupportedFeatureKey};
+    use kafka_protocol::messages::consumer_group_describe_response as kip_848;
+    use kafka_protocol::messages::consumer_group_heartbeat_response as heartbeat;
     use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
     use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
     use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
     use kafka_protocol::messages::describe_configs_response::{
         DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
     };
+    use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
     use kafka_protocol::messages::describe_quorum_response::{self as quorum, ReplicaState};
     use kafka_protocol::messages::fetch_response::{
         AbortedTransaction, FetchableTopicResponse, PartitionData,
     };
     use kafka_protocol::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
+    use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
+    use kafka_protocol::messages::list_groups_response::ListedGroup;
     use kafka_protocol::messages::list_offsets_response::{
         ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
     };
@@ -185,6 +201,27 @@ mod tests {
 
     /// A whole answer of every kind, as a broker would give it.
     fn samples() -> Vec<(Target, Vec<u8>)> {
+        let mut all = samples_of_records();
+        all.extend(samples_of_groups().map(|data| (answers as Target, data)));
+        all
+    }
+
+    fn samples_of_groups() -> [Vec<u8>; 9] {
+        let synced = SyncGroupResponse::default().with_assignment(Bytes::from_static(&[0; 10]));
+        [
+            encoded(17, 1, &listed()),
+            encoded(18, 2, &described()),
+            described_of_kip_848(),
+            encoded(20, 5, &joined()),
+            encoded(21, 3, &synced),
+            encoded(22, 3, &HeartbeatResponse::default()),
+            encoded(23, 2, &LeaveGroupResponse::default()),
+            with_header_tags(encoded(24, 9, &noted())),
+            beat(),
+        ]
+    }
+
+    fn samples_of_records() -> Vec<(Target, Vec<u8>)> {
         let partition = MetadataResponsePartition::default()
             .with_leader_id(BrokerId(1))
             .with_replica_nodes(vec![BrokerId(1), BrokerId(2)])
@@ -290,14 +327,71 @@ mod tests {
         ])
     }
 
-    /// Behind its correlation id stands an empty list of the header's tags.
     fn quorum() -> Vec<u8> {
         let voters = vec![ReplicaState::default(); 3];
         let partition = quorum::PartitionData::default().with_current_voters(voters);
         let told = DescribeQuorumResponse::default().with_topics(vec![
             quorum::TopicData::default().with_topic_name(topic("t")).with_partitions(vec![partition]),
         ]);
-        let mut bytes = encoded(14, 0, &told);
+        with_header_tags(encoded(14, 0, &told))
+    }
+
+    fn listed() -> ListGroupsResponse {
+        let group =
+            ListedGroup::default().with_group_id(text("g").into()).with_protocol_type(text("consumer"));
+        ListGroupsResponse::default().with_groups(vec![group.clone(), group])
+    }
+
+    fn described() -> DescribeGroupsResponse {
+        let member = DescribedGroupMember::default()
+            .with_member_id(text("m"))
+            .with_client_id(text("c"))
+            .with_client_host(text("/127.0.0.1"))
+            .with_member_assignment(Bytes::from_static(&[0, 1, 0, 0, 0, 0]));
+        let group = DescribedGroup::default()
+            .with_group_id(text("g").into())
+            .with_group_state(text("Stable"))
+            .with_members(vec![member]);
+        DescribeGroupsResponse::default().with_groups(vec![group])
+    }
+
+    fn described_of_kip_848() -> Vec<u8> {
+        let of = kip_848::TopicPartitions::default().with_topic_name(topic("t")).with_partitions(vec![0, 1]);
+        let assignment = kip_848::Assignment::default().with_topic_partitions(vec![of]);
+        let member = kip_848::Member::default()
+            .with_member_id(text("m"))
+            .with_client_host(text("/127.0.0.1"))
+            .with_subscribed_topic_names(vec![topic("t")])
+            .with_assignment(assignment.clone())
+            .with_target_assignment(assignment);
+        let group =
+            kip_848::DescribedGroup::default().with_group_id(text("g").into()).with_members(vec![member]);
+        let told = ConsumerGroupDescribeResponse::default().with_groups(vec![group]);
+        with_header_tags(encoded(19, 0, &told))
+    }
+
+    fn joined() -> JoinGroupResponse {
+        let member = JoinGroupResponseMember::default()
+            .with_member_id(text("m"))
+            .with_metadata(Bytes::from_static(&[0, 0, 0, 0, 0, 0]));
+        JoinGroupResponse::default()
+            .with_protocol_name(Some(text("roundrobin")))
+            .with_leader(text("m"))
+            .with_member_id(text("m"))
+            .with_members(vec![member])
+    }
+
+    fn beat() -> Vec<u8> {
+        let of = heartbeat::TopicPartitions::default().with_partitions(vec![0, 1]);
+        let assignment = heartbeat::Assignment::default().with_topic_partitions(vec![of]);
+        let told = ConsumerGroupHeartbeatResponse::default()
+            .with_member_id(Some(text("m")))
+            .with_assignment(Some(assignment));
+        with_header_tags(encoded(25, 0, &told))
+    }
+
+    /// Behind its correlation id stands an empty list of the header's tags.
+    fn with_header_tags(mut bytes: Vec<u8>) -> Vec<u8> {
         bytes.insert(5, 0);
         bytes
     }
@@ -355,7 +449,7 @@ mod tests {
     proptest! {
         #[test]
         fn damage_anywhere_is_survived_without_much_memory(
-            which in 0_usize..17,
+            which in 0_usize..29,
             changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
             cut in proptest::option::of(any::<prop::sample::Index>()),
             more in proptest::collection::vec(any::<u8>(), 0..16),

@@ -202,6 +202,14 @@ impl Onlooker {
         let (asked, _) = self.metadata()?;
         let address = asked.address().to_owned();
         let committed = coordinator(asked, group)?.committed(group)?;
+        if committed.is_empty() {
+            return Err(LoadError::Refused {
+                address,
+                what: format!("to return the offsets of group `{group}`"),
+                error: "the group has committed no offset",
+                message: "; check the group's name".to_owned(),
+            });
+        }
         let mut topics = Topics::enter(&address, &self.security)?;
         let (mut lag, mut partitions) = (0_u64, 0);
         for (topic, offsets) in committed {
@@ -250,7 +258,7 @@ impl Admin {
     }
 
     /// Offsets that a group has committed, by topic and partition.
-    fn committed(&mut self, group: &str) -> Result<BTreeMap<String, Vec<(i32, i64)>>, LoadError> {
+    pub(crate) fn committed(&mut self, group: &str) -> Result<BTreeMap<String, Vec<(i32, i64)>>, LoadError> {
         let request = OffsetFetchRequest::default()
             .with_group_id(StrBytes::from_string(group.to_owned()).into())
             .with_topics(None);
@@ -266,14 +274,6 @@ impl Admin {
             if !offsets.is_empty() {
                 found.insert(topic.name.to_string(), offsets);
             }
-        }
-        if found.is_empty() {
-            return Err(LoadError::Refused {
-                address: self.address().to_owned(),
-                what,
-                error: "the group has committed no offset",
-                message: "; check the group's name".to_owned(),
-            });
         }
         Ok(found)
     }

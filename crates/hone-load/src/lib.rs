@@ -29,6 +29,7 @@ mod fetch;
 mod frames;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod groups;
 pub mod health;
 mod in_turn;
 mod join;

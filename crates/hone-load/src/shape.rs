@@ -24,9 +24,11 @@ pub(crate) enum Part {
     CompactArray(&'static [Part]),
     /// Tagged fields; those with a shape are walked, too.
     Tags(&'static [(u32, &'static [Part])]),
+    /// One byte, and the parts if it is not negative.
+    Nullable(&'static [Part]),
 }
 
-use Part::{Array, Blob, CompactArray, CompactText, Fixed, Tags, Text};
+use Part::{Array, Blob, CompactArray, CompactText, Fixed, Nullable, Tags, Text};
 
 const NODES: Part = Array(&[Fixed(4)]);
 const METADATA_7: &[Part] = &[
@@ -65,7 +67,31 @@ const FIND_COORDINATOR_2: &[Part] = &[Fixed(4 + 2), Text, Fixed(4), Text, Fixed(
 const OFFSET_FETCH_5: &[Part] =
     &[Fixed(4), Array(&[Text, Array(&[Fixed(4 + 8 + 4), Text, Fixed(2)])]), Fixed(2)];
 const OFFSET_COMMIT_5: &[Part] = &[Fixed(4), Array(&[Text, Array(&[Fixed(4 + 2)])])];
+const JOIN_GROUP_5: &[Part] = &[Fixed(4 + 2 + 4), Text, Text, Text, Array(&[Text, Text, Blob])];
+const SYNC_GROUP_3: &[Part] = &[Fixed(4 + 2), Blob];
+const HEARTBEAT_3: &[Part] = &[Fixed(4 + 2)];
+const LEAVE_GROUP_2: &[Part] = &[Fixed(4 + 2)];
+const OFFSET_COMMIT_9: &[Part] = &[
+    Tags(&[]),
+    Fixed(4),
+    CompactArray(&[CompactText, CompactArray(&[Fixed(4 + 2), Tags(&[])]), Tags(&[])]),
+    Tags(&[]),
+];
+const CONSUMER_GROUP_HEARTBEAT_0: &[Part] = &[
+    Tags(&[]),
+    Fixed(4 + 2),
+    CompactText,
+    CompactText,
+    Fixed(4 + 4),
+    Nullable(&[CompactArray(&[Fixed(16), CompactArray(&[Fixed(4)]), Tags(&[])]), Tags(&[])]),
+    Tags(&[]),
+];
+const LIST_GROUPS_1: &[Part] = &[Fixed(4 + 2), Array(&[Text, Text])];
+const DESCRIBE_GROUPS_2: &[Part] =
+    &[Fixed(4), Array(&[Fixed(2), Text, Text, Text, Text, Array(&[Text, Text, Text, Blob, Blob])])];
 const DELETE_GROUPS_1: &[Part] = &[Fixed(4), Array(&[Text, Fixed(2)])];
+/// Topics of an assignment; its tags follow.
+const ASSIGNMENT_TOPICS: Part = CompactArray(&[Fixed(16), CompactText, CompactArray(&[Fixed(4)]), Tags(&[])]);
 const REPLICAS: Part = CompactArray(&[Fixed(4 + 8), Tags(&[])]);
 /// The first version whose answer header has tagged fields.
 const DESCRIBE_QUORUM_0: &[Part] = &[
@@ -78,11 +104,41 @@ const DESCRIBE_QUORUM_0: &[Part] = &[
     ]),
     Tags(&[]),
 ];
+const CONSUMER_GROUP_DESCRIBE_0: &[Part] = &[
+    Tags(&[]),
+    Fixed(4),
+    CompactArray(&[
+        Fixed(2),
+        CompactText,
+        CompactText,
+        CompactText,
+        Fixed(4 + 4),
+        CompactText,
+        CompactArray(&[
+            CompactText,
+            CompactText,
+            CompactText,
+            Fixed(4),
+            CompactText,
+            CompactText,
+            CompactArray(&[CompactText]),
+            CompactText,
+            ASSIGNMENT_TOPICS,
+            Tags(&[]),
+            ASSIGNMENT_TOPICS,
+            Tags(&[]),
+            Tags(&[]),
+        ]),
+        Fixed(4),
+        Tags(&[]),
+    ]),
+    Tags(&[]),
+];
 const SASL_HANDSHAKE_1: &[Part] = &[Fixed(2), Array(&[Text])];
 const SASL_AUTHENTICATE_1: &[Part] = &[Fixed(2), Text, Blob, Fixed(8)];
 
 /// The answers that can be decoded.
-pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 17] = [
+pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 26] = [
     (ApiKey::Metadata, 7, METADATA_7),
     (ApiKey::CreateTopics, 4, CREATE_TOPICS_4),
     (ApiKey::DeleteTopics, 3, DELETE_TOPICS_3),
@@ -100,6 +156,15 @@ pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 17] = [
     (ApiKey::DescribeQuorum, 0, DESCRIBE_QUORUM_0),
     (ApiKey::OffsetCommit, 5, OFFSET_COMMIT_5),
     (ApiKey::DeleteGroups, 1, DELETE_GROUPS_1),
+    (ApiKey::ListGroups, 1, LIST_GROUPS_1),
+    (ApiKey::DescribeGroups, 2, DESCRIBE_GROUPS_2),
+    (ApiKey::ConsumerGroupDescribe, 0, CONSUMER_GROUP_DESCRIBE_0),
+    (ApiKey::JoinGroup, 5, JOIN_GROUP_5),
+    (ApiKey::SyncGroup, 3, SYNC_GROUP_3),
+    (ApiKey::Heartbeat, 3, HEARTBEAT_3),
+    (ApiKey::LeaveGroup, 2, LEAVE_GROUP_2),
+    (ApiKey::OffsetCommit, 9, OFFSET_COMMIT_9),
+    (ApiKey::ConsumerGroupHeartbeat, 0, CONSUMER_GROUP_HEARTBEAT_0),
 ];
 
 fn shape_of(key: ApiKey, version: i16) -> Option<&'static [Part]> {
@@ -145,6 +210,10 @@ fn step(reader: &mut Reader<'_>, part: &Part) -> Result<(), WireError> {
             (0..count.unwrap_or(0)).try_for_each(|_| walk(reader, element))
         }
         Tags(known) => tags(reader, known),
+        Nullable(parts) => match reader.i8("whether a field is there")? {
+            ..0 => Ok(()),
+            _ => walk(reader, parts),
+        },
     }
 }
 
@@ -168,7 +237,7 @@ fn least_bytes(shape: &[Part]) -> usize {
         Fixed(bytes) => *bytes,
         Text => 2,
         Blob | Array(_) => 4,
-        CompactText | CompactArray(_) | Tags(_) => 1,
+        CompactText | CompactArray(_) | Tags(_) | Nullable(_) => 1,
     };
     shape.iter().map(least).sum()
 }

@@ -102,7 +102,7 @@ pub struct Reading {
 /// A cluster whose topics are read.
 #[derive(Debug)]
 pub struct Topics {
-    seed: String,
+    pub(crate) seed: String,
     access: Access,
     lines: BTreeMap<String, Admin>,
 }
@@ -309,7 +309,7 @@ impl Topics {
         Err(last.unwrap_or_else(|| self.garbage(&self.seed, "Metadata", "no broker is known")))
     }
 
-    fn line(&mut self, address: &str) -> Result<&mut Admin, LoadError> {
+    pub(crate) fn line(&mut self, address: &str) -> Result<&mut Admin, LoadError> {
         match self.lines.entry(address.to_owned()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(free) => Ok(free.insert(Admin::enter(address, self.access.clone(), ANSWER_LIMIT)?)),

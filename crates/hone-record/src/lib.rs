@@ -20,6 +20,7 @@ mod durability;
 mod envelope;
 mod foretelling;
 mod go;
+mod group;
 mod heatmap;
 mod hgrm;
 mod histogram;
@@ -85,6 +86,7 @@ pub use durability::{refused_for_loads, unlike_promises};
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use foretelling::{Expectation, Foretelling, Foretold};
 pub use go::{GoAccount, GoBenchmark, GoBenchmarks, HotSpot, HotSpots};
+pub use group::{GroupMember, GroupNow, ListedGroup, Position, TopicPartition};
 pub use heatmap::{
     HEAT_DECADES, HEAT_LINE_BYTES, HEAT_PAGE_BYTES, HeatBlock, HeatCurve, HeatFunction, HeatLine, HeatMark,
     HeatPage, HeatPlace, HeatPoint, HeatSection, HeatSet, HeatSource, Heatmap, heat_of, joined_name,

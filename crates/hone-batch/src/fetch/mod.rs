@@ -4,8 +4,10 @@
 //! `kafka.server`, KIP-74). Until the next request arrives, batches gather at the broker. Requests are replayed one by one, over batches at even
 //! and at random times, and with a quick and a slow client: the truth of a topic lies between them.
 
+pub mod counters;
 pub mod settings;
 pub mod whatif;
+pub mod xray;
 
 use std::collections::VecDeque;
 

@@ -8,7 +8,7 @@ use hone_format::read_seconds;
 
 use hone_experiment::ending::Usage;
 use hone_experiment::notation::Written;
-use hone_record::ReadFrom;
+use hone_record::{GroupProtocol, ReadFrom};
 
 use crate::values::{size, written};
 
@@ -29,6 +29,15 @@ pub(crate) struct ClientOptions {
     /// Let the consumers share the partitions as one group. They then commit their offsets.
     #[arg(long)]
     pub(crate) consumer_group: bool,
+    /// Groups of consumers. Each group reads every record. --consumers is the number of members of each.
+    #[arg(long = "groups", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) groups: u32,
+    /// Let the broker know the members: `classic` (members deal the partitions) or `consumer` (the broker does, KIP-848).
+    #[arg(long, value_name = "PROTOCOL", default_value = "assigned", value_parser = protocol)]
+    pub(crate) group_protocol: GroupProtocol,
+    /// Let one member of each group leave at this interval, and join again a second later. It needs --group-protocol.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = read_seconds)]
+    pub(crate) rebalance_every: f64,
     /// Where the consumers begin: `end`, `earliest`, or an age such as `10m`. With --rate 0 the window only reads.
     #[arg(long, default_value = "end", value_parser = written::<ReadFrom>, value_name = "POSITION")]
     pub(crate) read_from: Written<ReadFrom>,
@@ -47,6 +56,16 @@ pub(crate) struct ClientOptions {
     /// Most bytes of an answer for each partition (`max.partition.fetch.bytes`).
     #[arg(long, default_value = "1MiB", value_parser = size::<u32>(1, (1 << 31) - 1), value_name = "SIZE")]
     pub(crate) max_partition_fetch_bytes: u32,
+}
+
+/// A protocol by its name in records.
+fn protocol(text: &str) -> Result<GroupProtocol, String> {
+    match text {
+        "assigned" => Ok(GroupProtocol::Assigned),
+        "classic" => Ok(GroupProtocol::Classic),
+        "consumer" => Ok(GroupProtocol::Consumer),
+        _ => Err("use assigned, classic or consumer".to_owned()),
+    }
 }
 
 impl ClientOptions {

@@ -45,6 +45,7 @@ pub fn own_events(window: &Window) -> Vec<String> {
         // Only the loss is reported, because the recovery adds nothing. A record kept in memory is a record. A late start has its own
         // limit.
         EventKind::Reconnected
+        | EventKind::Rebalanced
         | EventKind::RecordingFailed
         | EventKind::Interrupted
         | EventKind::StartSlipped => false,

@@ -35,6 +35,9 @@ fn workload() -> Workload {
         idempotent: false,
         consumers: 0,
         consumer_group: false,
+        consumer_groups: 1,
+        group_protocol: hone_record::GroupProtocol::Assigned,
+        rebalance_every_s: 0.0,
         fetch: hone_record::FetchLimits::default(),
         read_from: hone_record::ReadFrom::End,
         backlog_bytes: 0,
@@ -79,10 +82,10 @@ fn window(cpu_us: f64, started_unix_ms: u64) -> Window {
         shard: None,
         client: None,
         requirements: Vec::new(),
+        outage: None,
     }
 }
 
-        outage: None,
 fn group(random: &mut ChaCha8Rng, count: u64, effect: f64, sd: f64, from: u64) -> Vec<Window> {
     (0..count)
         .map(|index| window(30.0 * (effect.ln() + sd * normal(random)).exp(), from + index * 6_000))

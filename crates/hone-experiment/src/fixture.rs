@@ -64,6 +64,7 @@ pub fn end_to_end() -> EndToEnd {
         fetched_bytes: 985,
         missing: 15,
         is_group: false,
+        more_groups: 0,
         lag_records_max: 15,
         lag_records_p50: None,
         lag_records_p99: None,
@@ -71,6 +72,7 @@ pub fn end_to_end() -> EndToEnd {
         missing_latency,
         fetches: None,
         catch_up: None,
+        rebalances: None,
     }
 }
 

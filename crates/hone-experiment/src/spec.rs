@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use hone_format::{FileError, did_you_mean, nearest};
 use hone_record::{
-    Engine, FetchLimits, Keys, Metric, Mode, Payload, ReadFrom, Recording, Schedule, Sizes, Workload,
+    Engine, FetchLimits, GroupProtocol, Keys, Metric, Mode, Payload, ReadFrom, Recording, Schedule, Sizes,
+    Workload,
 };
 use serde::Deserialize;
 
@@ -330,6 +331,12 @@ pub struct WorkloadFile {
     pub consumers: u32,
     /// Whether the consumers form one group.
     pub consumer_group: bool,
+    /// Number of groups of so many consumers. Each group reads every record.
+    pub consumer_groups: u32,
+    /// How the members of a group get their partitions: `assigned`, `classic` or `consumer`.
+    pub group_protocol: GroupProtocol,
+    /// Interval at which a member leaves and joins again; 0 for never.
+    pub rebalance_every_s: f64,
     /// Limits of their Fetch requests, see [`FetchLimits`].
     pub fetch_min_bytes: u32,
     /// See `fetch_min_bytes`.
@@ -399,6 +406,9 @@ impl Default for WorkloadFile {
             client_settings: BTreeMap::new(),
             consumers: 0,
             consumer_group: false,
+            consumer_groups: 1,
+            group_protocol: GroupProtocol::Assigned,
+            rebalance_every_s: 0.0,
             fetch_min_bytes: fetch.fetch_min_bytes,
             fetch_max_wait_ms: fetch.fetch_max_wait_ms,
             fetch_max_bytes: fetch.fetch_max_bytes,
@@ -527,7 +537,13 @@ impl WorkloadFile {
             acks: self.acks.0,
             idempotent: self.idempotent,
             consumers: self.consumers,
-            consumer_group: self.consumer_group,
+            // Several consumers that share nothing are no groups.
+            consumer_group: self.consumer_group
+                || self.consumer_groups > 1
+                || self.group_protocol != GroupProtocol::Assigned,
+            consumer_groups: self.consumer_groups,
+            group_protocol: self.group_protocol,
+            rebalance_every_s: self.rebalance_every_s,
             fetch: FetchLimits {
                 fetch_min_bytes: self.fetch_min_bytes,
                 fetch_max_wait_ms: self.fetch_max_wait_ms,

@@ -7,8 +7,10 @@
 //! Batches are not decoded: their headers state the offsets that arrived.
 
 mod commits;
+mod group;
 mod lag;
 mod link;
+mod member;
 mod reader;
 mod scout;
 #[cfg(test)]
@@ -20,18 +22,19 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hone_record::{CatchUp, EndToEnd, Event, EventKind, Fetches, Hdr, Workload};
+use hone_record::{CatchUp, EndToEnd, Event, EventKind, Fetches, Gap, GroupProtocol, Hdr, Workload};
 
 use crate::admin::{Admin, TopicLayout};
 use crate::clock::Clock;
 use crate::cpu::CpuTime;
 use crate::error::LoadError;
 use crate::fetch::FetchSize;
-use crate::join::Placed;
+use crate::join::{Join, Placed};
 use crate::poll::{Poll, Ready};
 use crate::security::Access;
 
 use commits::Commits;
+use group::Groups;
 use lag::Lag;
 use link::Link;
 use reader::{Answer, Consumer, Lane, Stray, Why};
@@ -68,6 +71,8 @@ pub(crate) struct Consumed {
     /// Largest lag of the slowest consumer, in each second of the window.
     pub lag: Vec<u64>,
     pub events: Vec<Event>,
+    /// Longest time in the window without a record of a partition.
+    pub longest_gap: Option<Gap>,
 }
 
 /// The thread and the channel to it.
@@ -177,6 +182,7 @@ impl Consumed {
                 latency: Hdr::new(),
                 consumers: 0,
                 is_group: false,
+                more_groups: 0,
                 fetched_records: 0,
                 fetched_bytes: 0,
                 missing: 0,
@@ -187,9 +193,11 @@ impl Consumed {
                 missing_latency: Hdr::new(),
                 fetches: None,
                 catch_up: None,
+                rebalances: None,
             },
             lag: Vec::new(),
             events: Vec::new(),
+            longest_gap: None,
         }
     }
 }
@@ -203,8 +211,11 @@ struct ReadLoop {
     clock: Clock,
     origin: Instant,
     consumers: Vec<Consumer>,
-    /// Commits the group's offsets. Consumers that each read all records commit nothing.
-    commits: Option<Commits>,
+    /// What each group has read, or each consumer without a group.
+    joins: Vec<Join>,
+    /// Commits the offsets of each group whose members assign themselves. Consumers that each read all records commit nothing.
+    commits: Vec<Commits>,
+    groups: Groups,
     /// The consumer of each link's token. Links are replaced, but tokens are never reused.
     tokens: Vec<usize>,
     scout: Scout,
@@ -238,6 +249,19 @@ struct WindowTimes {
     duration_ns: u64,
 }
 
+impl WindowTimes {
+    /// The longest of these gaps within the window, counted from its start. They are given from the thread's origin.
+    fn longest(self, gaps: &[Gap]) -> Option<Gap> {
+        let (start_s, duration_s) = (self.start_ns as f64 / 1e9, self.duration_ns as f64 / 1e9);
+        let within = |gap: &Gap| {
+            let from_s = (gap.from_s - start_s).max(0.0);
+            let length_s = (gap.end_s() - start_s).min(duration_s) - from_s;
+            (length_s > 0.0).then_some(Gap { partition: gap.partition, from_s, length_s })
+        };
+        gaps.iter().filter_map(within).max_by(|left, right| left.length_s.total_cmp(&right.length_s))
+    }
+}
+
 impl ReadLoop {
     fn open(
         load: &Workload,
@@ -248,12 +272,16 @@ impl ReadLoop {
         orders: mpsc::Receiver<ConsumerCommand>,
         flag: Arc<AtomicBool>,
     ) -> Result<Self, LoadError> {
-        let (count, is_group) = (load.consumers, load.consumer_group);
+        let (members, is_group) = (load.consumers as usize, load.consumer_group);
+        let count = if is_group { load.consumer_groups as usize } else { 1 };
+        let (deals, groups) = (load.group_protocol == GroupProtocol::Assigned, Groups::new(load));
         let poll = Poll::new().map_err(|source| LoadError::System { what: "opening epoll", source })?;
         let origin = Instant::now();
         let leaders = layout.leaders.iter().map(|(address, _)| address.clone());
-        let commits = is_group.then(|| Commits::start(&address, &access, &layout.topic)).transpose()?;
-        let addresses = std::iter::once(address).chain(leaders).collect();
+        let of_groups = (0..count).filter(|_| is_group && deals);
+        let commits = of_groups.map(|group| Commits::start(&address, &access, &layout.topic, group));
+        let commits = commits.collect::<Result<Vec<_>, _>>()?;
+        let addresses = std::iter::once(address.clone()).chain(leaders).collect();
         let mut thread = Self {
             topic: layout.topic.clone(),
             orders,
@@ -261,7 +289,9 @@ impl ReadLoop {
             clock: Clock::new(origin),
             origin,
             consumers: Vec::new(),
+            joins: (0..if is_group { count } else { members }).map(|_| Join::default()).collect(),
             commits,
+            groups,
             tokens: Vec::new(),
             scout: Scout::new(addresses, &layout.topic, access.clone()),
             next_search: origin,
@@ -276,9 +306,9 @@ impl ReadLoop {
             flag,
             events: Vec::new(),
         };
-        for index in 0..count as usize {
+        for index in 0..count * members {
             // Partitions are dealt in turn, as Kafka's round-robin assignor would deal them to the group's members.
-            let is_own = |at: usize| !is_group || at % count as usize == index;
+            let is_own = |at: usize| deals && (!is_group || at % members == index % members);
             let own: BTreeMap<i32, i64> = from
                 .iter()
                 .enumerate()
@@ -298,6 +328,7 @@ impl ReadLoop {
                 thread.take_link(index, link);
             }
         }
+        thread.join_groups(load, (&address, &access), from)?;
         Ok(thread)
     }
 
@@ -346,6 +377,7 @@ impl ReadLoop {
             if !open || self.is_done() {
                 return self.consumed();
             }
+            self.follow_groups();
             self.repair();
             self.answer_begin();
             self.commit();
@@ -376,22 +408,22 @@ impl ReadLoop {
     fn placed(&mut self, placed: Placed) {
         let Some(window) = self.window else { return };
         let placed = Placed { intended_ns: window.start_ns + placed.intended_ns, ..placed };
-        let reads = |consumer: &&mut Consumer| consumer.lanes.contains_key(&placed.partition);
-        for consumer in self.consumers.iter_mut().filter(reads) {
-            consumer.join.placed(placed);
-            consumer
-                .follow(placed.partition, |lane| lane.end = lane.end.max(placed.last().saturating_add(1)));
-        }
+        self.joins.iter_mut().for_each(|join| join.placed(placed));
+        let grow = |lane: &mut Lane| lane.end = lane.end.max(placed.last().saturating_add(1));
+        self.consumers.iter_mut().for_each(|consumer| consumer.follow(placed.partition, grow));
+        self.groups.free_of(placed.partition).for_each(grow);
     }
 
     fn begin(&mut self, from: BTreeMap<i32, i64>, reached: mpsc::Sender<()>) {
+        let begin = |(partition, lane): (&i32, &mut Lane)| {
+            lane.from = from.get(partition).copied().unwrap_or(i64::MAX);
+        };
+        self.joins.iter_mut().for_each(Join::begin);
         for consumer in &mut self.consumers {
-            consumer.join.begin();
             (consumer.records, consumer.bytes) = (0, 0);
-            for (partition, lane) in &mut consumer.lanes {
-                lane.from = from.get(partition).copied().unwrap_or(i64::MAX);
-            }
+            consumer.lanes.iter_mut().for_each(begin);
         }
+        self.groups.free.iter_mut().for_each(|((_, partition), lane)| begin((partition, lane)));
         self.begin = Some((from, reached));
     }
 
@@ -402,7 +434,9 @@ impl ReadLoop {
             let end = ends.get(partition).copied().unwrap_or(lane.next);
             u64::try_from(end.saturating_sub(lane.next)).unwrap_or(0)
         };
-        let records = self.consumers.iter().flat_map(|consumer| consumer.lanes.iter().map(ahead)).sum();
+        let free = self.groups.free.iter().map(|((_, partition), lane)| ahead((partition, lane)));
+        let held = self.consumers.iter().flat_map(|consumer| consumer.lanes.iter().map(ahead));
+        let records = held.chain(free).sum();
         self.behind = Some(Behind { ends, found: CatchUp { records, took_s: None } });
         self.is_held = false;
         for index in 0..self.consumers.len() {
@@ -422,7 +456,8 @@ impl ReadLoop {
         }
         let is_there =
             |(partition, lane): (&i32, &Lane)| behind.ends.get(partition).is_none_or(|end| lane.next >= *end);
-        if self.consumers.iter().all(|consumer| consumer.lanes.iter().all(is_there)) {
+        let has_free = !self.groups.free.is_empty();
+        if !has_free && self.consumers.iter().all(|consumer| consumer.lanes.iter().all(is_there)) {
             let took_ns = self.clock.now_ns().saturating_sub(window.start_ns);
             behind.found.took_s = Some(took_ns as f64 / 1e9);
             self.flag.store(true, Ordering::Relaxed);
@@ -434,6 +469,7 @@ impl ReadLoop {
             consumer.lanes.values().all(|lane| lane.from == i64::MAX || lane.next >= lane.from)
         };
         if self.begin.is_some()
+            && self.groups.free.is_empty()
             && self.consumers.iter().all(is_there)
             && let Some((_, reached)) = self.begin.take()
         {
@@ -442,7 +478,7 @@ impl ReadLoop {
     }
 
     fn is_done(&self) -> bool {
-        let complete = || self.consumers.iter().all(|consumer| consumer.join.waiting() == 0);
+        let complete = || self.joins.iter().all(|join| join.waiting() == 0);
         self.deadline.is_some_and(|deadline| complete() || Instant::now() >= deadline)
     }
 
@@ -460,7 +496,8 @@ impl ReadLoop {
         if event.writable {
             link.flush(&self.poll)?;
         }
-        let answer = if event.readable { consumer.receive(event.token, &self.clock)? } else { None };
+        let join = &mut self.joins[self.groups.unit(index)];
+        let answer = if event.readable { consumer.receive(event.token, &self.clock, join)? } else { None };
         if let Some(answer) = answer {
             self.note_fetch(answer);
         }
@@ -521,8 +558,9 @@ impl ReadLoop {
         let before: Vec<Option<Stray>> =
             way.partitions.iter().map(|partition| consumer.strays.remove(partition)).collect();
         consumer.take_off(&way.partitions);
+        let join = &mut self.joins[self.groups.unit(way.consumer)];
         for (partition, start) in &way.starts {
-            consumer.skip_to(*partition, *start);
+            consumer.skip_to(*partition, *start, join);
         }
         let event = recovery_event(way.consumer, &way.address, &way.partitions, &before);
         let token = self.tokens.len();
@@ -559,48 +597,62 @@ impl ReadLoop {
         }
     }
 
-    /// Lag of the slowest consumer at this moment, or of the whole group.
+    /// Lag of the slowest consumer at this moment, or of the slowest group.
     fn note_lag(&mut self) {
         let Some(window) = self.window else { return };
         let Some(at_ns) = self.clock.now_ns().checked_sub(window.start_ns) else { return };
-        let each = self.consumers.iter().map(|consumer| consumer.behind);
-        let behind = if self.commits.is_some() { each.sum() } else { each.max().unwrap_or(0) };
+        let mut behind = vec![0; self.joins.len()];
+        for (index, consumer) in self.consumers.iter().enumerate() {
+            behind[self.groups.unit(index)] += consumer.behind;
+        }
+        self.groups.free.iter().for_each(|((group, _), lane)| behind[*group] += lane.behind());
+        let behind = behind.into_iter().max().unwrap_or(0);
         self.lag.note(at_ns, window.duration_ns, behind);
     }
 
-    /// Commits the group's offsets, as often as clients do.
+    /// Commits the offsets of each group, as often as clients do.
     fn commit(&mut self) {
-        let Some(commits) = &mut self.commits else { return };
-        if commits.is_due(Instant::now()) {
-            let lanes = self.consumers.iter().flat_map(|consumer| &consumer.lanes);
-            commits.send(lanes.map(|(partition, lane)| (*partition, lane.next)).collect());
+        for (commits, group) in self.commits.iter_mut().zip(self.consumers.chunks(self.groups.members)) {
+            if commits.is_due(Instant::now()) {
+                let lanes = group.iter().flat_map(|consumer| &consumer.lanes);
+                commits.send(lanes.map(|(partition, lane)| (*partition, lane.next)).collect());
+            }
         }
     }
 
-    fn consumed(self) -> Consumed {
-        let (is_group, seen) = (self.commits.is_some(), self.lag.finish());
+    fn consumed(mut self) -> Consumed {
+        self.groups.dismiss();
+        let groups = if self.groups.are_there { self.joins.len() } else { 0 };
+        let seen = self.lag.finish();
         let lag = seen.seconds;
         let mut end_to_end = EndToEnd {
             consumers: self.consumers.len() as u32,
-            is_group,
+            is_group: groups > 0,
+            more_groups: groups.saturating_sub(1) as u64,
             lag_records_max: lag.iter().copied().max().unwrap_or(0),
             lag_records_p50: seen.p50,
             lag_records_p99: seen.p99,
             lag_records_end: seen.end,
             fetches: Some(self.fetches),
+            rebalances: self.groups.rebalances,
             catch_up: self.behind.map(|behind| behind.found),
             ..Consumed::nothing().end_to_end
         };
         let end_ns = self.clock.now_ns();
-        for consumer in self.consumers {
+        let mut gaps = Vec::new();
+        for mut consumer in self.consumers {
+            gaps.extend(std::mem::take(&mut consumer.gaps).finish(end_ns));
             end_to_end.fetched_records += consumer.records;
             end_to_end.fetched_bytes += consumer.bytes;
-            let closed = consumer.join.close(end_ns);
+        }
+        for join in self.joins {
+            let closed = join.close(end_ns);
             end_to_end.latency.merge(&closed.latency);
             end_to_end.missing += closed.missing.count();
             end_to_end.missing_latency.merge(&closed.missing);
         }
-        Consumed { end_to_end, lag, events: self.events }
+        let longest_gap = self.window.and_then(|window| window.longest(&gaps));
+        Consumed { end_to_end, lag, events: self.events, longest_gap }
     }
 }
 
@@ -631,6 +683,11 @@ fn recovery_event(
     before: &[Option<Stray>],
 ) -> Option<(EventKind, String)> {
     let is_new = |stray: &Option<Stray>| stray.as_ref().is_none_or(|stray| stray.from != address);
+    let is_adopted = |stray: &Option<Stray>| stray.as_ref().is_some_and(|stray| stray.why == Why::Adopted);
+    // A partition that came from the group is no incident of the cluster.
+    if before.iter().all(is_adopted) {
+        return None;
+    }
     let is_lost = |stray: &Option<Stray>| stray.as_ref().is_some_and(|stray| stray.why == Why::Lost);
     let kind = if before.iter().any(is_lost) {
         EventKind::Reconnected

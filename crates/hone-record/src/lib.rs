@@ -34,8 +34,8 @@ mod merge;
 mod metric;
 mod more_pairs;
 mod optimization;
-mod proof;
 mod outage;
+mod proof;
 mod ramp_search;
 mod replica;
 mod requirement;
@@ -113,9 +113,9 @@ pub use optimization::{
     BaselineRow, Ceiling, Harm, LaidOut, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt,
     VariantFacts, VariantState, WeightedTraining,
 };
+pub use outage::{Fault, Gap, Outage, Recovery};
 pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcome, Guard, Proof, ProofStep};
 pub use ramp_search::{Climb, ClimbStep, Reading, STEPS_BEYOND, Slo};
-pub use outage::{Fault, Gap, Outage, Recovery};
 pub use replica::{Replica, ReplicaDifference, TopicFigures};
 pub use requirement::Requirement;
 pub use resources::{CoreUse, MemoryCounted, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd};
@@ -136,6 +136,8 @@ pub use whatif::{
 pub use window::{
     AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, CatchUp, ClientFacts, CpuSeconds,
     Durability, EndToEnd, Environment, Event, EventKind, Fetches, Latencies, LatencySplit, Outcome, Part,
-    SeriesPoint, Shard, SocketBytes, TopicBatches, Window, WindowFacts,
+    Rebalances, SeriesPoint, Shard, SocketBytes, TopicBatches, Window, WindowFacts,
 };
-pub use workload::{Engine, FetchLimits, Keys, Payload, ReadFrom, Recording, Schedule, Sizes, Workload};
+pub use workload::{
+    Engine, FetchLimits, GroupProtocol, Keys, Payload, ReadFrom, Recording, Schedule, Sizes, Workload,
+};

@@ -374,6 +374,7 @@ fn end_to_end(shards: &[&Window]) -> Option<EndToEnd> {
             fetched_bytes: all.fetched_bytes.saturating_add(part.fetched_bytes),
             missing: all.missing.saturating_add(part.missing),
             is_group: all.is_group,
+            more_groups: all.more_groups,
             lag_records_max: all.lag_records_max.max(part.lag_records_max),
             lag_records_p50: all.lag_records_p50.max(part.lag_records_p50),
             lag_records_p99: all.lag_records_p99.max(part.lag_records_p99),
@@ -381,6 +382,7 @@ fn end_to_end(shards: &[&Window]) -> Option<EndToEnd> {
             missing_latency: all.missing_latency,
             fetches,
             catch_up: all.catch_up.zip(part.catch_up).map(|(all, part)| all.with(part)),
+            rebalances: all.rebalances.zip(part.rebalances).map(|(all, part)| all.and(part)),
         }
     }))
 }
@@ -481,6 +483,9 @@ pub(crate) mod tests {
             idempotent: false,
             consumers: 0,
             consumer_group: false,
+            consumer_groups: 1,
+            group_protocol: crate::GroupProtocol::Assigned,
+            rebalance_every_s: 0.0,
             fetch: crate::FetchLimits::default(),
             read_from: crate::ReadFrom::End,
             backlog_bytes: 0,
@@ -550,12 +555,12 @@ pub(crate) mod tests {
             shard: Some(Shard { index, of, start_unix_ms: 1_000 }),
             client: None,
             requirements: Vec::new(),
+            outage: None,
         }
     }
 
     #[test]
     fn three_shards_say_what_one_generator_would_have_said() {
-            outage: None,
         // In any order.
         let merged = merge(&[shard(2, 3), shard(0, 3), shard(1, 3)]).unwrap();
         let everything: Vec<u64> = (0..3).flat_map(latencies_ns).collect();

@@ -297,18 +297,21 @@ pub struct EndToEnd {
     /// Latency from the scheduled time to the arrival at a consumer; one sample for each request (wire) or record (client) and consumer. A
     /// missing record is a sample, too, with the time that it had waited when the window drained.
     pub latency: Hdr,
-    /// Number of consumers. Each reads all records, or they share the partitions as one group.
+    /// Number of consumers. Each reads all records, or they share the partitions as one group, or as several.
     pub consumers: u32,
-    /// Whether the consumers shared the partitions as one group.
+    /// Whether the consumers shared the partitions as a group.
     #[serde(default)]
     pub is_group: bool,
+    /// Number of groups beyond the first.
+    #[serde(default, skip_serializing_if = "crate::stall::is_zero")]
+    pub more_groups: u64,
     /// Records fetched by all consumers.
     pub fetched_records: u64,
     /// Bytes of batches fetched by all consumers.
     pub fetched_bytes: u64,
     /// Acknowledged requests that had not reached a consumer when the window drained, over all consumers.
     pub missing: u64,
-    /// Largest lag in the window, in records: of the slowest consumer, or of all members of a group together.
+    /// Largest lag in the window, in records: of the slowest consumer, or of all members of the slowest group together.
     pub lag_records_max: u64,
     /// Median lag over the window's time, in records. `None` in records of older versions.
     #[serde(default)]
@@ -328,6 +331,31 @@ pub struct EndToEnd {
     /// How they caught up with the records from before the window. `None` if they began behind them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<CatchUp>,
+    /// Rebalances in the window. `None` if the members assign themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebalances: Option<Rebalances>,
+}
+
+/// Times in which partitions of a group had no reader.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rebalances {
+    /// Number of these times, over all groups.
+    pub count: u64,
+    /// Their sum.
+    pub unread_s: f64,
+    /// The longest.
+    pub unread_s_max: f64,
+}
+
+impl Rebalances {
+    /// Those of two generators with groups of their own.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_add(other.count),
+            unread_s: self.unread_s + other.unread_s,
+            unread_s_max: self.unread_s_max.max(other.unread_s_max),
+        }
+    }
 }
 
 /// Consumers that begin with records from before the window.
@@ -528,6 +556,9 @@ pub struct Window {
     /// The rules that it had to meet, with the results.
     #[serde(default)]
     pub requirements: Vec<Requirement>,
+    /// The faults that disturbed it, and what became of its records. `None` without faults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outage: Option<Outage>,
 }
 
 /// A client that sent a load.
@@ -556,9 +587,6 @@ impl Window {
         let unknown = self.environment.iter().flat_map(|environment| &environment.unknown);
         unknown.filter_map(|line| line.strip_prefix(begin)).next()
     }
-    /// The faults that disturbed it, and what became of its records. `None` without faults.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outage: Option<Outage>,
 
     /// Why a window can't be compared, by a rule that uses neither latency nor CPU.
     pub fn why_excluded(&self) -> Option<String> {
@@ -631,6 +659,12 @@ impl Window {
         Some((self.value(Metric::CpuPerRecord)? - idle_us).max(0.0))
     }
 
+    /// A quantile of the latency up to the consumers. `None` without consumers, with too few samples, or if missing records make it a bound.
+    fn end_to_end_us(&self, quantile: f64) -> Option<f64> {
+        let bounds = self.end_to_end.as_ref()?.quantile(quantile, SAMPLES_BEYOND)?;
+        bounds.most_us.filter(|most_us| *most_us == bounds.least_us)
+    }
+
     /// The value of a metric in its own unit. `None` if the window can't provide it: saturated, too few samples beyond the quantile, CPU
     /// unknown.
     pub fn value(&self, metric: Metric) -> Option<f64> {
@@ -656,6 +690,8 @@ impl Window {
             Metric::LatencyP99 => latency.quantile_us_if_supported(0.99, SAMPLES_BEYOND),
             Metric::LatencyP999 => latency.quantile_us_if_supported(0.999, SAMPLES_BEYOND),
             Metric::LatencyMax => latency.max_us(),
+            Metric::EndToEndP50 => self.end_to_end_us(0.5),
+            Metric::EndToEndP99 => self.end_to_end_us(0.99),
             Metric::Throughput if self.workload.is_read_only() => None,
             Metric::Throughput => Some(self.facts.reached_requests_per_s),
             Metric::Capacity => None,
@@ -667,12 +703,6 @@ impl Window {
 }
 
 #[cfg(test)]
-    /// A quantile of the latency up to the consumers. `None` without consumers, with too few samples, or if missing records make it a bound.
-    fn end_to_end_us(&self, quantile: f64) -> Option<f64> {
-        let bounds = self.end_to_end.as_ref()?.quantile(quantile, SAMPLES_BEYOND)?;
-        bounds.most_us.filter(|most_us| *most_us == bounds.least_us)
-    }
-
 mod tests {
     use super::*;
 
@@ -691,6 +721,7 @@ mod tests {
             fetched_bytes: 1_000,
             missing: missing_us.len() as u64,
             is_group: false,
+            more_groups: 0,
             lag_records_max: 0,
             lag_records_p50: None,
             lag_records_p99: None,
@@ -698,8 +729,7 @@ mod tests {
             missing_latency,
             fetches: None,
             catch_up: None,
-            Metric::EndToEndP50 => self.end_to_end_us(0.5),
-            Metric::EndToEndP99 => self.end_to_end_us(0.99),
+            rebalances: None,
         }
     }
 

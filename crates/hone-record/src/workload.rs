@@ -274,12 +274,21 @@ pub struct Workload {
     /// Idempotence: producer id, epoch and sequences in every batch.
     #[serde(default)]
     pub idempotent: bool,
-    /// Number of consumers. Each reads all records, or they share the partitions as one group.
+    /// Number of consumers. Each reads all records, or they share the partitions as one group. With several groups, each has so many.
     #[serde(default)]
     pub consumers: u32,
     /// Whether the consumers share the partitions as one group.
     #[serde(default, skip_serializing_if = "is_false")]
     pub consumer_group: bool,
+    /// Number of groups; each reads all records. 1 without groups.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub consumer_groups: u32,
+    /// How the members of a group get their partitions.
+    #[serde(default, skip_serializing_if = "GroupProtocol::is_assigned")]
+    pub group_protocol: GroupProtocol,
+    /// Interval at which a member of each group leaves and joins again, in seconds. 0: never.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub rebalance_every_s: f64,
     /// Limits of their Fetch requests.
     #[serde(flatten)]
     pub fetch: FetchLimits,
@@ -321,6 +330,39 @@ fn is_nothing(number: &u64) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
 fn is_zero(number: &f64) -> bool {
     *number == 0.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_never(seconds: &f64) -> bool {
+    *seconds == 0.0
+}
+
+/// How the members of a group get their partitions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GroupProtocol {
+    /// Hone assigns them, and the broker knows no members.
+    #[default]
+    Assigned,
+    /// The members deal them, and all of them stop for each rebalance.
+    Classic,
+    /// The broker deals them (KIP-848).
+    Consumer,
+}
+
+impl GroupProtocol {
+    fn is_assigned(&self) -> bool {
+        *self == Self::Assigned
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_one(value: &u32) -> bool {
+    *value == 1
 }
 
 impl Workload {
@@ -391,6 +433,9 @@ impl Workload {
             idempotent: false,
             consumers: 0,
             consumer_group: false,
+            consumer_groups: 1,
+            group_protocol: GroupProtocol::Assigned,
+            rebalance_every_s: 0.0,
             fetch: FetchLimits::default(),
             read_from: ReadFrom::End,
             backlog_bytes: 0,

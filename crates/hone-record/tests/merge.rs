@@ -77,6 +77,9 @@ fn workload(of: u32) -> Workload {
         idempotent: false,
         consumers: of,
         consumer_group: false,
+        consumer_groups: 1,
+        group_protocol: hone_record::GroupProtocol::Assigned,
+        rebalance_every_s: 0.0,
         fetch: hone_record::FetchLimits::default(),
         read_from: hone_record::ReadFrom::End,
         backlog_bytes: 0,
@@ -195,6 +198,7 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             fetched_bytes: read(|request| request.bytes),
             missing: missing().count() as u64,
             is_group: false,
+            more_groups: 0,
             lag_records_max: 0,
             lag_records_p50: None,
             lag_records_p99: None,
@@ -202,6 +206,7 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             missing_latency: hdr(missing().map(|request| request.end_to_end_us)),
             fetches: None,
             catch_up: None,
+            rebalances: None,
         }),
         batches: vec![TopicBatches {
             topic: "load".to_owned(),
@@ -218,12 +223,12 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
         shard,
         client: None,
         requirements: Vec::new(),
+        outage: None,
     }
 }
 
 /// The same, of each of several generators with one consumer each.
 fn shards(requests: &[Request], of: u32) -> Vec<Window> {
-        outage: None,
     let part = |index: u32| -> Vec<Request> {
         requests.iter().skip(index as usize).step_by(of as usize).cloned().collect()
     };

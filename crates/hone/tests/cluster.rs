@@ -77,10 +77,11 @@ impl Cluster {
              advertised.listeners=PLAINTEXT://127.0.0.1:{client}\ncontroller.listener.names=CONTROLLER\n\
              inter.broker.listener.name=PLAINTEXT\n\
              listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\nlog.dirs={}\n\
-             min.insync.replicas=2\ndefault.replication.factor=3\n",
+             min.insync.replicas=2\ndefault.replication.factor=3\nbroker.rack=zone-{}\n",
             node + 1,
             voters.join(","),
             self.folder.path().join(format!("data-{node}")).display(),
+            node + 1,
         )
     }
 
@@ -183,6 +184,25 @@ fn expect_read(body: &Value) {
     assert!(events.iter().any(reads_elsewhere), "{events:?}");
 }
 
+/// Three zones with a replica of everything each: all replication crosses, and two of three bytes of clients.
+fn expect_priced(cluster: &Cluster) {
+    let address = cluster.address(0);
+    // Only a client writes true times into its batches, and the cost rests on them.
+    let topic = ["--topic", "priced", "--make-topic", "--replication-factor", "3", "--partitions", "6"];
+    let load = ["load", &address, "--client", "librdkafka", "--rate", "300", "--duration", "6", "--quiet"];
+    hone(&[&load[..], &topic].concat()).expect_code(0);
+    let cost =
+        hone(&["cost", &address, "priced", "--last", "1m", "--fan-out", "2", "--json"]).expect_code(0).json();
+    let flows = &cost["body"]["flows"];
+    let of = |kind: &str, name: &str| flows[kind][name].as_f64().unwrap_or_else(|| panic!("{cost:#}"));
+    let share = |kind: &str| of(kind, "crossing_per_s") / of(kind, "bytes_per_s");
+    for (kind, wanted) in [("produce", 2.0 / 3.0), ("replicate", 1.0), ("fetch", 2.0 / 3.0)] {
+        assert!((share(kind) - wanted).abs() < 0.01, "{kind}: {}", share(kind));
+    }
+    assert!((of("replicate", "bytes_per_s") / of("produce", "bytes_per_s") - 2.0).abs() < 0.01, "{flows}");
+    assert!((of("fetch", "bytes_per_s") / of("produce", "bytes_per_s") - 2.0).abs() < 0.01, "{flows}");
+}
+
 #[test]
 fn a_killed_leader_and_one_that_is_shut_down_are_followed() {
     if std::env::var_os("HONE_LONG").is_none() {
@@ -191,6 +211,7 @@ fn a_killed_leader_and_one_that_is_shut_down_are_followed() {
     let libs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.hone/kafka/4.3.1");
     assert!(libs.is_dir(), "{} is not there; run bench/kafka.sh fetch", libs.display());
     let mut cluster = Cluster::start(libs);
+    expect_priced(&cluster);
 
     // In order: leaders move before the node goes, and who comes late is sent on.
     let record = load_and(&cluster, || cluster.signal(2, libc::SIGTERM));

@@ -111,6 +111,103 @@ fn a_group_reads_everything_once_and_commits() {
     hone(&["load", &broker.address, "--consumer-group"]).expect_code(2).expect_error("--consumers 3");
 }
 
+/// Two groups read everything once each. They assign their partitions themselves, which is no trouble to `hone fetch xray`.
+#[test]
+fn each_of_two_groups_reads_everything_and_is_seen() {
+    let broker = Broker::start();
+    Admin::connect(&broker.address).unwrap().create_topic("t", 4, &BTreeMap::new()).unwrap();
+    let load =
+        ["load", &broker.address, "--rate", "300", "--duration", "16", "--warmup", "100", "--topic", "t"];
+    let readers = ["--consumers", "2", "--groups", "2", "--max-lateness", "9s", "--json", "--quiet"];
+    let child =
+        stage::hone_here().args([&load[..], &readers].concat()).stdout(Stdio::piped()).spawn().unwrap();
+    let group = format!("hone-load-t-{}", child.id());
+    let metrics = format!("http://{}/metrics", broker.metrics);
+    let mut onlooker = Onlooker::new(std::slice::from_ref(&broker.address), &Security::default()).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while onlooker.lag(&group).is_err() {
+        assert!(Instant::now() < deadline, "nothing was committed for {group}");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let watch =
+        ["fetch", "xray", &broker.address, "--duration", "10s", "--metrics", &metrics, "--json", "--quiet"];
+    let xray = hone(&watch).expect_code(0).json();
+    let record: serde_json::Value =
+        serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
+    let (facts, seen) = (&record["body"]["facts"], end_to_end(&record));
+    let of = |from: &serde_json::Value, name: &str| from[name].as_u64().unwrap();
+    assert_eq!(of(seen, "fetched_records"), 2 * of(facts, "acked_records"), "{seen}");
+    assert_eq!((of(seen, "consumers"), of(seen, "more_groups"), of(seen, "missing")), (4, 1, 0), "{seen}");
+    let groups = xray["body"]["groups"].as_array().unwrap();
+    let names: Vec<&str> = groups.iter().map(|group| group["group"].as_str().unwrap()).collect();
+    assert_eq!(names, [&*group, &format!("{group}-1")], "{xray}");
+    for group in groups {
+        assert_eq!((of(group, "partitions"), &group["findings"]), (4, &serde_json::json!([])), "{group}");
+        assert!(group["read_per_s"].as_f64().unwrap() > 100.0, "{group}");
+    }
+    let per_s = xray["body"]["fetches"]["requests_per_s"].as_f64().unwrap();
+    assert!(per_s > 10.0, "four consumers of 300 records/s fetch {per_s} times a second");
+}
+
+/// Members that the broker knows: nothing is read twice or left out, however often the group deals its partitions anew.
+fn check_rebalances(address: &str, protocol: &str) {
+    let load = ["load", address, "--rate", "400", "--duration", "12", "--warmup", "200", "--partitions", "6"];
+    let readers =
+        ["--consumers", "3", "--groups", "2", "--group-protocol", protocol, "--rebalance-every", "4s"];
+    let record = hone(&[&load[..], &readers, &["--max-lateness", "12s", "--json", "--quiet"]].concat());
+    // A virtual machine that still compiles ends with 1.
+    assert!(record.code <= 1, "{}", record.stderr);
+    let record = record.json();
+    let (facts, seen) = (&record["body"]["facts"], end_to_end(&record));
+    let of = |from: &serde_json::Value, name: &str| from[name].as_u64().unwrap();
+    assert_eq!(of(seen, "fetched_records"), 2 * of(facts, "acked_records"), "{protocol}: {seen}");
+    assert_eq!((of(seen, "missing"), of(seen, "more_groups")), (0, 1), "{protocol}: {seen}");
+    // Two were planted in each group: a member leaves, and it joins again.
+    let rebalances = &seen["rebalances"];
+    assert!(of(rebalances, "count") >= 4, "{protocol}: {rebalances}");
+    assert!(rebalances["unread_s_max"].as_f64().unwrap() < 9.0, "{protocol}: {rebalances}");
+    let kinds =
+        record["body"]["events"].as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap());
+    let kinds: Vec<&str> = kinds.collect();
+    assert!(kinds.iter().all(|kind| *kind == "rebalanced"), "{protocol}: {}", record["body"]["events"]);
+}
+
+#[test]
+fn groups_deal_their_partitions_anew_and_lose_nothing() {
+    let broker = Broker::start();
+    check_rebalances(&broker.address, "classic");
+    check_rebalances(&broker.address, "consumer");
+    let mut cluster = hone_load::Topics::enter(&broker.address, &Security::default()).unwrap();
+    assert_eq!(cluster.groups().unwrap(), [], "the groups are deleted when the load ends");
+    let load = ["load", &broker.address, "--consumers", "2", "--rebalance-every", "5s"];
+    let ran = hone(&load);
+    assert!(ran.code != 0 && ran.stderr.contains("set group_protocol"), "{} {}", ran.code, ran.stderr);
+}
+
+#[test]
+fn apache_kafka_deals_partitions_to_the_members_of_a_load() {
+    let Some(kafka) = stage::kafka::Kafka::start() else { return };
+    check_rebalances(&kafka.address, "classic");
+    check_rebalances(&kafka.address, "consumer");
+}
+
+#[test]
+fn groups_that_are_not_there_are_not_called_well() {
+    let broker = Broker::start();
+    let watch =
+        |more: &[&str]| hone(&[&["fetch", "xray", &broker.address, "--duration", "10s"][..], more].concat());
+    let ran = watch(&[]).expect_code(0);
+    assert!(ran.stdout.contains("has no consumer group"), "{}", ran.stdout);
+    let ran = watch(&["nobody"]).expect_code(0);
+    assert!(ran.stdout.contains("nobody: not examined: the cluster has no such group"), "{}", ran.stdout);
+    watch(&["--metrics", &format!("http://{}/ready", broker.metrics)])
+        .expect_code(1)
+        .expect_error("no counter of Fetch requests");
+    hone(&["fetch", "xray", &broker.address, "--duration", "1s"])
+        .expect_code(2)
+        .expect_error("clients commit every 5 s");
+}
+
 #[test]
 fn a_stop_of_one_second_shows_from_end_to_end() {
     let broker = Broker::start();

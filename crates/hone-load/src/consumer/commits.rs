@@ -22,7 +22,7 @@ use crate::health::coordinator;
 use crate::security::Access;
 
 /// Kafka's own `auto.commit.interval.ms`.
-const COMMIT_EVERY: Duration = Duration::from_secs(5);
+pub(super) const COMMIT_EVERY: Duration = Duration::from_secs(5);
 /// A coordinator that is asked for the first time may have to load or create its log.
 const COORDINATOR_LIMIT: Duration = Duration::from_secs(15);
 const OFFSET_COMMIT_VERSION: i16 = 5;
@@ -40,12 +40,17 @@ pub(super) struct Commits {
 }
 
 impl Commits {
-    /// Finds the group's coordinator.
+    /// Finds the coordinator of the group with this number.
     ///
     /// # Errors
     /// Returns an error when there is none within 15 s.
-    pub(super) fn start(address: &str, access: &Access, topic: &str) -> Result<Self, LoadError> {
-        let group = group_of(topic);
+    pub(super) fn start(
+        address: &str,
+        access: &Access,
+        topic: &str,
+        number: usize,
+    ) -> Result<Self, LoadError> {
+        let group = group_of(topic, number);
         let coordinator = find(address, access, &group)?;
         // At most one commit waits, since the next one supersedes it.
         let (line, orders) = sync_channel(1);
@@ -83,15 +88,17 @@ impl Drop for Commits {
 }
 
 /// The load's own topic has a unique name; other topics are shared.
-fn group_of(topic: &str) -> String {
-    if topic.starts_with("hone-") {
+pub(super) fn group_of(topic: &str, number: usize) -> String {
+    let name = if topic.starts_with("hone-") {
         topic.to_owned()
     } else {
         format!("hone-load-{topic}-{}", std::process::id())
-    }
+    };
+    if number == 0 { name } else { format!("{name}-{number}") }
 }
 
-fn find(address: &str, access: &Access, group: &str) -> Result<Admin, LoadError> {
+/// The coordinator of a group; it may have to be created first.
+pub(super) fn find(address: &str, access: &Access, group: &str) -> Result<Admin, LoadError> {
     let deadline = Instant::now() + COORDINATOR_LIMIT;
     loop {
         let found =
@@ -101,6 +108,13 @@ fn find(address: &str, access: &Access, group: &str) -> Result<Admin, LoadError>
         }
         std::thread::sleep(Duration::from_millis(200));
     }
+}
+
+/// Deletes a group without members. A broker that refuses keeps it until its offsets expire.
+pub(super) fn delete(coordinator: &mut Admin, group: &str) {
+    let groups = vec![StrBytes::from_string(group.to_owned()).into()];
+    let request = DeleteGroupsRequest::default().with_groups_names(groups);
+    let _ = coordinator.ask::<_, DeleteGroupsResponse>(ApiKey::DeleteGroups, DELETE_GROUPS_VERSION, &request);
 }
 
 /// State of the thread.
@@ -117,13 +131,7 @@ impl Keeper {
             // The next commit replaces a failed one, and no measurement depends on it.
             let _ = self.commit(&offsets);
         }
-        let groups = vec![StrBytes::from_string(self.group.clone()).into()];
-        let request = DeleteGroupsRequest::default().with_groups_names(groups);
-        let _ = self.coordinator.ask::<_, DeleteGroupsResponse>(
-            ApiKey::DeleteGroups,
-            DELETE_GROUPS_VERSION,
-            &request,
-        );
+        delete(&mut self.coordinator, &self.group);
     }
 
     fn commit(&mut self, offsets: &Offsets) -> Result<(), LoadError> {

@@ -9,6 +9,7 @@ use super::link::{Arrival, Link};
 use crate::clock::Clock;
 use crate::fetch::{FetchedPartition, parse_fetched};
 use crate::join::Join;
+use crate::outage::Gaps;
 
 /// One consumer.
 #[derive(Debug, Default)]
@@ -18,7 +19,8 @@ pub(super) struct Consumer {
     pub lanes: BTreeMap<i32, Lane>,
     /// Partitions without a link.
     pub strays: BTreeMap<i32, Stray>,
-    pub join: Join,
+    /// Times without a record.
+    pub gaps: Gaps,
     pub records: u64,
     pub bytes: u64,
     /// Known records that have not arrived, over all partitions.
@@ -63,10 +65,12 @@ pub(super) enum Why {
     Refused,
     /// The next offset is not in the log.
     OutOfRange,
+    /// The consumer got it from its group, and has not read it yet.
+    Adopted,
 }
 
 impl Lane {
-    fn behind(self) -> u64 {
+    pub(super) fn behind(self) -> u64 {
         u64::try_from(self.end.saturating_sub(self.next)).unwrap_or(0)
     }
 }
@@ -89,12 +93,28 @@ impl Consumer {
     }
 
     /// The log begins here; earlier offsets are gone.
-    pub(super) fn skip_to(&mut self, partition: i32, start: i64) {
+    pub(super) fn skip_to(&mut self, partition: i32, start: i64, join: &mut Join) {
         self.follow(partition, |lane| {
             lane.next = lane.next.max(start);
             lane.end = lane.end.max(start);
         });
-        self.join.gone_before(partition, start);
+        join.gone_before(partition, start);
+    }
+
+    /// Takes over a partition at this position. Its leader has to be looked up.
+    pub(super) fn adopt(&mut self, partition: i32, lane: Lane) {
+        self.behind += lane.behind();
+        self.lanes.insert(partition, lane);
+        self.strays.insert(partition, Stray { from: String::new(), why: Why::Adopted });
+    }
+
+    /// Gives a partition away, with its position. An answer that is on its way is not used.
+    pub(super) fn release(&mut self, partition: i32) -> Option<Lane> {
+        let lane = self.lanes.remove(&partition)?;
+        self.behind -= lane.behind();
+        self.strays.remove(&partition);
+        self.take_off(&[partition]);
+        Some(lane)
     }
 
     /// Removes a link, so its partitions have none. Returns the broker of the link.
@@ -114,12 +134,17 @@ impl Consumer {
     }
 
     /// Reads the data of a link, and processes a complete answer.
-    pub(super) fn receive(&mut self, token: usize, clock: &Clock) -> Result<Option<Answer>, String> {
+    pub(super) fn receive(
+        &mut self,
+        token: usize,
+        clock: &Clock,
+        join: &mut Join,
+    ) -> Result<Option<Answer>, String> {
         let Some(link) = self.links.get_mut(&token) else { return Ok(None) };
         let Some(Arrival { asked_ns, at_ns, length }) = link.receive(clock)? else { return Ok(None) };
         let (buffer, expected) = (std::mem::take(&mut link.inbound), link.correlation_id);
         let address = link.address.clone();
-        let (refused, bytes) = self.take_answer(&buffer[LENGTH_BYTES..length], expected, at_ns)?;
+        let (refused, bytes) = self.take_answer(&buffer[LENGTH_BYTES..length], expected, at_ns, join)?;
         let strays: Vec<i32> = refused.iter().map(|(partition, _)| *partition).collect();
         let stray = |(partition, why)| (partition, Stray { from: address.clone(), why });
         self.strays.extend(refused.into_iter().map(stray));
@@ -138,11 +163,12 @@ impl Consumer {
         body: &[u8],
         expected: i32,
         at_ns: u64,
+        join: &mut Join,
     ) -> Result<(Vec<(i32, Why)>, u64), String> {
         let (mut refused, mut bytes) = (Vec::new(), 0);
         let fetched = parse_fetched(body, |found| {
             bytes += found.record_set.len() as u64;
-            if let Err(why) = self.take(found, at_ns) {
+            if let Err(why) = self.take(found, at_ns, join) {
                 refused.push((found.partition, why));
             }
         });
@@ -156,14 +182,14 @@ impl Consumer {
         Ok((refused, bytes))
     }
 
-    fn take(&mut self, found: FetchedPartition<'_>, at_ns: u64) -> Result<(), Why> {
+    fn take(&mut self, found: FetchedPartition<'_>, at_ns: u64, join: &mut Join) -> Result<(), Why> {
         let Some(&(mut lane)) = self.lanes.get(&found.partition) else { return Ok(()) };
         if error_name(found.error_code) == "OFFSET_OUT_OF_RANGE" {
             // Retention deleted records first, and they count as missing in the end. Not every broker states here where the log begins.
             if found.log_start <= lane.next {
                 return Err(Why::OutOfRange);
             }
-            self.skip_to(found.partition, found.log_start);
+            self.skip_to(found.partition, found.log_start, join);
             return Ok(());
         }
         if found.error_code != 0 {
@@ -181,7 +207,8 @@ impl Consumer {
                 self.records += u64::from(header.record_count.unsigned_abs());
                 self.bytes += batch.bytes.len() as u64;
             }
-            self.join.arrived(found.partition, header.base_offset, header.last_offset(), at_ns);
+            join.arrived(found.partition, header.base_offset, header.last_offset(), at_ns);
+            self.gaps.note(found.partition, at_ns);
             lane.next = header.last_offset().saturating_add(1);
         }
         lane.end = lane.end.max(lane.next);

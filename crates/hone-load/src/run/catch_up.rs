@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hone_record::{ReadFrom, Workload};
+use hone_record::{GroupProtocol, Outcome, ReadFrom, Window, Workload};
 
 use super::Prepared;
 use crate::admin::TopicLayout;
 use crate::cluster::At;
-use crate::consumer::Consumers;
+use crate::consumer::{Consumed, Consumers};
 use crate::engine::End;
 use crate::engine::Look;
 use crate::error::LoadError;
@@ -25,6 +25,8 @@ use crate::warm::Target;
 const MOST_CONSUMERS: u32 = 1_000;
 /// Interval of the looks at consumers that only read.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Shortest interval of planted rebalances.
+const LEAST_REBALANCE_S: f64 = 3.0;
 /// Longest wait of a Fetch: a window ends only after it.
 const MOST_FETCH_WAIT_MS: u32 = 30_000;
 
@@ -63,8 +65,24 @@ pub(super) fn check_rate(workload: &Workload) -> Result<(), LoadError> {
 /// Checks the consumers by themselves.
 pub(super) fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
     let wrong = |problem: String| Err(LoadError::Setting { name: "consumers", problem });
-    if workload.consumers > MOST_CONSUMERS {
-        return wrong(format!("must be at most {MOST_CONSUMERS}, got {}", workload.consumers));
+    let readers = workload.consumers.saturating_mul(workload.consumer_groups);
+    if workload.consumer_groups == 0 || readers > MOST_CONSUMERS {
+        return wrong(format!("must be at most {MOST_CONSUMERS} over all groups, got {readers}"));
+    }
+    if workload.rebalance_every_s != 0.0 {
+        let problem = match workload.group_protocol {
+            GroupProtocol::Assigned => {
+                Some("needs members that the broker knows: set group_protocol".to_owned())
+            }
+            // A member stays away for a second, and a group needs time to settle.
+            _ if workload.rebalance_every_s < LEAST_REBALANCE_S => {
+                Some(format!("must be at least {LEAST_REBALANCE_S} s, got {} s", workload.rebalance_every_s))
+            }
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            return Err(LoadError::Setting { name: "rebalance_every", problem });
+        }
     }
     if workload.fetch.fetch_max_wait_ms > MOST_FETCH_WAIT_MS {
         return Err(LoadError::Setting {
@@ -88,28 +106,6 @@ pub(super) fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
     Ok(())
 }
 
-impl Prepared {
-    /// The window itself: requests at their times, or only reading.
-    pub(super) fn sent_or_read(
-        &mut self,
-        start: Instant,
-        arrivals: Due<'_>,
-        recorder: &mut Recorder,
-        look: Look<'_>,
-    ) -> Result<End, LoadError> {
-        if let Some(faults) = &mut self.faults {
-            recorder.acknowledged = Some(Acknowledged::default());
-            faults.begin(start);
-        }
-        let end = match &self.consumers {
-            Some(consumers) if self.workload.is_read_only() => only_read(consumers, start, recorder, look),
-            _ => self.engine.run(start, arrivals, true, recorder, look),
-        }
-    }
-
-    /// Stores the backlog, and lets the consumers connect where they begin.
-    pub(super) fn store_backlog(
-        &mut self,
 /// Adds the consumers' measurements to the window.
 pub(super) fn add_consumed(window: &mut Window, consumed: Consumed) {
     for (point, lag) in window.series.iter_mut().zip(&consumed.lag) {
@@ -126,6 +122,32 @@ pub(super) fn add_consumed(window: &mut Window, consumed: Consumed) {
     window.events.sort_by(|left, right| left.at_s.total_cmp(&right.at_s));
 }
 
+impl Prepared {
+    /// The window itself: requests at their times, or only reading.
+    pub(super) fn sent_or_read(
+        &mut self,
+        start: Instant,
+        arrivals: Due<'_>,
+        recorder: &mut Recorder,
+        look: Look<'_>,
+    ) -> Result<End, LoadError> {
+        if let Some(faults) = &mut self.faults {
+            recorder.acknowledged = Some(Acknowledged::default());
+            faults.begin(start);
+        }
+        let end = match &self.consumers {
+            Some(consumers) if self.workload.is_read_only() => only_read(consumers, start, recorder, look),
+            _ => self.engine.run(start, arrivals, true, recorder, look),
+        };
+        if let Some(faults) = &mut self.faults {
+            self.disturbed = faults.end();
+        }
+        end
+    }
+
+    /// Stores the backlog, and lets the consumers connect where they begin.
+    pub(super) fn store_backlog(
+        &mut self,
         target: &mut dyn Target,
         progress: &mut dyn Progress,
     ) -> Result<(), LoadError> {
@@ -138,9 +160,6 @@ pub(super) fn add_consumed(window: &mut Window, consumed: Consumed) {
             ReadFrom::End => At::Latest,
         };
         let offsets = |at| readback::offsets(&self.access, &self.layout, at, readback::BEFORE);
-        };
-        if let Some(faults) = &mut self.faults {
-            self.disturbed = faults.end();
         let (mut begins, ends) = (offsets(at)?.1, offsets(At::Latest)?.1);
         // No record is as young as that.
         for (partition, offset) in begins.iter_mut().filter(|(_, offset)| **offset < 0) {

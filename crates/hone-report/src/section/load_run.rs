@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hone_format::{bytes, count, exact, measured, time_us};
 use hone_record::{
     AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, CatchUp, ClientFacts, EndToEnd, Fetches,
-    Hdr, LatencySplit, MemoryCounted, Metric, Outcome, Part, Requirement, STALL_FROM_MS, Stalls, TargetBusy,
-    TargetMemory, WarmUp, WarmUpEnd, Window,
+    Hdr, LatencySplit, MemoryCounted, Metric, Outcome, Part, Rebalances, Requirement, STALL_FROM_MS, Stalls,
+    TargetBusy, TargetMemory, WarmUp, WarmUpEnd, Window,
 };
 
 use super::{absent, figure, no_figure, results, seconds, section, xray};
@@ -72,6 +72,7 @@ fn facts(window: &Window) -> Element {
         ("consumers", window.end_to_end.as_ref().map(consumers)),
         ("catch-up", window.end_to_end.as_ref().and_then(|seen| Some(catch_up(&seen.catch_up?, window)))),
         ("fetches", window.end_to_end.as_ref().and_then(|seen| fetches(seen.fetches.as_ref()?, window))),
+        ("rebalances", window.end_to_end.as_ref().and_then(|seen| Some(rebalances(seen.rebalances?)))),
         ("latency parts", window.split.as_ref().map(split)),
     ];
     let mut table = Table::facts("Load, throughput and CPU");
@@ -417,7 +418,11 @@ fn consumers(seen: &EndToEnd) -> String {
         0 => String::new(),
         missing => format!(", {} acknowledged requests not seen", count(missing)),
     };
-    let group = if seen.is_group { " in a group" } else { "" };
+    let group = match (seen.is_group, seen.more_groups) {
+        (false, _) => String::new(),
+        (true, 0) => " in a group".to_owned(),
+        (true, more) => format!(" in {} groups", more + 1),
+    };
     let at = |name: &str, records: Option<u64>| records.map(|records| format!("{} {name}", count(records)));
     let lags = [
         at("(p50)", seen.lag_records_p50),
@@ -432,6 +437,19 @@ fn consumers(seen: &EndToEnd) -> String {
         count(seen.fetched_records),
         lags.join(", ")
     )
+}
+
+/// How often and how long partitions had no reader.
+fn rebalances(found: Rebalances) -> String {
+    match found.count {
+        0 => "none in the window".to_owned(),
+        count => format!(
+            "{}; partitions without a reader for {} in total, {} at most",
+            quantity::count(count),
+            quantity::duration(found.unread_s),
+            quantity::duration(found.unread_s_max)
+        ),
+    }
 }
 
 fn split(split: &LatencySplit) -> String {

@@ -78,6 +78,9 @@ pub(crate) fn workload(name: &str) -> Workload {
         idempotent: false,
         consumers: 0,
         consumer_group: false,
+        consumer_groups: 1,
+        group_protocol: hone_record::GroupProtocol::Assigned,
+        rebalance_every_s: 0.0,
         fetch: hone_record::FetchLimits::default(),
         read_from: hone_record::ReadFrom::End,
         backlog_bytes: 0,
@@ -145,10 +148,10 @@ pub(crate) fn window(variant: &str, seed: u64, factor: f64) -> Window {
         shard: None,
         client: None,
         requirements: Vec::new(),
+        outage: None,
     }
 }
 
-        outage: None,
 fn second_of_load(second: u64, factor: f64, numbers: &mut Numbers, latencies: &mut Latencies) -> SeriesPoint {
     let mut all: Vec<f64> = (0..REQUESTS_PER_S).map(|_| numbers.latency_us(factor)).collect();
     for &us in &all {
@@ -859,6 +862,7 @@ pub(crate) fn eventful() -> Window {
         fetched_bytes: 1_000,
         missing: 3,
         is_group: false,
+        more_groups: 0,
         lag_records_max: 41,
         lag_records_p50: None,
         lag_records_p99: None,
@@ -866,6 +870,7 @@ pub(crate) fn eventful() -> Window {
         missing_latency: hone_record::Hdr::new(),
         fetches: None,
         catch_up: None,
+        rebalances: None,
     });
     window.batches = vec![hone_record::TopicBatches {
         topic: "orders".to_owned(),
@@ -1099,17 +1104,17 @@ pub(crate) fn tuning() -> (Tuning, BTreeMap<String, Window>) {
     let first =
         BatchState { batches: 40_000, batch_records: 40_000, batch_bytes: 16_000_000, ..all.before.clone() };
     let tuning = Tuning {
+        core_price: Some(hone_record::CorePrice {
+            per_month: 29.4,
+            currency: "USD".to_owned(),
+            source: "a <list>, 2025-06".to_owned(),
+        }),
         name: "orders".to_owned(),
         target: "hone broker --listen 127.0.0.1:{port}".to_owned(),
         load: "2,000 records/s of 300 bytes by 16 producers to 4 partitions".to_owned(),
         workload: workload("orders"),
         workload_kept: workload("orders"),
         objective: Metric::CpuPerRecord,
-        core_price: Some(hone_record::CorePrice {
-            per_month: 29.4,
-            currency: "USD".to_owned(),
-            source: "a <list>, 2025-06".to_owned(),
-        }),
         durability: optimization.durability.clone(),
         rule: "A change is kept when the comparator calls it better and no guard metric breaks.".to_owned(),
         allowed: Altitude::ALL.to_vec(),

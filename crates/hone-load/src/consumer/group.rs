@@ -1,0 +1,219 @@
+//! Groups of consumers: which member reads which partition, and partitions without a reader while a group rebalances.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use hone_record::{EventKind, GroupProtocol, Rebalances, Workload};
+
+use super::ReadLoop;
+use super::commits::{delete, find, group_of};
+use super::member::{Member, MemberNews, MemberThread, Unowned};
+use super::reader::{Consumer, Lane};
+use crate::error::LoadError;
+use crate::security::Access;
+
+/// The groups of a load.
+#[derive(Debug)]
+pub(super) struct Groups {
+    /// Whether the consumers form groups.
+    pub(super) are_there: bool,
+    /// Members of a group.
+    pub(super) members: usize,
+    /// Partitions without a reader, by group.
+    pub(super) free: BTreeMap<(usize, i32), Lane>,
+    /// Rebalances in the window. `None` if the members assign themselves.
+    pub(super) rebalances: Option<Rebalances>,
+    news: Option<Receiver<MemberNews>>,
+    /// One for each consumer, if brokers know them as members.
+    threads: Vec<MemberThread>,
+    unowned: Unowned,
+    /// Planted rebalances: the interval, the next one, and the member whose turn it is.
+    planted: Option<(Duration, Instant, usize)>,
+    /// How to delete the groups in the end.
+    names: Vec<(String, Access, String)>,
+}
+
+impl Groups {
+    pub(super) fn new(load: &Workload) -> Self {
+        Self {
+            are_there: load.consumer_group,
+            members: (load.consumers as usize).max(1),
+            free: BTreeMap::new(),
+            rebalances: (load.group_protocol != GroupProtocol::Assigned).then(Rebalances::default),
+            news: None,
+            threads: Vec::new(),
+            unowned: Unowned::default(),
+            planted: None,
+            names: Vec::new(),
+        }
+    }
+
+    /// The group of a consumer; its own number without groups.
+    pub(super) fn unit(&self, consumer: usize) -> usize {
+        if self.are_there { consumer / self.members } else { consumer }
+    }
+
+    /// The free lanes of a partition, in all groups.
+    pub(super) fn free_of(&mut self, partition: i32) -> impl Iterator<Item = &mut Lane> {
+        self.free.iter_mut().filter(move |((_, of), _)| *of == partition).map(|(_, lane)| lane)
+    }
+
+    /// All members leave for good.
+    pub(super) fn dismiss(&mut self) {
+        // Whatever a member asks for now gets no answer, which is an answer, too.
+        self.news = None;
+        self.threads.iter_mut().for_each(MemberThread::dismiss);
+        self.threads.clear();
+        for (address, access, name) in self.names.drain(..) {
+            if let Ok(mut coordinator) = find(&address, &access, &name) {
+                delete(&mut coordinator, &name);
+            }
+        }
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        self.dismiss();
+    }
+}
+
+impl ReadLoop {
+    /// Starts the members of all groups. All partitions are free until the groups have dealt them.
+    pub(super) fn join_groups(
+        &mut self,
+        load: &Workload,
+        (address, access): (&str, &Access),
+        from: &BTreeMap<i32, i64>,
+    ) -> Result<(), LoadError> {
+        if load.group_protocol == GroupProtocol::Assigned {
+            return Ok(());
+        }
+        let (news, receiver) = channel();
+        self.groups.news = Some(receiver);
+        for group in 0..self.joins.len() {
+            let lanes = Consumer::new(from).lanes;
+            self.groups.free.extend(lanes.into_iter().map(|(partition, lane)| ((group, partition), lane)));
+            let name = group_of(&self.topic, group);
+            self.groups.names.push((address.to_owned(), access.clone(), name));
+        }
+        for consumer in 0..self.consumers.len() {
+            let (address, access, group) = self.groups.names[self.groups.unit(consumer)].clone();
+            let member = Member {
+                consumer,
+                address,
+                access,
+                group,
+                topic: self.topic.clone(),
+                partitions: from.keys().copied().collect(),
+                news: news.clone(),
+            };
+            self.groups.threads.push(MemberThread::start(member, load.group_protocol)?);
+        }
+        let every = Duration::from_secs_f64(load.rebalance_every_s);
+        self.groups.planted = (!every.is_zero()).then(|| (every, Instant::now() + every, 0));
+        Ok(())
+    }
+
+    /// Carries out what the members report, and plants rebalances.
+    pub(super) fn follow_groups(&mut self) {
+        if self.groups.threads.is_empty() {
+            return;
+        }
+        while let Some(news) = self.groups.news.as_ref().and_then(|news| news.try_recv().ok()) {
+            self.take_member_news(news);
+            self.note_free();
+        }
+        let Some((every, due, turn)) = self.groups.planted else { return };
+        // Before the window, and after its end, nothing is planted.
+        let is_open = self.window.is_some() && self.deadline.is_none();
+        if !is_open {
+            self.groups.planted = Some((every, Instant::now() + every, turn));
+        } else if Instant::now() >= due {
+            let members = self.groups.members;
+            self.groups
+                .threads
+                .iter()
+                .skip(turn % members)
+                .step_by(members)
+                .for_each(MemberThread::come_again);
+            self.groups.planted = Some((every, due + every, turn + 1));
+        }
+    }
+
+    fn take_member_news(&mut self, news: MemberNews) {
+        match news {
+            MemberNews::Assigned { consumer, partitions } => {
+                let group = self.groups.unit(consumer);
+                let lost: Vec<i32> = self.consumers[consumer]
+                    .lanes
+                    .keys()
+                    .filter(|partition| !partitions.contains(partition))
+                    .copied()
+                    .collect();
+                self.free(consumer, &lost);
+                for partition in partitions {
+                    // A member that the broker removed may not know it yet.
+                    let before = (0..self.consumers.len())
+                        .filter(|other| *other != consumer && self.groups.unit(*other) == group)
+                        .find_map(|other| self.consumers[other].release(partition));
+                    if let Some(lane) = before.or_else(|| self.groups.free.remove(&(group, partition))) {
+                        self.consumers[consumer].adopt(partition, lane);
+                    }
+                }
+                self.next_search = Instant::now();
+            }
+            MemberNews::Revoked { consumer, partitions, positions } => {
+                let held: Vec<i32> = partitions
+                    .into_iter()
+                    .filter(|partition| self.consumers[consumer].lanes.contains_key(partition))
+                    .collect();
+                let _ = positions.send(self.positions(consumer, &held));
+                self.free(consumer, &held);
+            }
+            MemberNews::Asks { consumer, positions } => {
+                let held: Vec<i32> = self.consumers[consumer].lanes.keys().copied().collect();
+                let _ = positions.send(self.positions(consumer, &held));
+            }
+            MemberNews::Failed { consumer, why } => {
+                self.tell(EventKind::ConnectionLost, format!("member {}: {why}", consumer + 1));
+            }
+        }
+    }
+
+    fn positions(&self, consumer: usize, partitions: &[i32]) -> Vec<(i32, i64)> {
+        let lanes = &self.consumers[consumer].lanes;
+        partitions.iter().filter_map(|partition| Some((*partition, lanes.get(partition)?.next))).collect()
+    }
+
+    /// Takes partitions from a consumer; nobody reads them until the group gives them to a member.
+    fn free(&mut self, consumer: usize, partitions: &[i32]) {
+        let group = self.groups.unit(consumer);
+        for partition in partitions {
+            if let Some(lane) = self.consumers[consumer].release(*partition) {
+                self.groups.free.insert((group, *partition), lane);
+            }
+        }
+    }
+
+    /// Notes the times in which a group had free partitions. Each is a rebalance.
+    fn note_free(&mut self) {
+        let now_ns = self.clock.now_ns();
+        for group in 0..self.joins.len() {
+            let has_free = self.groups.free.range((group, i32::MIN)..=(group, i32::MAX)).next().is_some();
+            let Some(took_ns) = self.groups.unowned.note(group, has_free, now_ns) else { continue };
+            if self.window.is_none() || self.deadline.is_some() {
+                continue;
+            }
+            if let Some(rebalances) = &mut self.groups.rebalances {
+                rebalances.count += 1;
+                rebalances.unread_s += took_ns as f64 / 1e9;
+                rebalances.unread_s_max = rebalances.unread_s_max.max(took_ns as f64 / 1e9);
+            }
+            let what =
+                format!("group {}: partitions without a reader for {} ms", group + 1, took_ns / 1_000_000);
+            self.tell(EventKind::Rebalanced, what);
+        }
+    }
+}

@@ -46,9 +46,10 @@ def main(paths):
         back = f"{middle(back):.2f} s" if len(back) == len(found) else "not in every run"
         stalls = middle(max((s["end_ns"] - s["begin_ns"]) / 1e9 for s in body["facts"]["stalls"]["kept"]) if body["facts"]["stalls"]["kept"] else 0
                         for body, _ in found)
+        rate = found[0][0]["workload"]["requests_per_s"]
         lost = ", ".join(str(outage["lost_records"]) for _, outage in found)
         twice = middle(outage["unacked_records"] for _, outage in found)
-        print(f"| {target} | {acks} | {found[0][0]["workload"]["requests_per_s"]:.0f} | {NAMES[fault]} | {len(found)} | {gap:.2f} s | {back} | {stalls:.2f} s | {lost} | {twice:.0f} |")
+        print(f"| {target} | {acks} | {rate:.0f} | {NAMES[fault]} | {len(found)} | {gap:.2f} s | {back} | {stalls:.2f} s | {lost} | {twice:.0f} |")
     print()
     for text in wrong:
         print("FAILS", text)

@@ -435,10 +435,10 @@ fn what_faults_did_comes_first() {
     let page = words_of(vec![killed(), never()], Some(29));
     for wanted in [
         "Records lost",
-        "At least 29 acknowledged records were lost. After SIGKILL to <java> (process 7): no acknowledgement for 4.20 s (partition 4).",
-        "4.40 s after the fault, requests were answered as before.",
+        "At least 29 acknowledged records were lost. After SIGKILL to <java> (process 7): no acknowledgement for 4.2 s (partition 4).",
+        "4.4 s after the fault, requests were answered as before.",
         "not carried out: no such process <1>",
-        "29 of them lost; 2 stored without an acknowledgement; no record at a consumer for 4.50 s",
+        "29 of them lost; 2 stored without an acknowledgement; no record at a consumer for 4.5 s",
     ] {
         assert!(page.contains(wanted), "no `{wanted}` in {page}");
     }
@@ -483,8 +483,8 @@ fn the_table_has_every_metric_with_its_verdict_in_words() {
     let comparison = &optimization.comparisons[0];
     let html = Html::parse_document(&comparison_page(comparison, &windows));
     let rows: Vec<String> = select(&html, ".results tbody tr").into_iter().map(text_of).collect();
-    // Only windows that climb have a capacity, and these have one rate. The target's counters were not read.
-    let untold = [Metric::Capacity, Metric::BusyPerRecord];
+    // Only windows that climb have a capacity, and these have one rate. The target's counters were not read, and nobody consumed.
+    let untold = [Metric::Capacity, Metric::BusyPerRecord, Metric::EndToEndP50, Metric::EndToEndP99];
     let told = || Metric::ALL.into_iter().filter(|metric| !untold.contains(metric));
     assert_eq!(rows.len(), told().count());
     for metric in told() {

@@ -475,7 +475,7 @@ fn a_step_that_is_refused_is_rejected_and_the_next_one_tried() {
     assert!(why.contains("INVALID_CONFIG"), "{why}");
     assert!(!steps[1]["comparison"].is_null(), "{}", steps[1]);
     let rule = fs::read_to_string(folder.path().join("runs/batch-prove-001/rule.txt")).unwrap();
-    for told in ["Guard metrics: p99;", "errors<12.34%, lag<=123456 must be met"] {
+    for told in ["Guard metrics: p99, end-to-end p99;", "errors<12.34%, lag<=123456 must be met"] {
         assert!(rule.contains(told), "{told}: {rule}");
     }
 }

@@ -40,7 +40,8 @@ pub(super) struct ProofOptions {
     /// latency-p50]
     #[arg(long, value_name = "METRIC", value_parser = metric)]
     pub(super) primary: Option<Metric>,
-    /// Metric that must not get worse; repeat it for several. [default: latency-p99; none if a --require limits a latency]
+    /// Metric that must not get worse; repeat it for several. [default: latency-p99, with consumers end-to-end-p99, too; none if a --require
+    /// limits a latency]
     #[arg(long = "guard-metric", alias = "guard", value_name = "METRIC", value_parser = metric)]
     pub(super) guards: Vec<Metric>,
     /// Requirement that the result must meet; repeat it for several. Examples: `p99<50ms`, `errors<0.1%`, `lag<=1000`. A longer linger may add

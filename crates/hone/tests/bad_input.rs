@@ -123,7 +123,7 @@ fn a_broker_that_turns_to_garbage_in_the_middle_of_a_window() {
 fn settings_that_make_no_sense() {
     let broker = Broker::start();
     for (option, value, expected) in [
-        ("--rate", "0", "--rate `0`: use a number above zero"),
+        ("--rate", "0", "0 sends nothing, so it needs `consumers`"),
         ("--rate", "nan", "--rate `nan`: use a number above zero"),
         ("--duration", "-1", "--duration `-1`: use a number with ms, s, m or h"),
         ("--records", "0", "records_per_batch: must lie between 1 and"),

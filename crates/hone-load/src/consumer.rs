@@ -601,12 +601,11 @@ impl ReadLoop {
     fn note_lag(&mut self) {
         let Some(window) = self.window else { return };
         let Some(at_ns) = self.clock.now_ns().checked_sub(window.start_ns) else { return };
-        let mut behind = vec![0; self.joins.len()];
-        for (index, consumer) in self.consumers.iter().enumerate() {
-            behind[self.groups.unit(index)] += consumer.behind;
-        }
-        self.groups.free.iter().for_each(|((group, _), lane)| behind[*group] += lane.behind());
-        let behind = behind.into_iter().max().unwrap_or(0);
+        let units = self.consumers.chunks(self.groups.unit_size()).enumerate();
+        let each = units.map(|(unit, members)| {
+            members.iter().map(|consumer| consumer.behind).sum::<u64>() + self.groups.free_behind(unit)
+        });
+        let behind = each.max().unwrap_or(0);
         self.lag.note(at_ns, window.duration_ns, behind);
     }
 

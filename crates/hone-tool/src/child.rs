@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::call::Call;
 use crate::orphans;
+use crate::peer::handle_of;
 
 /// Upper limit of the growing wait between two checks of a child.
 pub const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -91,7 +92,7 @@ impl Group {
             let _ = fs::remove_file(note);
         }
         let pid = i32::try_from(started?.id()).map_err(io::Error::other)?;
-        Ok(Self { pid, ends: end_of(pid), ended: None, note })
+        Ok(Self { pid, ends: handle_of(pid).ok(), ended: None, note })
     }
 
     /// Sleeps a little, and at most until the leader's end.
@@ -351,15 +352,6 @@ fn has_ended(pid: i32) -> io::Result<bool> {
     }
     // SAFETY: after a successful `waitid` the field is set; it is 0 when no child has changed state.
     Ok(unsafe { info.si_pid() } != 0)
-}
-
-/// A descriptor that becomes readable at the child's end, so that a wait ends with the child.
-fn end_of(pid: i32) -> Option<OwnedFd> {
-    // SAFETY: plain integers; the child is not reaped, so the id is still valid.
-    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let descriptor = i32::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)?;
-    // SAFETY: the kernel has just returned this descriptor, and nothing else uses it.
-    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// Waits for a child's end, and returns its resources.

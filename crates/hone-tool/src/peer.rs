@@ -38,14 +38,7 @@ impl Peer {
         if pid == std::process::id() || is_ancestor(id) {
             return Err(io::Error::other("Hone itself runs in this process, or below it"));
         }
-        // SAFETY: plain integers.
-        let handle = unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) };
-        if handle < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel has just returned this descriptor, and nothing else uses it.
-        let handle = unsafe { OwnedFd::from_raw_fd(handle as RawFd) };
-        let peer = Self { pid, handle };
+        let peer = Self { pid, handle: handle_of(id)? };
         // Signal 0 only checks the right to send others.
         send(peer.handle.as_raw_fd(), 0)?;
         Ok(peer)
@@ -116,6 +109,17 @@ impl Drop for Halt {
         // SAFETY: the guard is a child that nobody else waits for. It ends at once, because the line is closed.
         unsafe { libc::waitpid(self.guard, &raw mut status, 0) };
     }
+}
+
+/// A descriptor of a process (`pidfd_open`), which is readable when the process has ended.
+pub(crate) fn handle_of(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: plain integers.
+    let handle = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if handle < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned this descriptor, and nothing else uses it.
+    Ok(unsafe { OwnedFd::from_raw_fd(handle as RawFd) })
 }
 
 /// Between fork and exit: otherwise the guard keeps pipes open whose ends others wait for.

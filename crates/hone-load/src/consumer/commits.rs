@@ -117,6 +117,23 @@ pub(super) fn delete(coordinator: &mut Admin, group: &str) {
     let _ = coordinator.ask::<_, DeleteGroupsResponse>(ApiKey::DeleteGroups, DELETE_GROUPS_VERSION, &request);
 }
 
+/// A commit of these positions. Who commits is still missing.
+pub(super) fn request(
+    group: &str,
+    topic: &str,
+    offsets: impl Iterator<Item = (i32, i64)>,
+) -> OffsetCommitRequest {
+    let partition = |(partition, next)| {
+        OffsetCommitRequestPartition::default().with_partition_index(partition).with_committed_offset(next)
+    };
+    let topic = OffsetCommitRequestTopic::default()
+        .with_name(TopicName(StrBytes::from_string(topic.to_owned())))
+        .with_partitions(offsets.map(partition).collect());
+    OffsetCommitRequest::default()
+        .with_group_id(StrBytes::from_string(group.to_owned()).into())
+        .with_topics(vec![topic])
+}
+
 /// State of the thread.
 struct Keeper {
     coordinator: Admin,
@@ -135,18 +152,8 @@ impl Keeper {
     }
 
     fn commit(&mut self, offsets: &Offsets) -> Result<(), LoadError> {
-        let partition = |(partition, next): (&i32, &i64)| {
-            OffsetCommitRequestPartition::default()
-                .with_partition_index(*partition)
-                .with_committed_offset(*next)
-        };
-        let topic = OffsetCommitRequestTopic::default()
-            .with_name(TopicName(StrBytes::from_string(self.topic.clone())))
-            .with_partitions(offsets.iter().map(partition).collect());
-        let request = OffsetCommitRequest::default()
-            .with_group_id(StrBytes::from_string(self.group.clone()).into())
-            .with_generation_id_or_member_epoch(-1)
-            .with_topics(vec![topic]);
+        let offsets = offsets.iter().map(|(partition, next)| (*partition, *next));
+        let request = request(&self.group, &self.topic, offsets).with_generation_id_or_member_epoch(-1);
         self.coordinator
             .ask::<_, OffsetCommitResponse>(ApiKey::OffsetCommit, OFFSET_COMMIT_VERSION, &request)
             .map(|_| ())

@@ -49,9 +49,24 @@ impl Groups {
         }
     }
 
+    /// The number of consumers that share their records.
+    pub(super) fn unit_size(&self) -> usize {
+        if self.are_there { self.members } else { 1 }
+    }
+
     /// The group of a consumer; its own number without groups.
     pub(super) fn unit(&self, consumer: usize) -> usize {
-        if self.are_there { consumer / self.members } else { consumer }
+        consumer / self.unit_size()
+    }
+
+    /// The free lanes of a group.
+    fn free_in(&self, group: usize) -> impl Iterator<Item = &Lane> {
+        self.free.range((group, i32::MIN)..=(group, i32::MAX)).map(|(_, lane)| lane)
+    }
+
+    /// Unread records of a group's free partitions.
+    pub(super) fn free_behind(&self, group: usize) -> u64 {
+        self.free_in(group).map(|lane| lane.behind()).sum()
     }
 
     /// The free lanes of a partition, in all groups.
@@ -201,7 +216,7 @@ impl ReadLoop {
     fn note_free(&mut self) {
         let now_ns = self.clock.now_ns();
         for group in 0..self.joins.len() {
-            let has_free = self.groups.free.range((group, i32::MIN)..=(group, i32::MAX)).next().is_some();
+            let has_free = self.groups.free_in(group).next().is_some();
             let Some(took_ns) = self.groups.unowned.note(group, has_free, now_ns) else { continue };
             if self.window.is_none() || self.deadline.is_some() {
                 continue;

@@ -13,18 +13,15 @@ use hone_kafka::error_name;
 use hone_record::GroupProtocol;
 use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions as Owned;
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
-use kafka_protocol::messages::offset_commit_request::{
-    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
-};
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{
     ApiKey, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, GroupId, HeartbeatRequest,
     HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
-    OffsetCommitRequest, OffsetCommitResponse, SyncGroupRequest, SyncGroupResponse, TopicName,
+    OffsetCommitResponse, SyncGroupRequest, SyncGroupResponse, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 
-use super::commits::{COMMIT_EVERY, find};
+use super::commits::{COMMIT_EVERY, find, request};
 use crate::admin::Admin;
 use crate::error::LoadError;
 use crate::groups::assigned;
@@ -46,7 +43,7 @@ const AWAY: Duration = Duration::from_secs(1);
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(300);
 /// The one assignor of these members: partitions in turn.
 const ASSIGNOR: &str = "roundrobin";
-/// ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED, FENCED_MEMBER_EPOCH.
+/// Error codes of the protocol.
 const ILLEGAL_GENERATION: i16 = 22;
 const UNKNOWN_MEMBER_ID: i16 = 25;
 const REBALANCE_IN_PROGRESS: i16 = 27;
@@ -213,19 +210,9 @@ impl Member {
         if positions.is_empty() {
             return Ok(());
         }
-        let partition = |(partition, next): &(i32, i64)| {
-            OffsetCommitRequestPartition::default()
-                .with_partition_index(*partition)
-                .with_committed_offset(*next)
-        };
-        let topic = OffsetCommitRequestTopic::default()
-            .with_name(TopicName(StrBytes::from_string(self.topic.clone())))
-            .with_partitions(positions.iter().map(partition).collect());
-        let request = OffsetCommitRequest::default()
-            .with_group_id(self.group_id())
+        let request = request(&self.group, &self.topic, positions.iter().copied())
             .with_member_id(member.clone())
-            .with_generation_id_or_member_epoch(generation)
-            .with_topics(vec![topic]);
+            .with_generation_id_or_member_epoch(generation);
         // The next commit replaces a refused one, and no measurement depends on it.
         line.ask::<_, OffsetCommitResponse>(ApiKey::OffsetCommit, OFFSET_COMMIT_VERSION, &request)?;
         Ok(())

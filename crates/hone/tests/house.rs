@@ -233,3 +233,27 @@ fn many_failures_are_no_accident() {
     assert!(!passes && said.contains("7 tests failed, and more than 6 are no accident"), "{said}");
     assert!(!said.contains("once more, alone"), "{said}");
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the functions of script/test run as there")]
+fn a_lane_with_a_failed_test_fails_the_checks() {
+    let passed = |first_lane: &str| {
+        let script = format!(
+            "set -euo pipefail
+            eval \"$(sed -n '/^step() {{/,/^}}/p; /^lanes() {{/,/^}}/p' script/test)\"
+            second_lane() {{ printf 'test result: ok.\\ncargo ended with 0\\n'; }}
+            third_lane() {{ second_lane; }}
+            first_lane() {{ {first_lane} }}
+            step lanes"
+        );
+        std::process::Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(root())
+            .output()
+            .unwrap()
+            .status
+            .success()
+    };
+    assert!(passed("second_lane;"));
+    assert!(!passed("printf 'test result: FAILED.\\ncargo ended with 101\\n';"));
+}

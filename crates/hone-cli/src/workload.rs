@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::values::{duration_s, rate, written};
 use anyhow::Result;
 use clap::Args;
-use hone_record::{Keys, Schedule, Sizes, Workload};
+use hone_record::{Keys, Schedule, Sizes, TopicShares, Workload};
 
 use crate::client::ClientOptions;
 use hone_experiment::ending::Usage;
@@ -65,6 +65,10 @@ pub struct WorkloadOptions {
     /// max.in.flight.requests.per.connection=5. [default: 16]
     #[arg(long, value_name = "REQUESTS")]
     in_flight: Option<u32>,
+    /// Topics with --partitions each: `30`, `zipf:30` or `zipf:30:1.2` (the first gets most), or `weights:5,3,1`. This applies to topics that
+    /// Hone creates.
+    #[arg(long, default_value = "1", value_parser = written::<TopicShares>)]
+    topics: Written<TopicShares>,
     /// Partitions of the topic. This applies to a topic that Hone creates.
     #[arg(long, default_value_t = 8)]
     partitions: u32,
@@ -138,7 +142,7 @@ impl WorkloadOptions {
             "sizes": sizes = self.sizes.clone(), "keys": keys = self.keys.clone(),
             "compressible": compressible_share = self.compressible, "compression": compression = self.compression.clone(),
             "connections": connections = self.connections, "in_flight": in_flight = self.in_flight,
-            "partitions": partitions = self.partitions,
+            "topics": topics = self.topics.clone(), "partitions": partitions = self.partitions,
             "partitions_per_request": partitions_per_request = self.partitions_per_request,
             "acks": acks = self.acks, "idempotent": idempotent = self.idempotent,
             "warmup": warmup_requests = self.warmup, "warmup_limit": warmup_limit_s = self.warmup_limit.0,

@@ -29,6 +29,7 @@ fn workload() -> Workload {
         compression: "none".to_owned(),
         connections: 4,
         in_flight: 16,
+        topics: hone_record::TopicShares::default(),
         partitions: 8,
         partitions_per_request: 1,
         acks: -1,

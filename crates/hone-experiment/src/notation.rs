@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use hone_format::{did_you_mean, nearest, read_duration_s, read_rate, read_seconds, read_share};
 use hone_load::sizes::mean_of;
-use hone_record::{Keys, Payload, ReadFrom, Schedule, Sizes};
+use hone_record::{Keys, Payload, ReadFrom, Schedule, Sizes, TopicShares};
 use serde::Deserialize;
 
 /// A property of the records in its written form.
@@ -17,7 +17,18 @@ where
     Self: FromStr<Err = String>,
 {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        /// A number stands without quotes in a file.
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected a text")]
+        enum Value {
+            Text(String),
+            Number(u64),
+        }
+        let text = match Value::deserialize(deserializer)? {
+            Value::Text(text) => text,
+            Value::Number(number) => number.to_string(),
+        };
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -100,6 +111,30 @@ impl FromStr for Written<Keys> {
             },
             ("uniform" | "zipf", None) => return Err(format!("the number of keys is missing: {text}:1000")),
             (kind, _) => return Err(unknown(kind, &["none", "uniform:N", "zipf:N", "zipf:N:EXPONENT"])),
+        }))
+    }
+}
+
+impl FromStr for Written<TopicShares> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let count = |text| value(text, "number of topics");
+        let weight = |text: &str| value(text.trim(), "weight");
+        Ok(Self(match parts(text) {
+            ("zipf", Some(details)) => match details.split_once(':') {
+                Some((topics, exponent)) => {
+                    TopicShares::Zipf { count: count(topics)?, exponent: value(exponent, "exponent")? }
+                }
+                None => TopicShares::Zipf { count: count(details)?, exponent: 1.0 },
+            },
+            ("weights", Some(weights)) => {
+                TopicShares::Weights(weights.split(',').map(weight).collect::<Result<_, _>>()?)
+            }
+            (number, None) if number.starts_with(|first: char| first.is_ascii_digit()) => {
+                TopicShares::Equal { count: count(number)? }
+            }
+            (kind, _) => return Err(unknown(kind, &["30", "zipf:30", "zipf:30:1.2", "weights:5,3,1"])),
         }))
     }
 }
@@ -276,7 +311,18 @@ impl FromStr for TimeBudget {
 
 impl<'de> Deserialize<'de> for TimeBudget {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        /// A number stands without quotes in a file.
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected a text")]
+        enum Value {
+            Text(String),
+            Number(u64),
+        }
+        let text = match Value::deserialize(deserializer)? {
+            Value::Text(text) => text,
+            Value::Number(number) => number.to_string(),
+        };
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

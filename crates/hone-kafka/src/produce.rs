@@ -54,8 +54,24 @@ impl ProduceFrame {
         topic: &str,
         partitions: &[(i32, &[u8])],
     ) -> Result<Self, ProduceError> {
-        let records_bytes: usize = partitions.iter().map(|(_, batch)| batch.len() + 8).sum();
-        let mut bytes = Vec::with_capacity(records_bytes + client_id.len() + topic.len() + 40);
+        Self::of_topics(client_id, acks, timeout_ms, &[(topic, partitions)])
+    }
+
+    /// Does the same as [`ProduceFrame::new`] for several topics.
+    ///
+    /// # Errors
+    /// Returns an error when a text or the whole request is longer than the protocol allows.
+    pub fn of_topics<'a, P: AsRef<[(i32, &'a [u8])]>>(
+        client_id: &str,
+        acks: i16,
+        timeout_ms: i32,
+        topics: &[(&str, P)],
+    ) -> Result<Self, ProduceError> {
+        let batches_of = |(_, partitions): &'_ (&str, P)| -> usize {
+            partitions.as_ref().iter().map(|(_, batch)| batch.len() + 8).sum()
+        };
+        let sizes = topics.iter().map(|topic| topic.0.len() + 6 + batches_of(topic));
+        let mut bytes = Vec::with_capacity(sizes.sum::<usize>() + client_id.len() + 40);
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&PRODUCE_KEY.to_be_bytes());
         bytes.extend_from_slice(&PRODUCE_VERSION.to_be_bytes());
@@ -64,15 +80,17 @@ impl ProduceFrame {
         bytes.extend_from_slice(&(-1_i16).to_be_bytes()); // no transaction
         bytes.extend_from_slice(&acks.to_be_bytes());
         bytes.extend_from_slice(&timeout_ms.to_be_bytes());
-        bytes.extend_from_slice(&1_i32.to_be_bytes());
-        put_text(&mut bytes, topic, "topic")?;
-        bytes.extend_from_slice(&length_of(partitions.len())?);
-        let mut batches = Vec::with_capacity(partitions.len());
-        for (partition, batch) in partitions {
-            bytes.extend_from_slice(&partition.to_be_bytes());
-            bytes.extend_from_slice(&length_of(batch.len())?);
-            batches.push(bytes.len()..bytes.len() + batch.len());
-            bytes.extend_from_slice(batch);
+        bytes.extend_from_slice(&length_of(topics.len())?);
+        let mut batches = Vec::new();
+        for (topic, partitions) in topics {
+            put_text(&mut bytes, topic, "topic")?;
+            bytes.extend_from_slice(&length_of(partitions.as_ref().len())?);
+            for (partition, batch) in partitions.as_ref() {
+                bytes.extend_from_slice(&partition.to_be_bytes());
+                bytes.extend_from_slice(&length_of(batch.len())?);
+                batches.push(bytes.len()..bytes.len() + batch.len());
+                bytes.extend_from_slice(batch);
+            }
         }
         let length = length_of(bytes.len() - 4)?;
         bytes[..4].copy_from_slice(&length);

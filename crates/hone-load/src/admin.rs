@@ -19,6 +19,7 @@ use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 use crate::error::LoadError;
 use crate::line::Line;
 use crate::security::{Access, Security};
+use crate::topic_set::TopicSet;
 
 pub(crate) const METADATA_VERSION: i16 = 7;
 const CREATE_TOPICS_VERSION: i16 = 4;
@@ -32,12 +33,12 @@ const NEW_TOPIC_LIMIT: Duration = Duration::from_secs(20);
 const OLD_TOPIC_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) use crate::line::CLIENT_ID;
 
-/// The leaders of a topic's partitions.
+/// The leaders of the partitions of a topic, or of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicLayout {
-    /// The topic.
-    pub topic: String,
-    /// `host:port` of each leader, and its partitions.
+    /// The topics.
+    pub topics: TopicSet,
+    /// `host:port` of each leader, and the numbers of its partitions.
     pub leaders: Vec<(String, Vec<i32>)>,
 }
 
@@ -180,7 +181,7 @@ impl Admin {
             Ok(()) | Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) => {}
             Err(error) => return Err(error),
         }
-        self.layout(name, Some(workload.partitions)).map(drop)
+        self.layout(&name.into(), Some(workload.partitions)).map(drop)
     }
 
     fn create_replicated(
@@ -239,25 +240,38 @@ impl Admin {
     /// # Errors
     /// Returns an error when the broker refuses.
     pub fn delete_topic(&mut self, topic: &str) -> Result<(), LoadError> {
-        let request =
-            DeleteTopicsRequest::default().with_topic_names(vec![topic_name(topic)]).with_timeout_ms(20_000);
-        let answer: kafka_protocol::messages::DeleteTopicsResponse =
-            self.ask(ApiKey::DeleteTopics, DELETE_TOPICS_VERSION, &request)?;
-        let code = answer.responses.first().map_or(0, |result| result.error_code);
-        self.accepted(&format!("to delete topic `{topic}`"), code, String::new())
+        self.delete_topics(&[topic.to_owned()])
     }
 
-    /// Waits until every partition of a topic has a leader, and returns the leaders. With `partitions` the topic is new, and the call waits
-    /// until it has that number of partitions. Without, the topic must exist.
+    /// Deletes topics, as far as they can be deleted.
+    ///
+    /// # Errors
+    /// Returns an error when the broker refuses one.
+    pub fn delete_topics(&mut self, topics: &[String]) -> Result<(), LoadError> {
+        let names = topics.iter().map(|topic| topic_name(topic)).collect();
+        let request = DeleteTopicsRequest::default().with_topic_names(names).with_timeout_ms(20_000);
+        let answer: kafka_protocol::messages::DeleteTopicsResponse =
+            self.ask(ApiKey::DeleteTopics, DELETE_TOPICS_VERSION, &request)?;
+        let refused = answer.responses.iter().filter(|result| result.error_code != 0);
+        // One that is not there is the least of the errors.
+        let worst =
+            refused.max_by_key(|result| error_name(result.error_code) != "UNKNOWN_TOPIC_OR_PARTITION");
+        let Some(worst) = worst else { return Ok(()) };
+        let topic = worst.name.as_ref().map_or("", |name| name.0.as_str());
+        self.accepted(&format!("to delete topic `{topic}`"), worst.error_code, String::new())
+    }
+
+    /// Waits until every partition of the topics has a leader, and returns the leaders. With `partitions` they are new, and the call waits
+    /// until they have that number of partitions together. Without, they must exist.
     ///
     /// # Errors
     /// Returns an error when the broker refuses, or the topic has no leaders in time.
-    pub fn layout(&mut self, topic: &str, partitions: Option<u32>) -> Result<TopicLayout, LoadError> {
+    pub fn layout(&mut self, topics: &TopicSet, partitions: Option<u32>) -> Result<TopicLayout, LoadError> {
         let mut last = String::new();
         let patience = if partitions.is_some() { NEW_TOPIC_LIMIT } else { OLD_TOPIC_LIMIT };
         let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
-            match self.layout_now(topic)? {
+            match self.layout_now(topics)? {
                 Ok(layout) => {
                     let found: usize = layout.leaders.iter().map(|(_, led)| led.len()).sum();
                     if partitions.is_none_or(|wanted| found == wanted as usize) {
@@ -277,36 +291,40 @@ impl Admin {
         let message = format!(" after {} s: {last}{hint}", patience.as_secs());
         Err(LoadError::Refused {
             address: self.line.address().to_owned(),
-            what: format!("to return the leaders of topic `{topic}`"),
+            what: format!("to return the leaders of topic `{}`", topics.label()),
             error: "no leaders",
             message,
         })
     }
 
     /// The inner `Err` states why the leaders are still unknown.
-    fn layout_now(&mut self, topic: &str) -> Result<Result<TopicLayout, String>, LoadError> {
-        Ok(match self.topic_now(topic)?.0 {
+    fn layout_now(&mut self, topics: &TopicSet) -> Result<Result<TopicLayout, String>, LoadError> {
+        Ok(match self.topics_now(topics)?.0 {
             TopicNow::Unknown(error) => Err(error.to_owned()),
             TopicNow::Led { layout, leaderless } => match leaderless.first() {
-                Some(partition) => Err(format!("partition {partition} has no leader")),
+                Some(number) => {
+                    let (topic, partition) = layout.topics.place(*number);
+                    Err(format!("{topic}/{partition} has no leader"))
+                }
                 None => Ok(layout),
             },
         })
     }
 
-    /// A topic as one broker sees it at this moment, and `host:port` of all brokers that it knows.
-    pub(crate) fn topic_now(&mut self, topic: &str) -> Result<(TopicNow, Vec<String>), LoadError> {
-        let answer = self.metadata_of(topic)?;
-        let seen = topic_of(&answer, topic).map_err(|problem| self.garbage("Metadata", &problem))?;
+    /// Topics as one broker sees them at this moment, and `host:port` of all brokers that it knows.
+    pub(crate) fn topics_now(&mut self, topics: &TopicSet) -> Result<(TopicNow, Vec<String>), LoadError> {
+        let answer = self.metadata_of(topics.names())?;
+        let seen = topics_of(&answer, topics).map_err(|problem| self.garbage("Metadata", &problem))?;
         let brokers = answer.brokers.iter().map(|node| format!("{}:{}", &*node.host, node.port));
         Ok((seen, brokers.collect()))
     }
 
-    /// What a broker knows about a topic and the cluster.
-    pub(crate) fn metadata_of(&mut self, topic: &str) -> Result<MetadataResponse, LoadError> {
-        let wanted = MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
+    /// What a broker knows about topics and the cluster.
+    pub(crate) fn metadata_of(&mut self, topics: &[String]) -> Result<MetadataResponse, LoadError> {
+        let wanted = |topic: &String| MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
+        let wanted = topics.iter().map(wanted).collect();
         let request =
-            MetadataRequest::default().with_topics(Some(vec![wanted])).with_allow_auto_topic_creation(false);
+            MetadataRequest::default().with_topics(Some(wanted)).with_allow_auto_topic_creation(false);
         self.ask(ApiKey::Metadata, METADATA_VERSION, &request)
     }
 
@@ -411,27 +429,33 @@ fn topic_name(topic: &str) -> TopicName {
     TopicName(StrBytes::from_string(topic.to_owned()))
 }
 
-/// A topic from a Metadata answer.
-fn topic_of(answer: &MetadataResponse, topic: &str) -> Result<TopicNow, String> {
+/// Topics from a Metadata answer.
+fn topics_of(answer: &MetadataResponse, topics: &TopicSet) -> Result<TopicNow, String> {
     let brokers: BTreeMap<i32, String> = answer
         .brokers
         .iter()
         .map(|node| (node.node_id.0, format!("{}:{}", &*node.host, node.port)))
         .collect();
-    let found = answer.topics.first().ok_or("the answer names no topic")?;
-    if found.error_code != 0 && found.partitions.is_empty() {
-        return Ok(TopicNow::Unknown(error_name(found.error_code)));
+    if answer.topics.len() < topics.names().len() {
+        return Err(format!("the answer names {} of {} topics", answer.topics.len(), topics.names().len()));
     }
     let mut leaders: BTreeMap<String, Vec<i32>> = BTreeMap::new();
     let mut leaderless = Vec::new();
-    for partition in &found.partitions {
-        match brokers.get(&partition.leader_id.0) {
-            Some(leader) => leaders.entry(leader.clone()).or_default().push(partition.partition_index),
-            None => leaderless.push(partition.partition_index),
+    for found in &answer.topics {
+        if found.error_code != 0 && found.partitions.is_empty() {
+            return Ok(TopicNow::Unknown(error_name(found.error_code)));
+        }
+        let name = found.name.as_ref().map_or("", |name| name.0.as_str());
+        for partition in &found.partitions {
+            let Some(number) = topics.number(name, partition.partition_index) else { continue };
+            match brokers.get(&partition.leader_id.0) {
+                Some(leader) => leaders.entry(leader.clone()).or_default().push(number),
+                None => leaderless.push(number),
+            }
         }
     }
     leaders.values_mut().for_each(|led| led.sort_unstable());
     leaderless.sort_unstable();
-    let layout = TopicLayout { topic: topic.to_owned(), leaders: leaders.into_iter().collect() };
+    let layout = TopicLayout { topics: topics.clone(), leaders: leaders.into_iter().collect() };
     Ok(TopicNow::Led { layout, leaderless })
 }

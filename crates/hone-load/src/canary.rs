@@ -131,7 +131,7 @@ impl Canary {
             made => made?,
         }
         let partitions = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-        if let Err(error) = admin.layout(topic, Some(partitions)) {
+        if let Err(error) = admin.layout(&topic.into(), Some(partitions)) {
             let _ = admin.delete_topic(topic);
             return Err(error);
         }

@@ -12,6 +12,7 @@ use crate::error::LoadError;
 use crate::frames::Request;
 use crate::security::Access;
 use crate::stream::Stream;
+use crate::topic_set::TopicSet;
 
 /// An acknowledgement of a thousand partitions has 30 kB, so a frame of a megabyte is not an acknowledgement.
 const ACK_LIMIT_BYTES: usize = 1 << 20;
@@ -101,6 +102,8 @@ pub(crate) enum Lost {
 #[derive(Debug)]
 pub(crate) struct Connection {
     address: String,
+    /// The topics that it writes to.
+    topics: TopicSet,
     stream: Stream,
     outbound: Vec<u8>,
     written: usize,
@@ -125,10 +128,16 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects, shakes hands and logs in; each step may take `limit`. Afterwards the connection never blocks.
-    pub(crate) fn open(access: &Access, address: &str, limit: Duration) -> Result<Self, LoadError> {
+    pub(crate) fn open(
+        access: &Access,
+        address: &str,
+        topics: &TopicSet,
+        limit: Duration,
+    ) -> Result<Self, LoadError> {
         let stream = access.enter_stamped(address, limit)?;
         Ok(Self {
             address: address.to_owned(),
+            topics: topics.clone(),
             stream,
             outbound: Vec::new(),
             written: 0,
@@ -335,7 +344,8 @@ impl Connection {
                     };
                     if answer.first_error_code != 0 {
                         let refused = answer.partitions().find(|partition| partition.error_code != 0);
-                        sent.partition = refused.map_or(sent.partition, |refused| refused.partition);
+                        let number = refused.and_then(|ack| self.topics.number(ack.topic, ack.partition));
+                        sent.partition = number.unwrap_or(sent.partition);
                     }
                     self.first_unanswered = self.first_unanswered.wrapping_add(1);
                     consumed += consumed_bytes;
@@ -408,7 +418,8 @@ mod tests {
     fn requests_pile_up_behind_each_other_and_only_a_full_socket_blocks() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let mut connection = Connection::open(&Access::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut connection =
+            Connection::open(&Access::plain(), &address, &"topic".into(), Duration::from_secs(5)).unwrap();
         let mut server = listener.accept().unwrap().0;
         let request = request();
         for _ in 0..64 {
@@ -439,7 +450,8 @@ mod tests {
     fn without_acknowledgements_a_request_ends_when_the_socket_has_its_last_byte() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let mut connection = Connection::open(&Access::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut connection =
+            Connection::open(&Access::plain(), &address, &"topic".into(), Duration::from_secs(5)).unwrap();
         let mut server = listener.accept().unwrap().0;
         let request = request();
         let (mut put, mut ended) = (0, 0);
@@ -493,7 +505,8 @@ mod tests {
     fn an_answer_without_the_kernels_stamp_is_told_apart() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let mut connection = Connection::open(&Access::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut connection =
+            Connection::open(&Access::plain(), &address, &"topic".into(), Duration::from_secs(5)).unwrap();
         let mut server = listener.accept().unwrap().0;
         let clock = Clock::new(std::time::Instant::now());
         let request = request();
@@ -538,7 +551,8 @@ mod tests {
     fn answers_that_came_together_share_a_time_and_others_have_their_own() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let mut connection = Connection::open(&Access::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut connection =
+            Connection::open(&Access::plain(), &address, &"topic".into(), Duration::from_secs(5)).unwrap();
         let mut server = listener.accept().unwrap().0;
         server.set_nodelay(true).unwrap();
         let clock = Clock::new(std::time::Instant::now());

@@ -32,6 +32,7 @@ use crate::fetch::FetchSize;
 use crate::join::{Join, Placed};
 use crate::poll::{Poll, Ready};
 use crate::security::Access;
+use crate::topic_set::TopicSet;
 
 use commits::Commits;
 use group::Groups;
@@ -205,7 +206,7 @@ impl Consumed {
 /// State of the thread.
 #[derive(Debug)]
 struct ReadLoop {
-    topic: String,
+    topics: TopicSet,
     orders: mpsc::Receiver<ConsumerCommand>,
     poll: Poll,
     clock: Clock,
@@ -279,11 +280,11 @@ impl ReadLoop {
         let origin = Instant::now();
         let leaders = layout.leaders.iter().map(|(address, _)| address.clone());
         let of_groups = (0..count).filter(|_| is_group && deals);
-        let commits = of_groups.map(|group| Commits::start(&address, &access, &layout.topic, group));
+        let commits = of_groups.map(|group| Commits::start(&address, &access, &layout.topics, group));
         let commits = commits.collect::<Result<Vec<_>, _>>()?;
         let addresses = std::iter::once(address.clone()).chain(leaders).collect();
         let mut thread = Self {
-            topic: layout.topic.clone(),
+            topics: layout.topics.clone(),
             orders,
             poll,
             clock: Clock::new(origin),
@@ -293,7 +294,7 @@ impl ReadLoop {
             commits,
             groups,
             tokens: Vec::new(),
-            scout: Scout::new(addresses, &layout.topic, access.clone()),
+            scout: Scout::new(addresses, &layout.topics, access.clone()),
             next_search: origin,
             begin: None,
             window: None,
@@ -345,7 +346,7 @@ impl ReadLoop {
     fn ask(&mut self, index: usize, token: usize) -> Result<(), String> {
         let consumer = &mut self.consumers[index];
         let Some(link) = consumer.links.get_mut(&token).filter(|_| !self.is_held) else { return Ok(()) };
-        link.ask(&self.topic, &consumer.lanes, self.size, self.clock.now_ns());
+        link.ask(&self.topics, &consumer.lanes, self.size, self.clock.now_ns());
         link.flush(&self.poll)
     }
 
@@ -497,7 +498,11 @@ impl ReadLoop {
             link.flush(&self.poll)?;
         }
         let join = &mut self.joins[self.groups.unit(index)];
-        let answer = if event.readable { consumer.receive(event.token, &self.clock, join)? } else { None };
+        let answer = if event.readable {
+            consumer.receive(event.token, &self.topics, &self.clock, join)?
+        } else {
+            None
+        };
         if let Some(answer) = answer {
             self.note_fetch(answer);
         }
@@ -562,7 +567,7 @@ impl ReadLoop {
         for (partition, start) in &way.starts {
             consumer.skip_to(*partition, *start, join);
         }
-        let event = recovery_event(way.consumer, &way.address, &way.partitions, &before);
+        let event = recovery_event(&way, &before, &self.topics);
         let token = self.tokens.len();
         match Link::watched(way.stream, way.address.clone(), way.partitions.clone(), &self.poll, token) {
             Ok(link) => {
@@ -583,6 +588,15 @@ impl ReadLoop {
         let Some(window) = self.window.filter(|_| self.events.len() < EVENTS_LIMIT) else { return };
         let at_s = self.clock.now_ns().saturating_sub(window.start_ns) as f64 / 1e9;
         self.events.push(Event { at_s, kind, what });
+    }
+
+    /// The same for what also explains a window that has not begun yet.
+    fn tell_in_any_case(&mut self, kind: EventKind, what: String) {
+        if self.window.is_some() {
+            self.tell(kind, what);
+        } else if self.events.len() < EVENTS_LIMIT {
+            self.events.push(Event { at_s: 0.0, kind, what: format!("{what} (before the window)") });
+        }
     }
 
     /// Counts an answer within the window.
@@ -675,13 +689,8 @@ fn sought(consumer: &Consumer, now: Instant, patience: Duration) -> Vec<Sought> 
 }
 
 /// A note about a new connection, if it is worth reporting.
-fn recovery_event(
-    consumer: usize,
-    address: &str,
-    partitions: &[i32],
-    before: &[Option<Stray>],
-) -> Option<(EventKind, String)> {
-    let is_new = |stray: &Option<Stray>| stray.as_ref().is_none_or(|stray| stray.from != address);
+fn recovery_event(way: &Way, before: &[Option<Stray>], topics: &TopicSet) -> Option<(EventKind, String)> {
+    let is_new = |stray: &Option<Stray>| stray.as_ref().is_none_or(|stray| stray.from != way.address);
     let is_adopted = |stray: &Option<Stray>| stray.as_ref().is_some_and(|stray| stray.why == Why::Adopted);
     // A partition that came from the group is no incident of the cluster.
     if before.iter().all(is_adopted) {
@@ -695,6 +704,7 @@ fn recovery_event(
     } else {
         return None;
     };
-    let list: Vec<String> = partitions.iter().map(i32::to_string).collect();
-    Some((kind, format!("consumer {} reads partitions {} at {address}", consumer + 1, list.join(", "))))
+    let list: Vec<String> = way.partitions.iter().map(|partition| topics.name(*partition)).collect();
+    let (consumer, address) = (way.consumer + 1, &way.address);
+    Some((kind, format!("consumer {consumer} reads partitions {} at {address}", list.join(", "))))
 }

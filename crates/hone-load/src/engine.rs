@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use hone_kafka::error_name;
-use hone_record::{AnswerTimes, Event, EventKind, Keys, Workload};
+use hone_record::{AnswerTimes, Event, EventKind, Workload};
 
 use crate::admin::TopicLayout;
 use crate::clock::Clock;
@@ -28,7 +28,7 @@ mod events;
 mod follow;
 mod lane;
 mod put_back;
-mod turn;
+pub(crate) mod turn;
 mod verdict;
 
 /// The end of a stretch.
@@ -73,8 +73,6 @@ pub(crate) struct Engine {
     queued: usize,
     /// The window ends at this number.
     most_queued: usize,
-    /// Whether keys determine how often each pool is written to.
-    keyed: bool,
     put_back: PutBack,
     /// The next sequence of each partition; `None` without idempotence.
     sequences: Option<BTreeMap<i32, i32>>,
@@ -104,7 +102,7 @@ impl Engine {
         access: &Access,
     ) -> Result<Self, LoadError> {
         let poll = Poll::new().map_err(|source| LoadError::System { what: "opening epoll", source })?;
-        let mut reconnector = Reconnector::new(workload, address, &layout.topic, access.clone());
+        let mut reconnector = Reconnector::new(workload, address, &layout.topics, access.clone());
         let outfits = reconnector.first(layout)?;
         let count = outfits.len();
         let mut engine = Self {
@@ -114,7 +112,6 @@ impl Engine {
             homeless: VecDeque::new(),
             queued: 0,
             most_queued: MOST_QUEUED,
-            keyed: workload.keys != Keys::None,
             put_back: PutBack::default(),
             sequences: workload.idempotent.then(BTreeMap::new),
             ready: Vec::new(),
@@ -346,10 +343,7 @@ impl Engine {
         for lane in &self.lanes {
             *sharing.entry(&lane.pool.partitions).or_default() += 1;
         }
-        let weight = |lane: &Lane| {
-            let all = if self.keyed { lane.pool.requests.len() } else { lane.pool.partitions.len() };
-            all as f64 / sharing[&lane.pool.partitions[..]] as f64
-        };
+        let weight = |lane: &Lane| lane.pool.weight / sharing[&lane.pool.partitions[..]] as f64;
         let weights: Vec<f64> = self.lanes.iter().map(weight).collect();
         self.turn = Turn::new(weights.iter().copied());
         let mut moving: Vec<u64> = self.homeless.drain(..).collect();
@@ -436,11 +430,11 @@ impl Engine {
 
     fn receive(&mut self, index: usize, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
         let Some(connection) = &mut self.lanes[index].connection else { return Ok(()) };
-        let mut answers = std::mem::take(&mut self.answers);
+        let (mut answers, topics) = (std::mem::take(&mut self.answers), self.follow.topics());
         let received = connection.receive(clock, |answer, response| {
             // A request that is refused in part is sent again as a whole, so some of its batches are stored twice.
             if answer.error_code == 0 {
-                recorder.placed_batches(answer.sent.request, response, answer.received_ns);
+                recorder.placed_batches(answer.sent.request, response, topics, answer.received_ns);
             }
             answers.push(answer);
         });
@@ -667,10 +661,11 @@ mod tests {
             record_bytes: 100,
             sizes: hone_record::Sizes::Fixed,
             payload: hone_record::Payload::Bytes { compressible_share: 0.0 },
-            keys: Keys::None,
+            keys: hone_record::Keys::None,
             compression: "none".to_owned(),
             connections: 2,
             in_flight: 4,
+            topics: hone_record::TopicShares::default(),
             partitions: 2,
             partitions_per_request: 1,
             acks: 1,
@@ -698,7 +693,7 @@ mod tests {
     fn what_a_target_that_stands_still_keeps_waiting_is_not_kept_without_end() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let layout = TopicLayout { topic: "topic".to_owned(), leaders: vec![(address.clone(), vec![0, 1])] };
+        let layout = TopicLayout { topics: "topic".into(), leaders: vec![(address.clone(), vec![0, 1])] };
         let mut engine = Engine::new(&workload(), &layout, &address, &Access::plain()).unwrap();
         engine.most_queued = 50_000;
         let mut recorder = Recorder::new(60_000_000_000);

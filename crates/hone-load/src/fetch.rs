@@ -8,6 +8,7 @@ use hone_record::FetchLimits;
 
 use crate::admin::CLIENT_ID;
 use crate::cluster::At;
+use crate::topic_set::TopicSet;
 
 const FETCH_KEY: i16 = 1;
 const FETCH_VERSION: i16 = 11;
@@ -53,7 +54,7 @@ impl From<FetchLimits> for FetchSize {
 /// A Fetch request with its length, for partitions and their start offsets.
 pub(crate) fn fetch_request(
     correlation_id: i32,
-    topic: &str,
+    topics: &TopicSet,
     partitions: &[(i32, i64)],
     limits: FetchSize,
 ) -> Vec<u8> {
@@ -65,34 +66,44 @@ pub(crate) fn fetch_request(
     put(&mut frame, &[0]); // read uncommitted
     put(&mut frame, &0_i32.to_be_bytes());
     put(&mut frame, &(-1_i32).to_be_bytes()); // no session
-    put(&mut frame, &1_i32.to_be_bytes());
-    put_text(&mut frame, topic);
-    put(&mut frame, &(partitions.len() as i32).to_be_bytes());
-    for (partition, offset) in partitions {
-        put(&mut frame, &partition.to_be_bytes());
-        put(&mut frame, &(-1_i32).to_be_bytes()); // any leader epoch
-        put(&mut frame, &offset.to_be_bytes());
-        put(&mut frame, &(-1_i64).to_be_bytes()); // no replica's log start
-        put(&mut frame, &limits.partition_bytes.to_be_bytes());
-    }
+    put_topics(&mut frame, topics, partitions, |frame, offset: i64| {
+        put(frame, &(-1_i32).to_be_bytes()); // any leader epoch
+        put(frame, &offset.to_be_bytes());
+        put(frame, &(-1_i64).to_be_bytes()); // no replica's log start
+        put(frame, &limits.partition_bytes.to_be_bytes());
+    });
     put(&mut frame, &0_i32.to_be_bytes()); // nothing forgotten
     put_text(&mut frame, ""); // no rack
     with_length(frame)
 }
 
 /// A ListOffsets request with its length, for the offsets of a position in partitions.
-pub(crate) fn offsets_request(correlation_id: i32, topic: &str, partitions: &[i32], at: At) -> Vec<u8> {
+pub(crate) fn offsets_request(correlation_id: i32, topics: &TopicSet, partitions: &[i32], at: At) -> Vec<u8> {
     let mut frame = head(LIST_OFFSETS_KEY, LIST_OFFSETS_VERSION, correlation_id);
     put(&mut frame, &(-1_i32).to_be_bytes()); // not a replica
     put(&mut frame, &[0]); // read uncommitted
-    put(&mut frame, &1_i32.to_be_bytes());
-    put_text(&mut frame, topic);
-    put(&mut frame, &(partitions.len() as i32).to_be_bytes());
-    for partition in partitions {
-        put(&mut frame, &partition.to_be_bytes());
-        put(&mut frame, &at.timestamp().to_be_bytes());
-    }
+    let partitions: Vec<(i32, At)> = partitions.iter().map(|partition| (*partition, at)).collect();
+    put_topics(&mut frame, topics, &partitions, |frame, at| put(frame, &at.timestamp().to_be_bytes()));
     with_length(frame)
+}
+
+/// Partitions under their topics, and behind each what `each` puts.
+fn put_topics<T: Copy>(
+    frame: &mut Vec<u8>,
+    topics: &TopicSet,
+    partitions: &[(i32, T)],
+    each: impl Fn(&mut Vec<u8>, T),
+) {
+    let of_topics = topics.by_topic(partitions.iter().copied());
+    put(frame, &(of_topics.len() as i32).to_be_bytes());
+    for (topic, partitions) in of_topics {
+        put_text(frame, topic);
+        put(frame, &(partitions.len() as i32).to_be_bytes());
+        for (partition, about) in partitions {
+            put(frame, &partition.to_be_bytes());
+            each(frame, about);
+        }
+    }
 }
 
 fn head(key: i16, version: i16, correlation_id: i32) -> Vec<u8> {
@@ -121,7 +132,7 @@ fn with_length(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// The part of a Fetch answer for one partition.
+/// The part of a Fetch answer for one partition, under its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FetchedPartition<'a> {
     pub partition: i32,
@@ -139,12 +150,13 @@ pub(crate) struct Fetched {
     pub error_code: i16,
 }
 
-/// Reads a Fetch answer from its frame's body and passes on each partition.
+/// Reads a Fetch answer from its frame's body and passes on each partition of these topics.
 ///
 /// # Errors
 /// Returns an error when the bytes are not exactly one answer. Partitions before the damage have then been passed on.
 pub(crate) fn parse_fetched<'a>(
     frame_body: &'a [u8],
+    topics: &TopicSet,
     mut each: impl FnMut(FetchedPartition<'a>),
 ) -> Result<Fetched, WireError> {
     let mut reader = Reader::new(frame_body);
@@ -153,9 +165,12 @@ pub(crate) fn parse_fetched<'a>(
     let error_code = reader.i16("error code")?;
     reader.i32("session id")?;
     for _ in 0..reader.array_length(LEAST_TOPIC_BYTES, "topics")? {
-        reader.string("topic")?;
+        let topic = reader.string("topic")?;
         for _ in 0..reader.array_length(LEAST_PARTITION_BYTES, "partitions")? {
-            each(fetched_partition(&mut reader)?);
+            let found = fetched_partition(&mut reader)?;
+            if let Some(number) = topics.number(topic, found.partition) {
+                each(FetchedPartition { partition: number, ..found });
+            }
         }
     }
     reader.finish()?;
@@ -175,21 +190,22 @@ fn fetched_partition<'a>(reader: &mut Reader<'a>) -> Result<FetchedPartition<'a>
     Ok(FetchedPartition { partition, error_code, high_watermark, log_start, record_set })
 }
 
-/// Reads a ListOffsets answer: partition, error code, offset.
+/// Reads a ListOffsets answer: number of the partition, error code, offset.
 ///
 /// # Errors
 /// Returns an error when the bytes are not exactly one answer.
-pub(crate) fn parse_ends(frame_body: &[u8]) -> Result<Vec<(i32, i16, i64)>, WireError> {
+pub(crate) fn parse_ends(frame_body: &[u8], topics: &TopicSet) -> Result<Vec<(i32, i16, i64)>, WireError> {
     let mut reader = Reader::new(frame_body);
     reader.i32("correlation id")?;
     reader.i32("throttle time")?;
     let mut ends = Vec::new();
     for _ in 0..reader.array_length(LEAST_TOPIC_BYTES, "topics")? {
-        reader.string("topic")?;
+        let topic = reader.string("topic")?;
         for _ in 0..reader.array_length(22, "partitions")? {
             let (partition, code) = (reader.i32("partition")?, reader.i16("error code")?);
             reader.i64("timestamp")?;
-            ends.push((partition, code, reader.i64("offset")?));
+            let offset = reader.i64("offset")?;
+            ends.extend(topics.number(topic, partition).map(|number| (number, code, offset)));
         }
     }
     reader.finish()?;
@@ -236,7 +252,7 @@ mod tests {
 
     #[test]
     fn requests_are_what_others_read() {
-        let frame = fetch_request(7, "topic", &[(0, 10), (3, 99)], SIZE);
+        let frame = fetch_request(7, &"topic".into(), &[(0, 10), (3, 99)], SIZE);
         assert_eq!(u32::from_be_bytes(frame[..4].try_into().unwrap()) as usize, frame.len() - 4);
         let mut body = Bytes::from(frame).split_off(4);
         let header = RequestHeader::decode(&mut body, 1).unwrap();
@@ -247,7 +263,7 @@ mod tests {
         assert_eq!((partitions[1].partition, partitions[1].fetch_offset), (3, 99));
         assert_eq!((request.min_bytes, request.max_wait_ms, request.max_bytes), (7, 500, 1 << 20));
 
-        let mut body = Bytes::from(offsets_request(8, "topic", &[1, 2], At::Latest)).split_off(4);
+        let mut body = Bytes::from(offsets_request(8, &"topic".into(), &[1, 2], At::Latest)).split_off(4);
         RequestHeader::decode(&mut body, 1).unwrap();
         let request = ListOffsetsRequest::decode(&mut body, LIST_OFFSETS_VERSION).unwrap();
         assert!(body.is_empty());
@@ -258,7 +274,7 @@ mod tests {
     fn answers_of_others_are_read() {
         let answer = answer();
         let mut found = Vec::new();
-        let fetched = parse_fetched(&answer, |partition| found.push(partition)).unwrap();
+        let fetched = parse_fetched(&answer, &"t".into(), |partition| found.push(partition)).unwrap();
         assert_eq!(fetched, Fetched { correlation_id: 17, error_code: 0 });
         let seen: Vec<_> = found.iter().map(|found| (found.partition, found.record_set)).collect();
         assert_eq!(seen, [(0, &b"abc"[..]), (4, b""), (9, b"defg")]);
@@ -269,22 +285,24 @@ mod tests {
         let mut bytes = 17_i32.to_be_bytes().to_vec();
         let answer = ListOffsetsResponse::default().with_topics(vec![topic]);
         answer.encode(&mut bytes, LIST_OFFSETS_VERSION).unwrap();
-        assert_eq!(parse_ends(&bytes).unwrap(), [(5, 0, 42)]);
+        assert_eq!(parse_ends(&bytes, &"t".into()).unwrap(), [(5, 0, 42)]);
     }
 
     #[test]
     fn damaged_answers_are_refused_without_harm() {
         let answer = answer();
         for cut in 0..answer.len() {
-            assert!(parse_fetched(&answer[..cut], |_| ()).is_err(), "cut at {cut}");
+            assert!(parse_fetched(&answer[..cut], &"t".into(), |_| ()).is_err(), "cut at {cut}");
         }
         for at in 0..answer.len() {
             for value in [0, 0x7f, 0xff] {
                 let mut damaged = answer.clone();
                 damaged[at] = value;
                 // Whatever it says, it ends, and no partition lies outside of the answer.
-                let _ = parse_fetched(&damaged, |found| assert!(found.record_set.len() < damaged.len()));
-                let _ = parse_ends(&damaged);
+                let _ = parse_fetched(&damaged, &"t".into(), |found| {
+                    assert!(found.record_set.len() < damaged.len())
+                });
+                let _ = parse_ends(&damaged, &"t".into());
             }
         }
     }

@@ -8,10 +8,12 @@ use hone_record::Workload;
 
 use crate::admin::TopicLayout;
 use crate::connection::{Cargo, InFlight, Sent};
+use crate::engine::turn::Turn;
 use crate::error::LoadError;
 use crate::keys::KeySource;
 use crate::line::CLIENT_ID;
 use crate::payload::Values;
+use crate::topic_set::TopicSet;
 
 mod keyed;
 
@@ -72,12 +74,14 @@ pub(crate) struct Pool {
     pub requests: Vec<Request>,
     /// The partitions that they write to, in order.
     pub partitions: Vec<i32>,
+    /// How often they are sent, compared with other pools.
+    pub weight: f64,
 }
 
 impl Pool {
     /// An empty pool, for a connection to a broker that leads no partition.
     pub(crate) fn empty() -> Self {
-        Self { requests: Vec::new(), partitions: Vec::new() }
+        Self { requests: Vec::new(), partitions: Vec::new(), weight: 0.0 }
     }
 
     /// A request for a partition, searched from a position in the turn. If no request begins with this partition, it is the next one among
@@ -94,6 +98,8 @@ impl Pool {
 /// Number of distinct requests. It is large enough that the broker does not see the same bytes again while its caches and branch predictors
 /// still hold them, and small enough for memory.
 const FRAMES: usize = 256;
+/// The same where partitions have weights: the turn through the pool is as near to them as its length lets it be.
+const WEIGHTED_FRAMES: usize = 4_096;
 /// Memory for all requests of a pool. With large requests there are fewer of them.
 const POOL_BYTES: usize = 64 << 20;
 
@@ -110,13 +116,13 @@ pub(crate) fn pools(
     layout
         .leaders
         .iter()
-        .map(|(_, partitions)| pool(workload, &layout.topic, partitions, &mut values, producer))
+        .map(|(_, partitions)| pool(workload, &layout.topics, partitions, &mut values, producer))
         .collect()
 }
 
 fn pool(
     workload: &Workload,
-    topic: &str,
+    topics: &TopicSet,
     partitions: &[i32],
     values: &mut Values,
     producer: Option<Producer>,
@@ -124,23 +130,29 @@ fn pool(
     let codec = codec_of(workload)?;
     let width = (workload.partitions_per_request as usize).min(partitions.len());
     let request_bytes = width * workload.records_per_batch as usize * workload.record_bytes.max(1) as usize;
-    // A multiple of the partitions, so that the turn through the pool loads them evenly.
-    let rounds = (FRAMES.min(POOL_BYTES / request_bytes.max(1))).div_ceil(partitions.len()).max(1);
-    let requests = (0..rounds * partitions.len()).map(|index| {
+    let shares = workload.topics.weights();
+    let weights: Vec<f64> = partitions.iter().map(|number| shares[topics.index(*number)]).collect();
+    // A multiple of the partitions, so that the turn through the pool loads them evenly, or long enough to load each by its weight.
+    let frames = if workload.topics.is_equal() { FRAMES } else { WEIGHTED_FRAMES };
+    let rounds = (frames.min(POOL_BYTES / request_bytes.max(1))).div_ceil(partitions.len()).max(1);
+    let mut turn = Turn::new(weights.iter().copied());
+    let mut next = || turn.next().map_or(0, |index| partitions[index]);
+    let requests = (0..rounds * partitions.len()).map(|_| {
         let batches = (0..width)
-            .map(|offset| {
-                let partition = partitions[(index * width + offset) % partitions.len()];
-                Ok((partition, batch(workload.records_per_batch, codec, values)?))
-            })
+            .map(|_| Ok((next(), batch(workload.records_per_batch, codec, values)?)))
             .collect::<Result<Vec<_>, LoadError>>()?;
-        request(workload, topic, batches, producer)
+        request(workload, topics, batches, producer)
     });
-    Ok(Pool { requests: requests.collect::<Result<_, _>>()?, partitions: partitions.to_vec() })
+    Ok(Pool {
+        requests: requests.collect::<Result<_, _>>()?,
+        partitions: partitions.to_vec(),
+        weight: weights.iter().sum(),
+    })
 }
 
 fn request(
     workload: &Workload,
-    topic: &str,
+    topics: &TopicSet,
     mut batches: Vec<(i32, Vec<u8>)>,
     producer: Option<Producer>,
 ) -> Result<Request, LoadError> {
@@ -149,19 +161,20 @@ fn request(
             set_producer(batch, id, epoch, 0).map_err(|error| encoding(&error))?;
         }
     }
-    let borrowed: Vec<(i32, &[u8])> =
-        batches.iter().map(|(partition, batch)| (*partition, batch.as_slice())).collect();
+    // Of several topics, the first batch of the request must be the first here, too.
+    batches.sort_by_key(|(partition, _)| topics.index(*partition));
+    let borrowed = batches.iter().map(|(partition, batch)| (*partition, batch.as_slice()));
     let cargo = Cargo {
         records: batches.len() as u64 * u64::from(workload.records_per_batch),
         bytes: batches.iter().map(|(_, batch)| batch.len() as u64).sum(),
     };
     let timeout_ms = (workload.timeout_s * 1e3) as i32;
-    let frame = ProduceFrame::new(CLIENT_ID, workload.acks, timeout_ms, topic, &borrowed)
+    let frame = ProduceFrame::of_topics(CLIENT_ID, workload.acks, timeout_ms, &topics.by_topic(borrowed))
         .map_err(|error| encoding(&error))?;
-    let (partition, batch) = borrowed.first().copied().unwrap_or_default();
+    let (partition, batch) = batches.first().map_or((0, &[][..]), |(partition, batch)| (*partition, batch));
     let sequence =
         producer.map(|_| SequencePatch::new(batch)).transpose().map_err(|error| encoding(&error))?;
-    let others = borrowed.iter().skip(1).map(|(partition, _)| *partition).collect();
+    let others = batches.iter().skip(1).map(|(partition, _)| *partition).collect();
     Ok(Request { frame, cargo, partition, others, sequence })
 }
 

@@ -33,7 +33,7 @@ pub fn answers(data: &[u8]) {
     let correlation_id = body.first_chunk().map_or(0, |id| i32::from_be_bytes(*id));
     macro_rules! decode_as {
         ($($number:literal: $key:ident $version:literal $answer:ident,)*) => {
-            match which % 26 {
+            match which % 27 {
                 $($number => drop(decode::<$answer>(ApiKey::$key, $version, correlation_id, body)),)*
                 _ => {}
             }
@@ -66,6 +66,7 @@ pub fn answers(data: &[u8]) {
         23: LeaveGroup 2 LeaveGroupResponse,
         24: OffsetCommit 9 OffsetCommitResponse,
         25: ConsumerGroupHeartbeat 0 ConsumerGroupHeartbeatResponse,
+        26: Metadata 12 MetadataResponse,
     }
 }
 
@@ -83,8 +84,9 @@ pub fn acks(data: &[u8]) {
 
 /// The body of a Fetch answer with its batches and records, and the same bytes as a ListOffsets answer.
 pub fn fetched(data: &[u8]) {
-    let _ = parse_ends(data);
-    let _ = parse_fetched(data, |found| {
+    let topic = "t".into();
+    let _ = parse_ends(data, &topic);
+    let _ = parse_fetched(data, &topic, |found| {
         for found in batches(found.record_set).map_while(Result::ok) {
             let _ = batch::verify_crc(found.bytes);
             if let Ok(plain) = codec::decompress(found.header.codec(), found.payload(), UNPACK_LIMIT_BYTES) {
@@ -206,7 +208,7 @@ mod tests {
         all
     }
 
-    fn samples_of_groups() -> [Vec<u8>; 9] {
+    fn samples_of_groups() -> [Vec<u8>; 10] {
         let synced = SyncGroupResponse::default().with_assignment(Bytes::from_static(&[0; 10]));
         [
             encoded(17, 1, &listed()),
@@ -218,15 +220,16 @@ mod tests {
             encoded(23, 2, &LeaveGroupResponse::default()),
             with_header_tags(encoded(24, 9, &noted())),
             beat(),
+            with_header_tags(encoded(26, 12, &metadata())),
         ]
     }
 
-    fn samples_of_records() -> Vec<(Target, Vec<u8>)> {
+    fn metadata() -> MetadataResponse {
         let partition = MetadataResponsePartition::default()
             .with_leader_id(BrokerId(1))
             .with_replica_nodes(vec![BrokerId(1), BrokerId(2)])
             .with_isr_nodes(vec![BrokerId(1)]);
-        let metadata = MetadataResponse::default()
+        MetadataResponse::default()
             .with_brokers(vec![
                 MetadataResponseBroker::default().with_host(text("host")).with_rack(Some(text("r"))),
             ])
@@ -235,7 +238,10 @@ mod tests {
                 MetadataResponseTopic::default()
                     .with_name(Some(topic("t")))
                     .with_partitions(vec![partition.clone(), partition]),
-            ]);
+            ])
+    }
+
+    fn samples_of_records() -> Vec<(Target, Vec<u8>)> {
         let created = CreateTopicsResponse::default().with_topics(vec![
             CreatableTopicResult::default().with_name(topic("t")).with_error_message(Some(text("no"))),
         ]);
@@ -279,7 +285,7 @@ mod tests {
         let ack = [&((ack.len() - 4) as u32).to_be_bytes(), &ack[4..]].concat();
         let fetched_body = encoded(3, 11, &fetch)[1..].to_vec();
         vec![
-            (answers as Target, encoded(0, 7, &metadata)),
+            (answers as Target, encoded(0, 7, &metadata())),
             (answers, encoded(1, 4, &created)),
             (answers, encoded(2, 3, &deleted)),
             (answers, encoded(3, 11, &fetch)),

@@ -9,7 +9,7 @@ use crate::admin::Admin;
 use crate::connection::Connection;
 use crate::error::LoadError;
 use crate::frames::{self, Pool};
-use crate::run::{self, OwnTopic};
+use crate::run::{self, OwnTopics};
 use crate::security::Access;
 use crate::settings::Settings;
 
@@ -20,7 +20,7 @@ pub struct InTurn {
     lanes: Vec<(Connection, Pool)>,
     sent: u64,
     timeout_s: f64,
-    _topic: OwnTopic,
+    _topic: OwnTopics,
 }
 
 impl InTurn {
@@ -34,15 +34,13 @@ impl InTurn {
         let workload = Workload { engine: Engine::Wire, idempotent: false, acks, ..workload.clone() };
         let access = Access::new(&settings.security)?;
         let mut admin = Admin::enter(&settings.address, access.clone(), Admin::LIMIT)?;
-        let mut topic = OwnTopic::at(&settings.address, &access);
+        let mut topic = OwnTopics::at(&settings.address, &access);
         let layout = run::layout_of(&settings.topic, &workload, &mut admin, &mut topic)?;
         let pools = frames::pools(&workload, &layout, None)?;
         let limit = Duration::from_secs_f64(workload.timeout_s);
-        let lanes = layout
-            .leaders
-            .iter()
-            .zip(pools)
-            .map(|((address, _), pool)| Ok((Connection::open(&access, address, limit)?, pool)));
+        let lanes = layout.leaders.iter().zip(pools).map(|((address, _), pool)| {
+            Ok((Connection::open(&access, address, &layout.topics, limit)?, pool))
+        });
         let lanes = lanes.collect::<Result<_, LoadError>>()?;
         Ok(Self { lanes, sent: 0, timeout_s: workload.timeout_s, _topic: topic })
     }

@@ -60,6 +60,7 @@ mod smoke;
 mod stand_in;
 mod steadiness;
 mod stream;
+mod topic_set;
 mod topics;
 mod warm;
 
@@ -80,5 +81,6 @@ pub use security::Security;
 pub use sender::Helpers;
 pub use settings::{Settings, Topic};
 pub use smoke::smoke_test;
+pub use topic_set::TopicSet;
 pub use topics::{Lost, Offsets, Portion, ReadLimits, Reading, ReadingEnd, Silent, Stretch, Topics};
 pub use warm::{Effort, Target, Unseen};

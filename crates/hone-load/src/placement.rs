@@ -23,7 +23,7 @@ impl Admin {
     /// # Errors
     /// Returns an error when the cluster has no such topic, or it may not be seen.
     pub fn placement(&mut self, topic: &str) -> Result<Placement, LoadError> {
-        let answer = self.metadata_of(topic)?;
+        let answer = self.metadata_of(&[topic.to_owned()])?;
         if let Some(code) = answer.topics.first().map(|found| found.error_code).filter(|code| *code != 0) {
             return Err(LoadError::Refused {
                 address: self.address().to_owned(),

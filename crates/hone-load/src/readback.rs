@@ -11,6 +11,7 @@ use crate::cluster::At;
 use crate::error::LoadError;
 use crate::fetch::{FetchSize, fetch_request, offsets_request, parse_ends, parse_fetched};
 use crate::security::Access;
+use crate::topic_set::TopicSet;
 
 /// Largest number of bytes that are read back, over all partitions.
 const BUDGET_BYTES: u64 = 128 << 20;
@@ -58,7 +59,7 @@ pub(crate) fn offsets(
         std::thread::sleep(ASK_AGAIN_AFTER);
         let mut addresses = layout.leaders.iter().map(|(address, _)| address);
         let found = addresses.find_map(|address| {
-            Admin::enter(address, access.clone(), ANSWER_LIMIT).ok()?.layout(&layout.topic, None).ok()
+            Admin::enter(address, access.clone(), ANSWER_LIMIT).ok()?.layout(&layout.topics, None).ok()
         });
         layout = found.unwrap_or(layout);
     }
@@ -79,10 +80,12 @@ fn offsets_now(
             Err(error) => return Err(error),
         };
         let what = "ListOffsets v2";
-        let answer = admin.exchange(&offsets_request(1, &layout.topic, partitions, at), what)?;
-        let ends = parse_ends(&answer).map_err(|error| admin.garbage(what, &error.to_string()))?;
+        let answer = admin.exchange(&offsets_request(1, &layout.topics, partitions, at), what)?;
+        let ends =
+            parse_ends(&answer, &layout.topics).map_err(|error| admin.garbage(what, &error.to_string()))?;
         for (partition, code, offset) in ends {
-            let what = format!("to return an offset of {}/{partition}", layout.topic);
+            let (topic, index) = layout.topics.place(partition);
+            let what = format!("to return an offset of {topic}/{index}");
             match admin.accepted(&what, code, String::new()) {
                 Ok(()) => found.insert(partition, offset),
                 Err(error) if passes(code) => return Ok(Err(error)),
@@ -128,11 +131,11 @@ fn batches_within(
         for partition in partitions {
             let (Some(&from), Some(&to)) = (from.get(partition), to.get(partition)) else { continue };
             there += (to - from).max(0).unsigned_abs();
-            seen += read(&mut admin, &layout.topic, *partition, from..to, share_bytes, &mut sum)?;
+            seen += read(&mut admin, &layout.topics, *partition, from..to, share_bytes, &mut sum)?;
         }
     }
     Ok(TopicBatches {
-        topic: layout.topic.clone(),
+        topic: layout.topics.label(),
         source: BatchSource::Fetched,
         batches: sum.batches,
         records: sum.records,
@@ -153,7 +156,7 @@ struct Sum {
 /// Reads a partition, or pieces of it; returns the offsets that were read.
 fn read(
     admin: &mut Admin,
-    topic: &str,
+    topics: &TopicSet,
     partition: i32,
     range: std::ops::Range<i64>,
     budget_bytes: u64,
@@ -161,7 +164,7 @@ fn read(
 ) -> Result<u64, LoadError> {
     let (mut next, mut seen, mut read_bytes, mut empty) = (range.start, 0, 0, 0);
     while next < range.end && read_bytes < budget_bytes && empty < EMPTY_READS {
-        let piece = read_once(admin, topic, partition, next..range.end, sum)?;
+        let piece = read_once(admin, topics, partition, next..range.end, sum)?;
         if piece.offsets == 0 {
             // After a skip, the first read may lie inside a batch that is larger than one read returns.
             empty = if piece.next > next { 0 } else { empty + 1 };
@@ -189,16 +192,16 @@ struct Piece {
 
 fn read_once(
     admin: &mut Admin,
-    topic: &str,
+    topics: &TopicSet,
     partition: i32,
     range: std::ops::Range<i64>,
     sum: &mut Sum,
 ) -> Result<Piece, LoadError> {
     let what = "Fetch v11";
-    let answer = admin.exchange(&fetch_request(1, topic, &[(partition, range.start)], SIZE), what)?;
+    let answer = admin.exchange(&fetch_request(1, topics, &[(partition, range.start)], SIZE), what)?;
     let mut piece = Piece { next: range.start, ..Piece::default() };
     let mut code = 0;
-    let fetched = parse_fetched(&answer, |found| {
+    let fetched = parse_fetched(&answer, topics, |found| {
         code = found.error_code;
         for batch in batches(found.record_set) {
             // The last batch may be torn.
@@ -220,11 +223,9 @@ fn read_once(
     });
     let fetched = fetched.map_err(|error| admin.garbage(what, &error.to_string()))?;
     let code = if code == 0 { fetched.error_code } else { code };
-    admin.accepted(
-        &format!("to read {topic}/{partition} from offset {}", range.start),
-        code,
-        String::new(),
-    )?;
+    let (topic, partition) = topics.place(partition);
+    let what = format!("to read {topic}/{partition} from offset {}", range.start);
+    admin.accepted(&what, code, String::new())?;
     Ok(piece)
 }
 
@@ -266,7 +267,7 @@ mod tests {
             }
             answer
         });
-        TopicLayout { topic: "t".to_owned(), leaders: vec![(format!("127.0.0.1:{port}"), vec![0])] }
+        TopicLayout { topics: "t".into(), leaders: vec![(format!("127.0.0.1:{port}"), vec![0])] }
     }
 
     fn metadata(port: u16) -> MetadataResponse {

@@ -15,6 +15,7 @@ use crate::connection::Connection;
 use crate::error::LoadError;
 use crate::frames::{Pool, Producer, pools};
 use crate::security::Access;
+use crate::topic_set::TopicSet;
 
 /// Time limit for each step of reaching a broker. A live broker answers in milliseconds.
 const STEP_LIMIT: Duration = Duration::from_secs(2);
@@ -79,7 +80,7 @@ pub(crate) struct Reconnector {
     access: Access,
     /// Addresses to ask, the last one that answered first.
     addresses: Vec<String>,
-    topic: String,
+    topics: TopicSet,
     workload: Workload,
     producer: Option<Producer>,
     /// The latest connections.
@@ -87,11 +88,11 @@ pub(crate) struct Reconnector {
 }
 
 impl Reconnector {
-    pub(crate) fn new(workload: &Workload, address: &str, topic: &str, access: Access) -> Self {
+    pub(crate) fn new(workload: &Workload, address: &str, topics: &TopicSet, access: Access) -> Self {
         Self {
             access,
             addresses: vec![address.to_owned()],
-            topic: topic.to_owned(),
+            topics: topics.clone(),
             workload: workload.clone(),
             producer: None,
             pools: Vec::new(),
@@ -111,7 +112,7 @@ impl Reconnector {
             // With more connections than ordered partitions, some connections have no work.
             let connection = match post.partitions.as_slice() {
                 [] => None,
-                _ => Some(Connection::open(&self.access, &post.address, FIRST_LIMIT)?),
+                _ => Some(Connection::open(&self.access, &post.address, &self.topics, FIRST_LIMIT)?),
             };
             Ok(Outfit { address: post.address, pool: Some(pool), connection })
         };
@@ -130,7 +131,7 @@ impl Reconnector {
             self.pools.iter().any(|pool| pool.partitions == *partitions)
         };
         if !wanted.iter().all(is_made) {
-            let layout = TopicLayout { topic: self.topic.clone(), leaders: wanted };
+            let layout = TopicLayout { topics: self.topics.clone(), leaders: wanted };
             self.pools = pools(&self.workload, &layout, self.producer)?.into_iter().map(Arc::new).collect();
         }
         let pool_of = |post: &Post| {
@@ -172,7 +173,7 @@ impl Reconnector {
             let connection = if stays || post.partitions.is_empty() {
                 None
             } else {
-                let opened = Connection::open(&self.access, &post.address, STEP_LIMIT);
+                let opened = Connection::open(&self.access, &post.address, &self.topics, STEP_LIMIT);
                 opened.map_err(|error| trouble = Some(in_words(&error))).ok()
             };
             let same = before.is_some_and(|before| before.partitions == post.partitions);
@@ -189,7 +190,7 @@ impl Reconnector {
         let mut index = 0;
         // A broker that answers may name more brokers.
         while index < self.addresses.len() {
-            match self.admin(index).and_then(|mut admin| admin.topic_now(&self.topic)) {
+            match self.admin(index).and_then(|mut admin| admin.topics_now(&self.topics)) {
                 Ok((TopicNow::Unknown(error), brokers)) => {
                     remember(&mut self.addresses, brokers);
                     // Any other error implies that the topic exists.
@@ -350,7 +351,7 @@ mod tests {
 
     fn layout(leaders: &[(&str, &[i32])]) -> TopicLayout {
         let leaders = leaders.iter().map(|(address, led)| ((*address).to_owned(), led.to_vec())).collect();
-        TopicLayout { topic: "t".to_owned(), leaders }
+        TopicLayout { topics: "t".into(), leaders }
     }
 
     fn addresses(posts: &[Post]) -> Vec<&str> {

@@ -66,7 +66,7 @@ pub fn topic_load(
     stretch: Duration,
 ) -> Result<TopicLoad, LoadError> {
     let mut admin = Admin::connect_with(address, security)?;
-    let layout = admin.layout(topic, None)?;
+    let layout = admin.layout(&topic.into(), None)?;
     let mut ends = Vec::new();
     let mut newest_ms = i64::MIN;
     for (leader, partitions) in &layout.leaders {

@@ -16,6 +16,7 @@ use crate::outage::Acknowledged;
 use crate::ramp_search::Stairs;
 use crate::raw::Raw;
 use crate::steadiness::Backlog;
+use crate::topic_set::TopicSet;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Largest number of error names, and length of a name. Kafka has some 130 codes, and clients have names of their own.
@@ -110,15 +111,22 @@ impl Recorder {
         }
     }
 
-    /// Adds the batches of a request that was acknowledged at `at_ns`.
-    pub(crate) fn placed_batches(&mut self, request: InFlight, answer: &ProduceResponse<'_>, at_ns: u64) {
+    /// Adds the batches of a request to these topics that was acknowledged at `at_ns`.
+    pub(crate) fn placed_batches(
+        &mut self,
+        request: InFlight,
+        answer: &ProduceResponse<'_>,
+        topics: &TopicSet,
+        at_ns: u64,
+    ) {
         if self.placed.is_none() && self.acknowledged.is_none() {
             return;
         }
         let batches = answer.partitions().count().max(1) as u64;
         for ack in answer.partitions().filter(|ack| ack.error_code == 0 && ack.base_offset >= 0) {
             let records = u32::try_from(request.cargo.records / batches).unwrap_or(u32::MAX);
-            let (partition, first) = (ack.partition, ack.base_offset);
+            let Some(partition) = topics.number(ack.topic, ack.partition) else { continue };
+            let first = ack.base_offset;
             self.placed(Placed { partition, first, records, intended_ns: request.intended_ns }, at_ns);
         }
     }

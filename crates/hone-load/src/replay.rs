@@ -108,7 +108,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The timestamps of all records of a topic, in nanoseconds, in order. Kafka's are whole milliseconds.
 fn of_topic(topic: &str, admin: &mut Admin) -> Result<Vec<u64>, LoadError> {
-    let layout = admin.layout(topic, None)?;
+    let layout = admin.layout(&topic.into(), None)?;
     let mut times = Vec::new();
     for (address, partitions) in &layout.leaders {
         let mut leader = admin.another(address)?;

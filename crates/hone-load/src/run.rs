@@ -2,17 +2,18 @@
 
 mod catch_up;
 mod faults;
+mod own_topics;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use hone_record::{
     BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Fault, Latencies, Outcome,
     Payload, Sizes, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd, Window, WindowFacts, Workload,
 };
 
-use crate::admin::{Admin, TopicLayout, remember};
+use crate::admin::{Admin, TopicLayout};
 use crate::client::command::{Command, Launcher};
 use crate::consumer::Consumers;
 use crate::cpu::CpuTime;
@@ -26,13 +27,14 @@ use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
 use crate::security::Access;
 use crate::sender::{Account, Helpers, Sender};
-use crate::settings::{Settings, Topic};
+use crate::settings::Settings;
 use crate::steadiness::{WindowLoad, outcome};
 use crate::warm::{self, Effort, Target};
 use crate::{client, frames, keys, readback, recording, replay, schedule, sizes};
 
 use catch_up::{add_consumed, check_consumers, check_rate, consumers, unix_ms};
 pub use faults::Faults;
+pub(crate) use own_topics::{OwnTopics, layout_of};
 
 /// Measures the target and the machine at the start and the end of a window.
 pub trait Probe {
@@ -71,7 +73,7 @@ pub struct Prepared {
     environment: Environment,
     engine: Box<dyn Sender>,
     consumers: Option<Consumers>,
-    topic: OwnTopic,
+    topic: OwnTopics,
     raw: Option<RawFile>,
     /// Everything that must be known before the window opens, collected before an agreed start.
     stands_by: Option<Beginning>,
@@ -98,56 +100,6 @@ const SLIP_TOLD_MS: f64 = 1.0;
 /// Number of a producer's batches that brokers remember.
 const MOST_NUMBERED: u32 = 5;
 
-/// A broker that hangs must not delay the deletion of the load's own topic.
-const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
-/// After this time no other broker is asked.
-const REMOVAL_PATIENCE: Duration = Duration::from_secs(15);
-
-/// The load's own topic, which is deleted when the load ends, for any reason.
-#[derive(Debug)]
-pub(crate) struct OwnTopic {
-    /// Brokers that can delete it, the one that the user named first.
-    addresses: Vec<String>,
-    access: Access,
-    name: Option<String>,
-}
-
-impl OwnTopic {
-    pub(crate) fn at(address: &str, access: &Access) -> Self {
-        Self { addresses: vec![address.to_owned()], access: access.clone(), name: None }
-    }
-
-    /// Asks one broker after the other until one has deleted it, since the first may be the failed one. The error is the first broker's.
-    fn remove(&mut self) -> Result<(), LoadError> {
-        let Some(name) = self.name.take() else { return Ok(()) };
-        let begun = Instant::now();
-        let mut failed = None;
-        for address in &self.addresses {
-            if failed.is_some() && begun.elapsed() > REMOVAL_PATIENCE {
-                break;
-            }
-            let deleted = Admin::enter(address, self.access.clone(), REMOVAL_LIMIT)
-                .and_then(|mut admin| admin.delete_topic(&name));
-            match deleted {
-                Ok(()) => return Ok(()),
-                // An earlier broker deleted it, but its answer was lost.
-                Err(LoadError::Refused { error: "UNKNOWN_TOPIC_OR_PARTITION", .. }) if failed.is_some() => {
-                    return Ok(());
-                }
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
-        failed.map_or(Ok(()), Err)
-    }
-}
-
-impl Drop for OwnTopic {
-    fn drop(&mut self) {
-        // This happens only after another error, and that error is reported.
-        let _ = self.remove();
-    }
-}
-
 /// Checks the workload, creates the topic, encodes the requests and connects. For a client engine that is a command, the launcher starts
 /// its program. The next step is [`Prepared::warm_up`].
 ///
@@ -169,17 +121,18 @@ pub fn prepare(
     let access = Access::new(&settings.security)?;
     let mut admin = Admin::enter(&settings.address, access.clone(), Admin::LIMIT)?;
     let recorded = replay::load(&mut workload, &mut admin)?;
-    let mut topic = OwnTopic::at(&settings.address, &access);
+    let mut topic = OwnTopics::at(&settings.address, &access);
     let layout = layout_of(&settings.topic, &workload, &mut admin, &mut topic)?;
-    remember(&mut topic.addresses, layout.leaders.iter().map(|(address, _)| address.clone()));
+    topic.remember(layout.leaders.iter().map(|(address, _)| address.clone()));
     let workload = fitted(workload, &layout, progress)?;
     let engine = engine(launcher, &settings, &access, &workload, &layout, progress)?;
     // Those that read a backlog start when it is stored.
     let reading =
         (!workload.catches_up()).then(|| consumers(&settings.address, &access, &workload, &layout, None));
     let consumers = reading.transpose()?.flatten();
-    let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
-    remember(&mut topic.addresses, environment.brokers.values().cloned());
+    let environment =
+        Environment { security: settings.security.name(), ..admin.surroundings(layout.topics.first()) };
+    topic.remember(environment.brokers.values().cloned());
     Ok(Prepared {
         settings,
         access,
@@ -199,30 +152,6 @@ pub fn prepare(
     })
 }
 
-/// The partitions of the load's topic. The load's own topic is created first.
-pub(crate) fn layout_of(
-    wanted: &Topic,
-    workload: &Workload,
-    admin: &mut Admin,
-    own: &mut OwnTopic,
-) -> Result<TopicLayout, LoadError> {
-    let (name, goes_again) = match wanted {
-        Topic::Existing(name) => return admin.layout(name, None),
-        Topic::Shared(name) => (name.clone(), false),
-        Topic::Named { prefix, keep } => (fresh_name(prefix), !*keep),
-        Topic::Fresh => (fresh_name("hone-load-"), true),
-    };
-    // The name is stored before the request, since a slow cluster creates the topic even after a timeout.
-    own.name = goes_again.then(|| name.clone());
-    match admin.create_topic_of(&name, workload) {
-        // Another generator may have created a shared topic, and this process a fresh one, whose name is unique: a broker that forwards the
-        // request to a slow controller repeats it and then receives this answer.
-        Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) => {}
-        made => made?,
-    }
-    admin.layout(&name, Some(workload.partitions))
-}
-
 /// The workload adapted to a topic with this layout: all of its partitions, and at most as many per request as a leader has.
 fn fitted(
     workload: Workload,
@@ -235,7 +164,7 @@ fn fitted(
         let problem = format!(
             "is {asked}, but topic `{}` has only {partitions}, and a request can contain each only once; \
              use at most {partitions}, or another topic",
-            layout.topic
+            layout.topics.label()
         );
         return Err(LoadError::Setting { name: "partitions_per_request", problem });
     }
@@ -246,9 +175,10 @@ fn fitted(
             "a request writes to partitions of one leader, but the leaders of topic `{}` have {each} each: \
              leaders with fewer than {asked} (partitions_per_request) get requests to all of their \
              partitions",
-            layout.topic
+            layout.topics.label()
         ));
     }
+    let partitions = partitions / workload.topics.count().max(1);
     let workload = Workload { partitions, partitions_per_request: asked.min(most), ..workload };
     check_memory(&workload, workload.record_bytes)?;
     Ok(workload)
@@ -265,17 +195,18 @@ fn engine(
 ) -> Result<Box<dyn Sender>, LoadError> {
     match &workload.engine {
         Engine::Wire => Ok(Box::new(Wire::new(workload, layout, &to.address, access)?)),
-        Engine::Librdkafka { settings } => client::librdkafka::sender(to, workload, settings, &layout.topic),
-        Engine::Command { command, settings } => {
-            Ok(Box::new(Command::new(launcher, to, workload, command, settings, &layout.topic, progress)?))
-        }
+        Engine::Librdkafka { settings } => client::librdkafka::sender(to, workload, settings, &layout.topics),
+        Engine::Command { command, settings } => Ok(Box::new(Command::new(
+            launcher,
+            to,
+            workload,
+            command,
+            settings,
+            layout.topics.first(),
+            progress,
+        )?)),
         Engine::Tool { .. } | Engine::Exits { .. } => Err(no_schedule()),
     }
-}
-
-fn fresh_name(prefix: &str) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    format!("{prefix}{now:x}")
 }
 
 /// Checks a workload by itself, without a broker.
@@ -303,7 +234,8 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
         ("connections", workload.connections.into(), 10_000),
         ("in_flight", workload.in_flight.into(), 1_000_000),
         ("partitions", workload.partitions.into(), 100_000),
-        ("partitions_per_request", workload.partitions_per_request.into(), workload.partitions.into()),
+        ("topics", workload.topics.count().into(), 10_000),
+        ("partitions_per_request", workload.partitions_per_request.into(), workload.all_partitions().into()),
         ("warmup_requests + 1", workload.warmup_requests.saturating_add(1), 100_000_000),
     ] {
         if value == 0 || value > most {
@@ -319,6 +251,7 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
     if !matches!(workload.acks, -1..=1) {
         return Err(LoadError::Setting { name: "acks", problem: "must be 0, 1 or -1 (all)".to_owned() });
     }
+    check_topics(workload)?;
     check_consumers(workload)?;
     check_engine(workload)?;
     check_idempotence(workload)?;
@@ -333,7 +266,7 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
 fn check_memory(workload: &Workload, record_bytes: u32) -> Result<(), LoadError> {
     let batch_bytes = u64::from(workload.records_per_batch) * u64::from(record_bytes);
     let request_bytes = batch_bytes.saturating_mul(workload.partitions_per_request.into());
-    let encoded = if workload.engine == Engine::Wire { workload.partitions } else { 1 };
+    let encoded = if workload.engine == Engine::Wire { workload.all_partitions() } else { 1 };
     for (what, bytes, most) in [
         ("one request".to_owned(), request_bytes, 256 << 20),
         (
@@ -349,6 +282,27 @@ fn check_memory(workload: &Workload, record_bytes: u32) -> Result<(), LoadError>
             );
             return Err(LoadError::Setting { name: "records_per_batch", problem });
         }
+    }
+    Ok(())
+}
+
+fn check_topics(workload: &Workload) -> Result<(), LoadError> {
+    let wrong = |problem: String| Err(LoadError::Setting { name: "topics", problem });
+    let weights = workload.topics.weights();
+    if let Some(weight) = weights.iter().find(|weight| !(weight.is_finite() && **weight > 0.0)) {
+        return wrong(format!("need weights above 0, got {weight}"));
+    }
+    if workload.topics.count() == 1 {
+        return Ok(());
+    }
+    if matches!(workload.engine, Engine::Command { .. }) {
+        return wrong("must be 1 for a client command, since its line protocol names one topic".to_owned());
+    }
+    if workload.recording.is_some() {
+        return wrong("must be 1 for the records of a topic".to_owned());
+    }
+    if !workload.topics.is_equal() && workload.partitions_per_request > 1 {
+        return wrong("have weights, and then partitions_per_request must be 1".to_owned());
     }
     Ok(())
 }
@@ -632,7 +586,8 @@ impl Prepared {
         let end_of_window_ns = recorder.duration_ns();
         account.events.extend(recorder.raw.take().and_then(|raw| raw.finish(start, end_of_window_ns)));
         if let Err(error) = self.topic.remove() {
-            progress.note(&format!("the load's topic {} could not be deleted: {error}", self.layout.topic));
+            let topic = self.layout.topics.label();
+            progress.note(&format!("the load's topic {topic} could not be deleted: {error}"));
         }
         let read_back =
             account.batches.iter().find(|batches| batches.source == BatchSource::Fetched).cloned();
@@ -799,7 +754,7 @@ impl Prepared {
 
     /// The topic of the load.
     pub fn topic(&self) -> &str {
-        &self.layout.topic
+        self.layout.topics.first()
     }
 
     /// `host:port` of every broker of the cluster by its id, including brokers without a part of the load; empty if the cluster did not
@@ -834,17 +789,8 @@ fn names_of(errors: &BTreeMap<String, u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Mutex, PoisonError};
-
-    use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
-    use kafka_protocol::messages::metadata_response::{
-        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
-    };
-    use kafka_protocol::messages::{CreateTopicsResponse, DeleteTopicsResponse, MetadataResponse, TopicName};
-    use kafka_protocol::protocol::{Encodable as _, StrBytes};
 
     use crate::schedule::tests::workload;
-    use crate::stand_in::serve;
 
     #[derive(Default)]
     struct Listener(Vec<String>);
@@ -865,7 +811,7 @@ mod tests {
 
     fn layout(led: &[&[i32]]) -> TopicLayout {
         let leader = |(number, led): (usize, &&[i32])| (format!("b{number}:1"), led.to_vec());
-        TopicLayout { topic: "t".to_owned(), leaders: led.iter().enumerate().map(leader).collect() }
+        TopicLayout { topics: "t".into(), leaders: led.iter().enumerate().map(leader).collect() }
     }
 
     #[test]
@@ -917,89 +863,5 @@ mod tests {
         }
         let error = fitted(wide(4), &layout(&[&[0]]), &mut Listener::default()).unwrap_err().to_string();
         assert!(error.contains("is 4, but topic `t` has only 1,"), "{error}");
-    }
-
-    /// A cluster whose CreateTopics answers this code. It records the topics that it was asked to delete.
-    fn cluster(create: i16) -> (String, Arc<Mutex<Vec<Vec<u8>>>>) {
-        let deleted = Arc::new(Mutex::new(Vec::new()));
-        let list = Arc::clone(&deleted);
-        let port = serve(move |port, body| {
-            let (key, mut answer) = (body[1], Vec::new());
-            match key {
-                19 => {
-                    let result = CreatableTopicResult::default().with_error_code(create);
-                    let told = CreateTopicsResponse::default().with_topics(vec![result]);
-                    told.encode(&mut answer, 4).unwrap();
-                }
-                20 => {
-                    list.lock().unwrap_or_else(PoisonError::into_inner).push(body);
-                    DeleteTopicsResponse::default().encode(&mut answer, 3).unwrap();
-                }
-                _ => one_partition(port).encode(&mut answer, 7).unwrap(),
-            }
-            answer
-        });
-        (format!("127.0.0.1:{port}"), deleted)
-    }
-
-    fn one_partition(port: u16) -> MetadataResponse {
-        let broker = MetadataResponseBroker::default()
-            .with_node_id(1.into())
-            .with_host(StrBytes::from_static_str("127.0.0.1"))
-            .with_port(port.into());
-        let partition = MetadataResponsePartition::default().with_leader_id(1.into());
-        let name = TopicName(StrBytes::from_static_str("t"));
-        let topic = MetadataResponseTopic::default().with_name(Some(name)).with_partitions(vec![partition]);
-        MetadataResponse::default().with_brokers(vec![broker]).with_topics(vec![topic])
-    }
-
-    fn made_at(address: &str) -> (Result<TopicLayout, LoadError>, OwnTopic) {
-        let mut admin = Admin::enter(address, Access::plain(), REMOVAL_LIMIT).unwrap();
-        let mut own = OwnTopic::at(address, &Access::plain());
-        let load = load(Payload::Bytes { compressible_share: 0.5 }, 1);
-        let made = layout_of(&Topic::Fresh, &load, &mut admin, &mut own);
-        (made, own)
-    }
-
-    fn was_deleted(deleted: &Mutex<Vec<Vec<u8>>>, name: &str) -> bool {
-        let deleted = deleted.lock().unwrap_or_else(PoisonError::into_inner);
-        deleted.iter().any(|body| body.windows(name.len()).any(|part| part == name.as_bytes()))
-    }
-
-    #[test]
-    fn a_fresh_topic_that_is_there_already_was_made() {
-        let (address, deleted) = cluster(36);
-        let (made, mut own) = made_at(&address);
-        assert_eq!(made.unwrap().leaders, [(address, vec![0])]);
-        let name = own.name.clone().unwrap();
-        own.remove().unwrap();
-        assert!(was_deleted(&deleted, &name));
-    }
-
-    #[test]
-    fn a_topic_that_may_come_later_is_deleted_all_the_same() {
-        // REQUEST_TIMED_OUT.
-        let (address, deleted) = cluster(7);
-        let (made, own) = made_at(&address);
-        assert!(made.unwrap_err().to_string().contains("REQUEST_TIMED_OUT"));
-        let name = own.name.clone().unwrap();
-        drop(own);
-        assert!(was_deleted(&deleted, &name));
-    }
-
-    #[test]
-    fn another_broker_is_asked_where_the_first_has_died() {
-        let (address, deleted) = cluster(0);
-        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let mut own = OwnTopic::at(&nobody, &Access::plain());
-        own.name = Some("left".to_owned());
-        remember(&mut own.addresses, [nobody.clone(), address]);
-        assert_eq!(own.addresses.len(), 2);
-        own.remove().unwrap();
-        assert!(was_deleted(&deleted, "left"));
-        // No broker answers.
-        let mut own = OwnTopic::at(&nobody, &Access::plain());
-        own.name = Some("left".to_owned());
-        assert!(own.remove().unwrap_err().to_string().contains(&nobody));
     }
 }

@@ -104,7 +104,7 @@ impl Sender for Engine {
 
     fn account(&mut self, recorder: &Recorder, layout: &TopicLayout) -> Account {
         let own = TopicBatches {
-            topic: layout.topic.clone(),
+            topic: layout.topics.label(),
             source: BatchSource::OwnFrames,
             batches: recorder.acked_cargo.records / u64::from(self.records_per_batch()),
             records: recorder.acked_cargo.records,

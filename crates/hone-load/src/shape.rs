@@ -38,6 +38,23 @@ const METADATA_7: &[Part] = &[
     Fixed(4),
     Array(&[Fixed(2), Text, Fixed(1), Array(&[Fixed(2 + 4 + 4 + 4), NODES, NODES, NODES])]),
 ];
+const COMPACT_NODES: Part = CompactArray(&[Fixed(4)]);
+const METADATA_12: &[Part] = &[
+    Tags(&[]),
+    Fixed(4),
+    CompactArray(&[Fixed(4), CompactText, Fixed(4), CompactText, Tags(&[])]),
+    CompactText,
+    Fixed(4),
+    CompactArray(&[
+        Fixed(2),
+        CompactText,
+        Fixed(16 + 1),
+        CompactArray(&[Fixed(2 + 4 + 4 + 4), COMPACT_NODES, COMPACT_NODES, COMPACT_NODES, Tags(&[])]),
+        Fixed(4),
+        Tags(&[]),
+    ]),
+    Tags(&[]),
+];
 const CREATE_TOPICS_4: &[Part] = &[Fixed(4), Array(&[Text, Fixed(2), Text])];
 const DELETE_TOPICS_3: &[Part] = &[Fixed(4), Array(&[Text, Fixed(2)])];
 const FETCH_11: &[Part] = &[
@@ -138,7 +155,7 @@ const SASL_HANDSHAKE_1: &[Part] = &[Fixed(2), Array(&[Text])];
 const SASL_AUTHENTICATE_1: &[Part] = &[Fixed(2), Text, Blob, Fixed(8)];
 
 /// The answers that can be decoded.
-pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 26] = [
+pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 27] = [
     (ApiKey::Metadata, 7, METADATA_7),
     (ApiKey::CreateTopics, 4, CREATE_TOPICS_4),
     (ApiKey::DeleteTopics, 3, DELETE_TOPICS_3),
@@ -165,6 +182,7 @@ pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 26] = [
     (ApiKey::LeaveGroup, 2, LEAVE_GROUP_2),
     (ApiKey::OffsetCommit, 9, OFFSET_COMMIT_9),
     (ApiKey::ConsumerGroupHeartbeat, 0, CONSUMER_GROUP_HEARTBEAT_0),
+    (ApiKey::Metadata, 12, METADATA_12),
 ];
 
 fn shape_of(key: ApiKey, version: i16) -> Option<&'static [Part]> {

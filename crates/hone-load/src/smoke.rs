@@ -44,7 +44,7 @@ fn produce_and_read(
     workload: &Workload,
     batches: u32,
 ) -> Result<(u64, Option<String>), LoadError> {
-    let layout = admin.layout(topic, Some(workload.partitions))?;
+    let layout = admin.layout(&topic.into(), Some(workload.partitions))?;
     let codec = codec_of(workload)?;
     let mut values = Values::new(&workload.payload, workload.record_bytes, workload.seed ^ 0x5AFE)?;
     let mut records = 0;
@@ -71,7 +71,8 @@ fn produce(
     values: &mut Values,
 ) -> Result<Vec<Vec<u8>>, LoadError> {
     let mut sent = Vec::new();
-    let mut connection = Connection::open(&Access::plain(), address, Duration::from_secs(10))?;
+    let mut connection =
+        Connection::open(&Access::plain(), address, &layout.topics, Duration::from_secs(10))?;
     for _ in 0..batches {
         let mut builder = hone_kafka::BatchBuilder::new(codec);
         for _ in 0..workload.records_per_batch {
@@ -80,7 +81,7 @@ fn produce(
             sent.push(value);
         }
         let bytes = builder.build().map_err(|error| encoding(&error))?;
-        let frame = ProduceFrame::new(CLIENT_ID, -1, 10_000, &layout.topic, &[(partition, &bytes)]);
+        let frame = ProduceFrame::new(CLIENT_ID, -1, 10_000, layout.topics.first(), &[(partition, &bytes)]);
         let request = Request::new(frame.map_err(|error| encoding(&error))?, Cargo::default(), partition);
         connection.send_and_wait(&request, workload.timeout_s)?;
     }

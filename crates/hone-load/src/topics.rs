@@ -17,6 +17,7 @@ use crate::error::LoadError;
 use crate::fetch::{FetchSize, FetchedPartition, fetch_request, offsets_request, parse_ends, parse_fetched};
 use crate::readback::passes;
 use crate::security::{Access, Security};
+use crate::topic_set::TopicSet;
 
 /// Time limit for an answer of megabytes from a busy broker.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
@@ -134,7 +135,7 @@ impl Topics {
     /// Returns an error when the cluster has no such topic, or it may not be read.
     pub fn layout(&mut self, topic: &str) -> Result<(TopicLayout, Vec<i32>), LoadError> {
         let seed = self.seed.clone();
-        match self.topic_now(topic)? {
+        match self.topics_now(&topic.into())? {
             TopicNow::Led { layout, leaderless } => Ok((layout, leaderless)),
             TopicNow::Unknown(error) => Err(LoadError::Refused {
                 address: seed,
@@ -152,7 +153,7 @@ impl Topics {
     pub fn offsets(&mut self, layout: &TopicLayout, at: At) -> Result<(Offsets, Silent), LoadError> {
         let (mut found, mut missing) = (BTreeMap::new(), BTreeMap::new());
         for (address, partitions) in &layout.leaders {
-            match self.offsets_of(address, &layout.topic, partitions, at) {
+            match self.offsets_of(address, &layout.topics, partitions, at) {
                 Ok(told) => {
                     for (partition, code, offset) in told {
                         if code == 0 {
@@ -174,13 +175,13 @@ impl Topics {
     fn offsets_of(
         &mut self,
         address: &str,
-        topic: &str,
+        topics: &TopicSet,
         partitions: &[i32],
         at: At,
     ) -> Result<Vec<(i32, i16, i64)>, LoadError> {
         let what = "ListOffsets v2";
-        let answer = self.exchange(address, &offsets_request(1, topic, partitions, at), what)?;
-        parse_ends(&answer).map_err(|error| self.garbage(address, what, &error.to_string()))
+        let answer = self.exchange(address, &offsets_request(1, topics, partitions, at), what)?;
+        parse_ends(&answer, topics).map_err(|error| self.garbage(address, what, &error.to_string()))
     }
 
     /// Reads parts of a topic, in turns from all its partitions. `each` takes the data and returns the offset after its last whole batch,
@@ -227,7 +228,8 @@ impl Topics {
                 return Ok(());
             }
             let bytes = course.wanted_bytes(&wanted, limits);
-            let answer = match self.fetch(&address, &course.layout.topic, &wanted, bytes) {
+            let request = fetch_request(1, &course.layout.topics, &wanted, bytes);
+            let answer = match self.exchange(&address, &request, "Fetch v11") {
                 Ok(answer) => answer,
                 Err(error) if is_of_the_way(&error) => {
                     course.trouble(&wanted, &error.to_string());
@@ -237,7 +239,7 @@ impl Topics {
                 Err(error) => return Err(error),
             };
             let mut told = Vec::new();
-            let head = parse_fetched(&answer, |found| told.push(found))
+            let head = parse_fetched(&answer, &course.layout.topics, |found| told.push(found))
                 .map_err(|error| self.garbage(&address, "Fetch v11", &error.to_string()))?;
             if head.error_code != 0 {
                 course.trouble(&wanted, error_name(head.error_code));
@@ -257,16 +259,6 @@ impl Topics {
         Ok(())
     }
 
-    fn fetch(
-        &mut self,
-        address: &str,
-        topic: &str,
-        wanted: &[(i32, i64)],
-        bytes: FetchSize,
-    ) -> Result<bytes::Bytes, LoadError> {
-        self.exchange(address, &fetch_request(1, topic, wanted, bytes), "Fetch v11")
-    }
-
     /// Retention may have deleted the beginning of the requested data.
     fn mend_beginnings(&mut self, course: &mut Course) -> Result<(), LoadError> {
         if course.out_of_range.is_empty() {
@@ -282,7 +274,7 @@ impl Topics {
     /// Leaders move, and a topic may disappear.
     fn find_anew(&mut self, course: &mut Course) -> Result<(), LoadError> {
         std::thread::sleep(ASK_AGAIN_AFTER);
-        match self.topic_now(&course.layout.topic.clone()) {
+        match self.topics_now(&course.layout.topics.clone()) {
             Ok(TopicNow::Led { layout, .. }) => course.layout = layout,
             Ok(TopicNow::Unknown(error)) => course.trouble_of_all(error),
             Err(error) if is_of_the_way(&error) => course.trouble_of_all(&error.to_string()),
@@ -293,12 +285,12 @@ impl Topics {
     }
 
     /// Asks any broker that answers.
-    fn topic_now(&mut self, topic: &str) -> Result<TopicNow, LoadError> {
+    fn topics_now(&mut self, topics: &TopicSet) -> Result<TopicNow, LoadError> {
         let known: Vec<String> =
             std::iter::once(self.seed.clone()).chain(self.lines.keys().cloned()).collect();
         let mut last = None;
         for address in known {
-            match self.line(&address).and_then(|line| line.topic_now(topic)) {
+            match self.line(&address).and_then(|line| line.topics_now(topics)) {
                 Ok((seen, _)) => return Ok(seen),
                 Err(error) => {
                     self.lines.remove(&address);

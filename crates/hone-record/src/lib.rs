@@ -139,5 +139,6 @@ pub use window::{
     Rebalances, SeriesPoint, Shard, SocketBytes, TopicBatches, Window, WindowFacts,
 };
 pub use workload::{
-    Engine, FetchLimits, GroupProtocol, Keys, Payload, ReadFrom, Recording, Schedule, Sizes, Workload,
+    Engine, FetchLimits, GroupProtocol, Keys, Payload, ReadFrom, Recording, Schedule, Sizes, TopicShares,
+    Workload,
 };

@@ -477,6 +477,7 @@ pub(crate) mod tests {
             compression: "none".to_owned(),
             connections: 1,
             in_flight: 1,
+            topics: crate::TopicShares::default(),
             partitions: 1,
             partitions_per_request: 1,
             acks: 1,

@@ -128,6 +128,60 @@ pub enum Keys {
     },
 }
 
+/// Topics of a load, each with equally many partitions, and their shares of the requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TopicShares {
+    /// All have the same share.
+    Equal {
+        /// Number of topics.
+        count: u32,
+    },
+    /// The k-th topic has 1/k^exponent of the share of the first.
+    Zipf {
+        /// Number of topics.
+        count: u32,
+        /// The exponent: 0 is equal.
+        exponent: f64,
+    },
+    /// One weight for each topic.
+    Weights(Vec<f64>),
+}
+
+impl Default for TopicShares {
+    fn default() -> Self {
+        Self::Equal { count: 1 }
+    }
+}
+
+impl TopicShares {
+    /// Number of topics.
+    pub fn count(&self) -> u32 {
+        match self {
+            Self::Equal { count } | Self::Zipf { count, .. } => *count,
+            Self::Weights(weights) => weights.len() as u32,
+        }
+    }
+
+    /// The weight of each topic; only their ratios mean something.
+    pub fn weights(&self) -> Vec<f64> {
+        match self {
+            Self::Equal { count } => vec![1.0; *count as usize],
+            Self::Zipf { count, exponent } => (1..=*count).map(|k| f64::from(k).powf(-exponent)).collect(),
+            Self::Weights(weights) => weights.clone(),
+        }
+    }
+
+    /// Whether all have the same weight.
+    pub fn is_equal(&self) -> bool {
+        matches!(self, Self::Equal { .. })
+    }
+
+    fn is_one(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Contents of the records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -265,7 +319,10 @@ pub struct Workload {
     pub connections: u32,
     /// Largest number of unanswered requests per connection.
     pub in_flight: u32,
-    /// Partitions of the topic.
+    /// Topics of the load.
+    #[serde(default, skip_serializing_if = "TopicShares::is_one")]
+    pub topics: TopicShares,
+    /// Partitions of the topic, or of each of several.
     pub partitions: u32,
     /// Partitions per request.
     pub partitions_per_request: u32,
@@ -392,6 +449,20 @@ impl Workload {
         self.climb().map_or(self.duration_s, |climb| climb.least_s(self.requests_per_s))
     }
 
+    /// Partitions of all topics.
+    pub fn all_partitions(&self) -> u32 {
+        self.partitions.saturating_mul(self.topics.count())
+    }
+
+    /// A partition of a gap, counted through all topics: `partition 3`, or `partition 3 of topic 2`.
+    pub fn partition_name(&self, number: i32) -> String {
+        let width = i32::try_from(self.partitions.max(1)).unwrap_or(i32::MAX);
+        match self.topics.count() {
+            0 | 1 => format!("partition {number}"),
+            _ => format!("partition {} of topic {}", number % width, number / width + 1),
+        }
+    }
+
     /// Whether the window sends nothing, and consumers read what is there.
     pub fn is_read_only(&self) -> bool {
         self.requests_per_s == 0.0 && self.consumers > 0
@@ -427,6 +498,7 @@ impl Workload {
             compression: "none".to_owned(),
             connections: 0,
             in_flight: 0,
+            topics: TopicShares::default(),
             partitions: 0,
             partitions_per_request: 0,
             acks: -1,

@@ -71,6 +71,7 @@ fn workload(of: u32) -> Workload {
         compression: "none".to_owned(),
         connections: 2 * of,
         in_flight: 5,
+        topics: hone_record::TopicShares::default(),
         partitions: 1,
         partitions_per_request: 1,
         acks: 1,

@@ -1,7 +1,7 @@
 //! Describes a load in words.
 
 use hone_format::{count, exact};
-use hone_record::{Engine, Keys, Payload, ReadFrom, Schedule, Sizes, Workload};
+use hone_record::{Engine, Keys, Payload, ReadFrom, Schedule, Sizes, TopicShares, Workload};
 
 /// The load in words.
 pub fn load_text(workload: &Workload) -> String {
@@ -59,8 +59,9 @@ fn load_at(workload: &Workload, rate: Option<f64>) -> String {
         Some(rate) => format!("{} {what} {records}", exact(rate)),
         None => format!("records of {records}"),
     };
+    let topics = topics(workload).map_or_else(String::new, |topics| format!(" to {topics}"));
     format!(
-        "{sent}{}, {} for {} s, {} {connections}, acks={acks}",
+        "{sent}{topics}{}, {} for {} s, {} {connections}, acks={acks}",
         keys(workload.keys),
         schedule(&workload.schedule),
         workload.duration_s,
@@ -91,6 +92,20 @@ fn sizes(workload: &Workload) -> String {
         Sizes::Uniform { least_bytes, most_bytes } => format!("{least_bytes}-{most_bytes} B"),
         Sizes::LogNormal { sigma } => format!("about {} B (log-normal, σ {sigma})", workload.record_bytes),
     }
+}
+
+/// `30 topics (zipf 1.2)`. `None` for a single one.
+pub(crate) fn topics(workload: &Workload) -> Option<String> {
+    let count = workload.topics.count();
+    let shares = match &workload.topics {
+        TopicShares::Equal { .. } => String::new(),
+        TopicShares::Zipf { exponent, .. } => format!(" (zipf {exponent})"),
+        TopicShares::Weights(weights) => {
+            let weights: Vec<String> = weights.iter().map(f64::to_string).collect();
+            format!(" (weights {})", weights.join(", "))
+        }
+    };
+    (count != 1).then(|| format!("{count} topics{shares}"))
 }
 
 fn keys(keys: Keys) -> String {

@@ -1,14 +1,14 @@
 //! What faults did to a load, in words.
 
 use hone_format::exact;
-use hone_record::{Fault, Gap, Outage, Recovery, STALL_FROM_MS};
+use hone_record::{Fault, Gap, Outage, Recovery, STALL_FROM_MS, Workload};
 
 use crate::quantity::{self, NBSP, NONE};
 use crate::table::{Cell, Column, Table};
 use crate::tree::{Element, Markup};
 
 /// The longest gap, the recovery and the losses, in sentences. The worst comes first.
-pub(crate) fn sentences(outage: &Outage) -> String {
+pub(crate) fn sentences(outage: &Outage, load: &Workload) -> String {
     let mut said = Vec::new();
     match outage.lost_records {
         Some(0) => {}
@@ -27,7 +27,7 @@ pub(crate) fn sentences(outage: &Outage) -> String {
         Some(fault) => {
             let gap = fault.acks.map_or_else(
                 || "no partition was without an acknowledgement for 100 ms".to_owned(),
-                |gap| format!("no acknowledgement {}", for_so_long(gap)),
+                |gap| format!("no acknowledgement {}", for_so_long(gap, load)),
             );
             said.push(format!("After {}: {gap}. {}", fault.what, recovery_sentence(fault.recovery)));
         }
@@ -41,8 +41,8 @@ pub(crate) fn sentences(outage: &Outage) -> String {
     said.join(" ")
 }
 
-fn for_so_long(gap: Gap) -> String {
-    format!("for {} (partition {})", quantity::duration(gap.length_s), gap.partition)
+fn for_so_long(gap: Gap, load: &Workload) -> String {
+    format!("for {} ({})", quantity::duration(gap.length_s), load.partition_name(gap.partition))
 }
 
 fn recovery_sentence(recovery: Recovery) -> String {
@@ -89,7 +89,7 @@ pub(crate) fn table(outage: &Outage) -> Element {
 }
 
 /// What became of the records, for a row of facts.
-pub(crate) fn records(outage: &Outage) -> String {
+pub(crate) fn records(outage: &Outage, load: &Workload) -> String {
     let lost = outage.lost_records.map_or_else(
         || "losses not known".to_owned(),
         |lost| format!("{} of them lost", quantity::count(lost)),
@@ -99,6 +99,6 @@ pub(crate) fn records(outage: &Outage) -> String {
     });
     let reads = outage
         .reads
-        .map_or_else(String::new, |gap| format!("; no record at a consumer {}", for_so_long(gap)));
+        .map_or_else(String::new, |gap| format!("; no record at a consumer {}", for_so_long(gap, load)));
     format!("{} acknowledged, {lost}{unacked}{reads}", quantity::count(outage.acked_records))
 }

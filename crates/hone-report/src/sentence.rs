@@ -170,7 +170,7 @@ fn may_hide(control: &Estimate, effect: &Estimate) -> bool {
 /// How a window ended. Faults come first: the user asked what they do.
 pub(crate) fn outcome(window: &Window) -> String {
     match &window.outage {
-        Some(outage) => format!("{} {}", outage::sentences(outage), end_of(window)),
+        Some(outage) => format!("{} {}", outage::sentences(outage, &window.workload), end_of(window)),
         None => end_of(window),
     }
 }

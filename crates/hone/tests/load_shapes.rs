@@ -1,6 +1,7 @@
 //! Every shape of a load reaches the broker as it was asked for.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 mod stage;
 use stage::{Broker, hone, hone_in};
@@ -60,6 +61,67 @@ fn steps_and_bursts_reach_the_broker() {
     assert_eq!(stepped["workload"]["requests_per_s"], 250.0);
     let bursts = body(&broker, &["--schedule", "bursts:500ms", "--rate", "200", "--duration", "1"]);
     assert_eq!(bursts["facts"]["requests"], 200);
+}
+
+/// Records of each topic of a load, as another client sees them while it runs. The load deletes the topics in the end.
+fn records_by_topic(address: &str, is_over: &AtomicBool) -> BTreeMap<String, i64> {
+    let mut topics = hone_load::Topics::enter(address, &hone_load::Security::default()).unwrap();
+    let mut last = BTreeMap::new();
+    while !is_over.load(Ordering::Relaxed) {
+        let listed = topics.list().unwrap();
+        let mut now = BTreeMap::new();
+        for listed in listed.iter().filter(|listed| listed.topic.starts_with("hone-load-")) {
+            let Ok((layout, _)) = topics.layout(&listed.topic) else { continue };
+            let Ok((ends, _)) = topics.offsets(&layout, hone_load::At::Latest) else { continue };
+            let number = listed.topic.rsplit('-').next().unwrap().to_owned();
+            now.insert(number, ends.values().sum());
+        }
+        let is_more = now.values().sum::<i64>() > last.values().sum::<i64>();
+        last = if is_more { now } else { last };
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    last
+}
+
+#[test]
+fn topics_get_their_shares_and_are_read_whole() {
+    let broker = Broker::start();
+    for (more, keyed) in [
+        (&["--consumers", "2", "--consumer-group", "--partitions", "2"][..], false),
+        (&["--consumers", "1", "--group-protocol", "consumer", "--keys", "uniform:1000"], true),
+        (&["--client", "librdkafka", "--consumers", "1"], false),
+    ] {
+        let load = ["--topics", "weights:6,3,1", "--rate", "500", "--duration", "3", "--connections", "2"];
+        let is_over = AtomicBool::new(false);
+        let (body, seen) = std::thread::scope(|scope| {
+            let watch = scope.spawn(|| records_by_topic(&broker.address, &is_over));
+            let body = body(&broker, &[&load[..], more].concat());
+            is_over.store(true, Ordering::Relaxed);
+            (body, watch.join().unwrap())
+        });
+        let sent = body["facts"]["acked_records"].as_u64().unwrap();
+        assert_eq!(body["end_to_end"]["fetched_records"], sent, "{more:?}");
+        assert_eq!(body["end_to_end"]["missing"], 0, "{more:?}");
+        let all = seen.values().sum::<i64>() as f64;
+        assert!(all > sent as f64 / 2.0, "{more:?}: {seen:?} of {sent}");
+        for (topic, share) in [("1", 0.6), ("2", 0.3), ("3", 0.1)] {
+            let found = seen[topic] as f64 / all;
+            // Without keys the turn is exact; what is on its way when the watcher looks is not.
+            let tolerance = if keyed { 0.06 } else { 0.04 };
+            assert!((found - share).abs() < tolerance, "{more:?}: topic {topic} has {found}: {seen:?}");
+        }
+    }
+    let listed = hone_load::Admin::connect(&broker.address).unwrap().topics().unwrap();
+    assert!(listed.iter().all(|listed| !listed.topic.starts_with("hone-load-")), "{listed:?}");
+    for (more, expected) in [
+        (&["--topics", "weights:1,0"][..], "need weights above 0, got 0"),
+        (&["--topics", "3", "--topic", "orders"], "leave out --topics or --topic"),
+        (&["--topics", "3", "--client", "cat"], "must be 1 for a client command"),
+        (&["--topics", "zipf:3", "--partitions-per-request", "2"], "partitions_per_request must be 1"),
+        (&["--topics", "many"], "use one of: 30, zipf:30, zipf:30:1.2, weights:5,3,1"),
+    ] {
+        hone(&[&["load", &broker.address], more].concat()).expect_code(2).expect_error(expected);
+    }
 }
 
 /// A warm broker that gets nothing takes next to nothing, and a part of what it takes under a load.

@@ -54,6 +54,7 @@ fn prepared(broker: &Broker, shard: Option<Shard>) -> Prepared {
         compression: "none".to_owned(),
         connections: 1,
         in_flight: 10,
+        topics: hone_record::TopicShares::default(),
         partitions: 1,
         partitions_per_request: 1,
         acks: 1,

@@ -26,6 +26,7 @@ use crate::admin::TopicLayout;
 use crate::clock::{Clock, exact_timers};
 use crate::connection::{Ack, Cargo, InFlight};
 use crate::cpu::{CpuTime, threads_named};
+use crate::engine::turn::Turn;
 use crate::engine::{End, Look, MOST_QUEUED, too_many_wait};
 use crate::error::LoadError;
 use crate::join::Placed;
@@ -33,6 +34,7 @@ use crate::recorder::Recorder;
 use crate::security::round_trip_us;
 use crate::sender::{Account, Due, Helpers, Sender};
 use crate::settings::Settings;
+use crate::topic_set::TopicSet;
 
 /// Longest wait without a check of interrupts and the clock.
 const LOOK_EVERY_NS: u64 = 20_000_000;
@@ -49,7 +51,9 @@ const ROUND_TRIPS: usize = 5;
 
 /// The engine.
 pub(crate) struct Librdkafka {
-    topic: String,
+    topics: TopicSet,
+    /// The topics of the records in turn.
+    turn: Turn,
     producers: Vec<ThreadedProducer<Tap>>,
     shared: Arc<Shared>,
     material: Arc<[Material]>,
@@ -77,7 +81,11 @@ pub(crate) struct Librdkafka {
 
 impl std::fmt::Debug for Librdkafka {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Librdkafka").field("topic", &self.topic).field("facts", &self.facts).finish()
+        formatter
+            .debug_struct("Librdkafka")
+            .field("topics", &self.topics)
+            .field("facts", &self.facts)
+            .finish()
     }
 }
 
@@ -108,6 +116,7 @@ struct Shared {
     /// By producer.
     intervals: Mutex<Vec<Vec<(Instant, Interval)>>>,
     errors: Mutex<Vec<(Instant, String)>>,
+    topics: TopicSet,
 }
 
 /// The end of a record.
@@ -115,7 +124,7 @@ struct Shared {
 struct Report {
     number: usize,
     at: Instant,
-    /// Partition and offset.
+    /// Number of the partition, and offset.
     stored: Result<(i32, i64), RDKafkaErrorCode>,
 }
 
@@ -154,7 +163,10 @@ impl ProducerContext for Tap {
     fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
         let at = Instant::now();
         let stored = match result {
-            Ok(message) => Ok((message.partition(), message.offset())),
+            Ok(message) => {
+                let number = self.shared.topics.number(message.topic(), message.partition());
+                Ok((number.unwrap_or(0), message.offset()))
+            }
             Err((error, _)) => Err(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)),
         };
         locked(&self.shared.reports).push(Report { number, at, stored });
@@ -174,9 +186,9 @@ pub(crate) fn sender(
     to: &Settings,
     workload: &Workload,
     given: &BTreeMap<String, String>,
-    topic: &str,
+    topics: &TopicSet,
 ) -> Result<Box<dyn Sender>, LoadError> {
-    Ok(Box::new(Librdkafka::new(to, workload, given, topic)?))
+    Ok(Box::new(Librdkafka::new(to, workload, given, topics)?))
 }
 
 impl Librdkafka {
@@ -184,7 +196,7 @@ impl Librdkafka {
         to: &Settings,
         workload: &Workload,
         given: &BTreeMap<String, String>,
-        topic: &str,
+        topics: &TopicSet,
     ) -> Result<Self, LoadError> {
         let mut config = settings::config(&to.address, workload, given)?;
         settings::secure(&mut config, &to.security)?;
@@ -193,13 +205,15 @@ impl Librdkafka {
             reports: Mutex::default(),
             intervals: Mutex::new(vec![Vec::new(); count]),
             errors: Mutex::default(),
+            topics: topics.clone(),
         });
         // In concurrent pairs, the other arm may already have its own thread.
         let foreign_threads = threads_named(&THREADS);
         let producers =
             (0..count).map(|producer| start(&config, producer, &shared)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
-            topic: topic.to_owned(),
+            turn: Turn::new(workload.topics.weights()),
+            topics: topics.clone(),
             producers,
             shared,
             material: material(workload)?,
@@ -235,7 +249,9 @@ impl Librdkafka {
                 sent_ns: clock.now_ns(),
                 cargo: Cargo { records: 1, bytes: record.bytes() },
             };
-            let mut message = BaseRecord::<[u8], [u8], usize>::with_opaque_to(&self.topic, number);
+            let topic = self.turn.next().and_then(|index| self.topics.names().get(index));
+            let topic = topic.map_or("", String::as_str);
+            let mut message = BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, number);
             message.key = record.key.as_deref();
             message.payload = Some(&record.value);
             // This happens before the report can arrive.
@@ -485,7 +501,7 @@ mod tests {
             security: crate::security::Security::default(),
         };
         let given = BTreeMap::from([("message.max.bytes".to_owned(), "1000".to_owned())]);
-        let mut engine = Librdkafka::new(&to, &load, &given, "t").unwrap();
+        let mut engine = Librdkafka::new(&to, &load, &given, &"t".into()).unwrap();
         let mut recorder = Recorder::new(60_000_000_000);
         let mut arrivals = (0..6_000_u64).map(|number| number * 10_000_000);
         let mut look = |_: u64, _: &Recorder| true;

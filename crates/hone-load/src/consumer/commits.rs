@@ -20,6 +20,7 @@ use crate::admin::Admin;
 use crate::error::LoadError;
 use crate::health::coordinator;
 use crate::security::Access;
+use crate::topic_set::TopicSet;
 
 /// Kafka's own `auto.commit.interval.ms`.
 pub(super) const COMMIT_EVERY: Duration = Duration::from_secs(5);
@@ -47,15 +48,15 @@ impl Commits {
     pub(super) fn start(
         address: &str,
         access: &Access,
-        topic: &str,
+        topics: &TopicSet,
         number: usize,
     ) -> Result<Self, LoadError> {
-        let group = group_of(topic, number);
+        let group = group_of(topics.first(), number);
         let coordinator = find(address, access, &group)?;
         // At most one commit waits, since the next one supersedes it.
         let (line, orders) = sync_channel(1);
-        let topic = topic.to_owned();
-        let serve = move || Keeper { coordinator, group, topic }.serve(&orders);
+        let topics = topics.clone();
+        let serve = move || Keeper { coordinator, group, topics }.serve(&orders);
         let thread = std::thread::Builder::new().name("commits".to_owned()).spawn(serve);
         let thread = thread.map_err(|source| LoadError::System {
             what: "starting the thread that commits offsets",
@@ -120,25 +121,27 @@ pub(super) fn delete(coordinator: &mut Admin, group: &str) {
 /// A commit of these positions. Who commits is still missing.
 pub(super) fn request(
     group: &str,
-    topic: &str,
+    topics: &TopicSet,
     offsets: impl Iterator<Item = (i32, i64)>,
 ) -> OffsetCommitRequest {
     let partition = |(partition, next)| {
         OffsetCommitRequestPartition::default().with_partition_index(partition).with_committed_offset(next)
     };
-    let topic = OffsetCommitRequestTopic::default()
-        .with_name(TopicName(StrBytes::from_string(topic.to_owned())))
-        .with_partitions(offsets.map(partition).collect());
+    let topic = |(name, offsets): (&str, Vec<(i32, i64)>)| {
+        OffsetCommitRequestTopic::default()
+            .with_name(TopicName(StrBytes::from_string(name.to_owned())))
+            .with_partitions(offsets.into_iter().map(partition).collect())
+    };
     OffsetCommitRequest::default()
         .with_group_id(StrBytes::from_string(group.to_owned()).into())
-        .with_topics(vec![topic])
+        .with_topics(topics.by_topic(offsets).into_iter().map(topic).collect())
 }
 
 /// State of the thread.
 struct Keeper {
     coordinator: Admin,
     group: String,
-    topic: String,
+    topics: TopicSet,
 }
 
 impl Keeper {
@@ -153,7 +156,7 @@ impl Keeper {
 
     fn commit(&mut self, offsets: &Offsets) -> Result<(), LoadError> {
         let offsets = offsets.iter().map(|(partition, next)| (*partition, *next));
-        let request = request(&self.group, &self.topic, offsets).with_generation_id_or_member_epoch(-1);
+        let request = request(&self.group, &self.topics, offsets).with_generation_id_or_member_epoch(-1);
         self.coordinator
             .ask::<_, OffsetCommitResponse>(ApiKey::OffsetCommit, OFFSET_COMMIT_VERSION, &request)
             .map(|_| ())

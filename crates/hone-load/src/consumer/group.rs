@@ -110,7 +110,7 @@ impl ReadLoop {
         for group in 0..self.joins.len() {
             let lanes = Consumer::new(from).lanes;
             self.groups.free.extend(lanes.into_iter().map(|(partition, lane)| ((group, partition), lane)));
-            let name = group_of(&self.topic, group);
+            let name = group_of(self.topics.first(), group);
             self.groups.names.push((address.to_owned(), access.clone(), name));
         }
         for consumer in 0..self.consumers.len() {
@@ -120,7 +120,7 @@ impl ReadLoop {
                 address,
                 access,
                 group,
-                topic: self.topic.clone(),
+                topics: self.topics.clone(),
                 partitions: from.keys().copied().collect(),
                 news: news.clone(),
             };
@@ -192,7 +192,7 @@ impl ReadLoop {
                 let _ = positions.send(self.positions(consumer, &held));
             }
             MemberNews::Failed { consumer, why } => {
-                self.tell(EventKind::ConnectionLost, format!("member {}: {why}", consumer + 1));
+                self.tell_in_any_case(EventKind::ConnectionLost, format!("member {}: {why}", consumer + 1));
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::error::LoadError;
 use crate::fetch::{FetchSize, fetch_request};
 use crate::poll::Poll;
 use crate::stream::Stream;
+use crate::topic_set::TopicSet;
 
 /// An answer may exceed the requested size by one batch.
 const ANSWER_LIMIT_BYTES: usize = 256 << 20;
@@ -78,11 +79,17 @@ impl Link {
     }
 
     /// Queues the next Fetch for writing.
-    pub(super) fn ask(&mut self, topic: &str, lanes: &BTreeMap<i32, Lane>, size: FetchSize, now_ns: u64) {
+    pub(super) fn ask(
+        &mut self,
+        topics: &TopicSet,
+        lanes: &BTreeMap<i32, Lane>,
+        size: FetchSize,
+        now_ns: u64,
+    ) {
         self.correlation_id = self.correlation_id.wrapping_add(1);
         let next = |partition: &i32| Some((*partition, lanes.get(partition)?.next));
         let partitions: Vec<(i32, i64)> = self.partitions.iter().filter_map(next).collect();
-        self.outbound = fetch_request(self.correlation_id, topic, &partitions, size);
+        self.outbound = fetch_request(self.correlation_id, topics, &partitions, size);
         self.asked_ns = now_ns;
         self.written = 0;
         self.heard_at = Instant::now();

@@ -13,11 +13,12 @@ use hone_kafka::error_name;
 use hone_record::GroupProtocol;
 use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions as Owned;
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{
     ApiKey, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, GroupId, HeartbeatRequest,
     HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
-    OffsetCommitResponse, SyncGroupRequest, SyncGroupResponse, TopicName,
+    MetadataRequest, MetadataResponse, OffsetCommitResponse, SyncGroupRequest, SyncGroupResponse, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -26,12 +27,15 @@ use crate::admin::Admin;
 use crate::error::LoadError;
 use crate::groups::assigned;
 use crate::security::Access;
+use crate::topic_set::TopicSet;
 
 const JOIN_GROUP_VERSION: i16 = 5;
 const SYNC_GROUP_VERSION: i16 = 3;
 const HEARTBEAT_VERSION: i16 = 3;
 const LEAVE_GROUP_VERSION: i16 = 2;
 const CONSUMER_GROUP_HEARTBEAT_VERSION: i16 = 0;
+/// It has the ids of topics.
+const METADATA_VERSION: i16 = 12;
 /// The first version that members of KIP-848 may use.
 const OFFSET_COMMIT_VERSION: i16 = 9;
 /// Time between two heartbeats. Clients wait three seconds; a load wants to learn of a rebalance sooner.
@@ -111,8 +115,8 @@ pub(super) struct Member {
     pub(super) address: String,
     pub(super) access: Access,
     pub(super) group: String,
-    pub(super) topic: String,
-    /// All partitions of the topic.
+    pub(super) topics: TopicSet,
+    /// All partitions of the topics.
     pub(super) partitions: Vec<i32>,
     pub(super) news: Sender<MemberNews>,
 }
@@ -210,7 +214,7 @@ impl Member {
         if positions.is_empty() {
             return Ok(());
         }
-        let request = request(&self.group, &self.topic, positions.iter().copied())
+        let request = request(&self.group, &self.topics, positions.iter().copied())
             .with_member_id(member.clone())
             .with_generation_id_or_member_epoch(generation);
         // The next commit replaces a refused one, and no measurement depends on it.
@@ -256,7 +260,7 @@ impl<'a> Classic<'a> {
     fn join(&mut self) -> Result<Option<Vec<i32>>, Stop> {
         let protocol = JoinGroupRequestProtocol::default()
             .with_name(StrBytes::from_static_str(ASSIGNOR))
-            .with_metadata(subscription(&self.of.topic));
+            .with_metadata(subscription(self.of.topics.names()));
         let request = JoinGroupRequest::default()
             .with_group_id(self.of.group_id())
             .with_session_timeout_ms(SESSION_TIMEOUT_MS)
@@ -290,7 +294,8 @@ impl<'a> Classic<'a> {
         }
         let partitions =
             assigned(&synced.assignment).map_err(|error| Stop::Rejoin(format!("SyncGroup: {error}")))?;
-        Ok(Some(partitions.into_iter().map(|(_, partition)| partition).collect()))
+        let number = |(topic, partition): (String, i32)| self.of.topics.number(&topic, partition);
+        Ok(Some(partitions.into_iter().filter_map(number).collect()))
     }
 
     /// Deals the partitions to the members in turn.
@@ -301,7 +306,7 @@ impl<'a> Classic<'a> {
             let own = self.of.partitions.iter().skip(index).step_by(count).copied().collect::<Vec<i32>>();
             SyncGroupRequestAssignment::default()
                 .with_member_id(member)
-                .with_assignment(assignment(&self.of.topic, &own))
+                .with_assignment(assignment(&self.of.topics, &own))
         };
         members.into_iter().enumerate().map(assignment).collect()
     }
@@ -363,26 +368,20 @@ struct OfBroker<'a> {
     line: Admin,
     member: StrBytes,
     epoch: i32,
-    /// The topic by its id, as the broker named it.
-    topic: Owned,
+    /// The ids of the topics, in their order. Empty before the first heartbeat.
+    ids: Vec<Owned>,
     owned: BTreeSet<i32>,
 }
 
 impl<'a> OfBroker<'a> {
     fn new(of: &'a Member, line: Admin) -> Self {
-        Self {
-            of,
-            line,
-            member: StrBytes::default(),
-            epoch: 0,
-            topic: Owned::default(),
-            owned: BTreeSet::new(),
-        }
+        Self { of, line, member: StrBytes::default(), epoch: 0, ids: Vec::new(), owned: BTreeSet::new() }
     }
 
     fn serve(mut self, orders: &Receiver<()>) -> Result<(), Stop> {
         let mut due = Instant::now() + COMMIT_EVERY;
         let mut says_what_it_owns = true;
+        self.learn_ids()?;
         loop {
             let answer = self.beat(says_what_it_owns)?;
             says_what_it_owns = match answer.assignment {
@@ -415,11 +414,9 @@ impl<'a> OfBroker<'a> {
 
     fn beat(&mut self, says_what_it_owns: bool) -> Result<ConsumerGroupHeartbeatResponse, Stop> {
         let is_new = self.epoch == 0;
-        let owned = || {
-            let of = self.topic.clone().with_partitions(self.owned.iter().copied().collect());
-            if self.owned.is_empty() { Vec::new() } else { vec![of] }
-        };
-        let topics = vec![TopicName(StrBytes::from_string(self.of.topic.clone()))];
+        let owned = || self.owned_by_id();
+        let names = self.of.topics.names().iter();
+        let topics = names.map(|name| TopicName(StrBytes::from_string(name.clone()))).collect();
         let request = ConsumerGroupHeartbeatRequest::default()
             .with_group_id(self.of.group_id())
             .with_member_id(self.member.clone())
@@ -451,11 +448,11 @@ impl<'a> OfBroker<'a> {
         &mut self,
         topics: &[kafka_protocol::messages::consumer_group_heartbeat_response::TopicPartitions],
     ) -> Result<bool, Stop> {
-        // The group subscribes to one topic.
-        let wanted: BTreeSet<i32> =
-            topics.iter().flat_map(|topic| topic.partitions.iter().copied()).collect();
-        if let Some(topic) = topics.first() {
-            self.topic = Owned::default().with_topic_id(topic.topic_id);
+        let mut wanted = BTreeSet::new();
+        for topic in topics {
+            let index = self.ids.iter().position(|id| id.topic_id == topic.topic_id);
+            let Some(name) = index.and_then(|index| self.of.topics.names().get(index)) else { continue };
+            wanted.extend(topic.partitions.iter().filter_map(|own| self.of.topics.number(name, *own)));
         }
         let gone: Vec<i32> = self.owned.difference(&wanted).copied().collect();
         if !gone.is_empty() {
@@ -470,6 +467,33 @@ impl<'a> OfBroker<'a> {
         Ok(has_changed)
     }
 
+    fn owned_by_id(&self) -> Vec<Owned> {
+        let of_topic = |(name, own): (&str, Vec<(i32, ())>)| {
+            let index = self.of.topics.names().iter().position(|other| other == name)?;
+            let partitions = own.into_iter().map(|(partition, ())| partition).collect();
+            Some(self.ids.get(index)?.clone().with_partitions(partitions))
+        };
+        let owned = self.of.topics.by_topic(self.owned.iter().map(|number| (*number, ())));
+        owned.into_iter().filter_map(of_topic).collect()
+    }
+
+    /// The ids of the topics, by which the broker names them.
+    fn learn_ids(&mut self) -> Result<(), Stop> {
+        let names = self.of.topics.names();
+        let topic = |name: &String| TopicName(StrBytes::from_string(name.clone()));
+        let wanted = names.iter().map(|name| MetadataRequestTopic::default().with_name(Some(topic(name))));
+        let request = MetadataRequest::default()
+            .with_topics(Some(wanted.collect()))
+            .with_allow_auto_topic_creation(false);
+        let told: MetadataResponse = self.line.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
+        let id = |name: &String| {
+            let found = told.topics.iter().find(|found| found.name.as_ref() == Some(&topic(name)));
+            Owned::default().with_topic_id(found.map(|found| found.topic_id).unwrap_or_default())
+        };
+        self.ids = names.iter().map(id).collect();
+        Ok(())
+    }
+
     fn leave(&mut self) -> Result<(), Stop> {
         let positions = self.of.give_up(None);
         self.of.commit(&mut self.line, &self.member, self.epoch, &positions)?;
@@ -482,19 +506,24 @@ impl<'a> OfBroker<'a> {
 }
 
 /// A subscription in the format of Kafka's consumers, version 0.
-fn subscription(topic: &str) -> Bytes {
-    let mut bytes = vec![0, 0, 0, 0, 0, 1];
-    put_string(&mut bytes, topic);
+fn subscription(topics: &[String]) -> Bytes {
+    let mut bytes = vec![0, 0];
+    bytes.extend((topics.len() as i32).to_be_bytes());
+    topics.iter().for_each(|topic| put_string(&mut bytes, topic));
     bytes.extend((-1_i32).to_be_bytes());
     bytes.into()
 }
 
 /// An assignment in the format of Kafka's consumers, version 0.
-fn assignment(topic: &str, partitions: &[i32]) -> Bytes {
-    let mut bytes = vec![0, 0, 0, 0, 0, 1];
-    put_string(&mut bytes, topic);
-    bytes.extend((partitions.len() as i32).to_be_bytes());
-    partitions.iter().for_each(|partition| bytes.extend(partition.to_be_bytes()));
+fn assignment(topics: &TopicSet, partitions: &[i32]) -> Bytes {
+    let of_topics = topics.by_topic(partitions.iter().map(|number| (*number, ())));
+    let mut bytes = vec![0, 0];
+    bytes.extend((of_topics.len() as i32).to_be_bytes());
+    for (topic, partitions) in of_topics {
+        put_string(&mut bytes, topic);
+        bytes.extend((partitions.len() as i32).to_be_bytes());
+        partitions.iter().for_each(|(partition, ())| bytes.extend(partition.to_be_bytes()));
+    }
     bytes.extend((-1_i32).to_be_bytes());
     bytes.into()
 }
@@ -527,9 +556,12 @@ mod tests {
 
     #[test]
     fn an_assignment_is_read_as_it_is_written() {
-        let read = assigned(&assignment("orders", &[3, 5])).unwrap();
+        let read = assigned(&assignment(&"orders".into(), &[3, 5])).unwrap();
         assert_eq!(read, [("orders".to_owned(), 3), ("orders".to_owned(), 5)]);
-        assert_eq!(subscription("t")[..], [0, 0, 0, 0, 0, 1, 0, 1, b't', 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(
+            subscription(&["t".to_owned()])[..],
+            [0, 0, 0, 0, 0, 1, 0, 1, b't', 0xff, 0xff, 0xff, 0xff]
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::fetch::{FetchedPartition, parse_fetched};
 use crate::join::Join;
 use crate::outage::Gaps;
+use crate::topic_set::TopicSet;
 
 /// One consumer.
 #[derive(Debug, Default)]
@@ -137,6 +138,7 @@ impl Consumer {
     pub(super) fn receive(
         &mut self,
         token: usize,
+        topics: &TopicSet,
         clock: &Clock,
         join: &mut Join,
     ) -> Result<Option<Answer>, String> {
@@ -144,7 +146,8 @@ impl Consumer {
         let Some(Arrival { asked_ns, at_ns, length }) = link.receive(clock)? else { return Ok(None) };
         let (buffer, expected) = (std::mem::take(&mut link.inbound), link.correlation_id);
         let address = link.address.clone();
-        let (refused, bytes) = self.take_answer(&buffer[LENGTH_BYTES..length], expected, at_ns, join)?;
+        let (refused, bytes) =
+            self.take_answer(&buffer[LENGTH_BYTES..length], (expected, topics), at_ns, join)?;
         let strays: Vec<i32> = refused.iter().map(|(partition, _)| *partition).collect();
         let stray = |(partition, why)| (partition, Stray { from: address.clone(), why });
         self.strays.extend(refused.into_iter().map(stray));
@@ -161,12 +164,12 @@ impl Consumer {
     fn take_answer(
         &mut self,
         body: &[u8],
-        expected: i32,
+        (expected, topics): (i32, &TopicSet),
         at_ns: u64,
         join: &mut Join,
     ) -> Result<(Vec<(i32, Why)>, u64), String> {
         let (mut refused, mut bytes) = (Vec::new(), 0);
-        let fetched = parse_fetched(body, |found| {
+        let fetched = parse_fetched(body, topics, |found| {
             bytes += found.record_set.len() as u64;
             if let Err(why) = self.take(found, at_ns, join) {
                 refused.push((found.partition, why));

@@ -11,6 +11,7 @@ use crate::cluster::At;
 use crate::error::LoadError;
 use crate::security::Access;
 use crate::stream::Stream;
+use crate::topic_set::TopicSet;
 
 /// Time limit for each step of reaching a broker. A live broker answers in milliseconds.
 const STEP_LIMIT: Duration = Duration::from_secs(1);
@@ -61,8 +62,8 @@ pub(super) struct Scout {
 }
 
 impl Scout {
-    pub(super) fn new(addresses: Vec<String>, topic: &str, access: Access) -> Self {
-        let search = Search { addresses, topic: topic.to_owned(), access, failed: BTreeSet::new() };
+    pub(super) fn new(addresses: Vec<String>, topics: &TopicSet, access: Access) -> Self {
+        let search = Search { addresses, topics: topics.clone(), access, failed: BTreeSet::new() };
         Self { resting: Some(search), line: None, busy: false }
     }
 
@@ -99,7 +100,7 @@ impl Scout {
 struct Search {
     /// Brokers that may know the leaders, the last one that answered first.
     addresses: Vec<String>,
-    topic: String,
+    topics: TopicSet,
     access: Access,
     /// Leaders that could not be reached. They come last, so that others need not wait for them.
     failed: BTreeSet<String>,
@@ -145,7 +146,8 @@ impl Search {
     /// Asks every known broker in turn until one knows the topic.
     fn ask(&mut self) -> Option<TopicLayout> {
         for index in 0..self.addresses.len() {
-            let asked = self.admin(&self.addresses[index]).and_then(|mut admin| admin.topic_now(&self.topic));
+            let asked =
+                self.admin(&self.addresses[index]).and_then(|mut admin| admin.topics_now(&self.topics));
             let Ok((TopicNow::Led { layout, .. }, _)) = asked else { continue };
             self.addresses.swap(0, index);
             remember(&mut self.addresses, layout.leaders.iter().map(|(address, _)| address.clone()));
@@ -161,7 +163,8 @@ impl Search {
     fn way(&self, consumer: usize, address: &str, found: &[&Sought]) -> Result<Way, LoadError> {
         let mut starts = BTreeMap::new();
         for sought in found.iter().filter(|sought| sought.start) {
-            let start = self.admin(address)?.offset_at(&self.topic, sought.partition, At::Earliest)?;
+            let (topic, partition) = self.topics.place(sought.partition);
+            let start = self.admin(address)?.offset_at(topic, partition, At::Earliest)?;
             starts.insert(sought.partition, start);
         }
         Ok(Way {

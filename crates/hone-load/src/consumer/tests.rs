@@ -90,7 +90,7 @@ impl Cluster {
         for (partition, leader) in leaders.into_iter().enumerate() {
             led.entry(self.address(leader.unwrap())).or_default().push(partition as i32);
         }
-        TopicLayout { topic: "t".to_owned(), leaders: led.into_iter().collect() }
+        TopicLayout { topics: "t".into(), leaders: led.into_iter().collect() }
     }
 
     /// The node dies; its partitions have this leader from now on.

@@ -9,6 +9,7 @@ use super::doubt::Doubt;
 use crate::admin::TopicLayout;
 use crate::error::LoadError;
 use crate::reconnect::{News, Outfit, ReconnectRequest, ReconnectThread};
+use crate::topic_set::TopicSet;
 
 /// Pause between two orders to the reconnector.
 const PAUSE_NS: u64 = 100_000_000;
@@ -49,6 +50,11 @@ impl Follow {
             layout,
             last_trouble: String::new(),
         }
+    }
+
+    /// The topics of the load.
+    pub(crate) fn topics(&self) -> &TopicSet {
+        &self.layout.topics
     }
 
     pub(crate) fn in_trouble(&self) -> bool {
@@ -132,7 +138,7 @@ impl Engine {
             News::NoTopic { error, silent } => {
                 self.follow.wanted = true;
                 if let Some(since_ns) = self.follow.doubt.nobody_knows(now_ns, silent, self.timeout_ns) {
-                    let topic = &self.follow.layout.topic;
+                    let topic = self.follow.layout.topics.label();
                     let what = format!("topic `{topic}`: the cluster answered {error}");
                     self.events.add(since_ns, EventKind::TopicDeleted, what);
                     let at_s = since_ns as f64 / 1e9;
@@ -221,7 +227,7 @@ fn moves(before: &TopicLayout, after: &TopicLayout) -> Vec<String> {
     for partition in old.keys().chain(new.keys().filter(|partition| !old.contains_key(partition))) {
         let (from, to) = (old.get(partition), new.get(partition));
         if from != to {
-            moved.entry((from, to)).or_default().push(partition.to_string());
+            moved.entry((from, to)).or_default().push(after.topics.name(*partition));
         }
     }
     moved
@@ -244,7 +250,7 @@ mod tests {
     #[test]
     fn moves_are_told_by_broker() {
         let layout = |leaders: &[(&str, &[i32])]| TopicLayout {
-            topic: "t".to_owned(),
+            topics: "t".into(),
             leaders: leaders.iter().map(|(address, led)| ((*address).to_owned(), led.to_vec())).collect(),
         };
         let before = layout(&[("a:1", &[0, 2]), ("b:1", &[1, 3])]);

@@ -8,6 +8,7 @@ use hone_record::Workload;
 
 use super::{POOL_BYTES, Pool, Producer, codec_of, encoding, request};
 use crate::admin::TopicLayout;
+use crate::engine::turn::Turn;
 use crate::error::LoadError;
 use crate::keys::KeySource;
 use crate::payload::Values;
@@ -30,6 +31,10 @@ struct Filling {
     left: Vec<usize>,
     /// The leader of each partition; `None` without a leader, and its records are left out.
     leader_of: Vec<Option<usize>>,
+    /// The topics in turn.
+    turn: Turn,
+    /// Partitions of each topic.
+    width: usize,
 }
 
 pub(super) fn pools(
@@ -39,7 +44,7 @@ pub(super) fn pools(
     values: &mut Values,
     producer: Option<Producer>,
 ) -> Result<Vec<Pool>, LoadError> {
-    let pool = |(_, led): &(String, Vec<i32>)| Pool { requests: Vec::new(), partitions: led.clone() };
+    let pool = |(_, led): &(String, Vec<i32>)| Pool { partitions: led.clone(), ..Pool::empty() };
     let mut pools: Vec<Pool> = layout.leaders.iter().map(pool).collect();
     let width = workload.partitions_per_request as usize;
     let records = width * workload.records_per_batch as usize;
@@ -50,13 +55,15 @@ pub(super) fn pools(
     let mut made = 0;
     for _ in 0..wanted * records * PATIENCE {
         if made >= wanted && pools.iter().all(|pool| !pool.requests.is_empty()) {
+            // The keys determine how often each is written to.
+            pools.iter_mut().for_each(|pool| pool.weight = pool.requests.len() as f64);
             return Ok(pools);
         }
         let key = keys.next_key();
         let Some(leader) = filling.push(workload, &key, &values.next_value(), now_ms)? else { continue };
         let width = width.min(layout.leaders[leader].1.len());
         if let Some(batches) = filling.take_request(leader, width) {
-            pools[leader].requests.push(request(workload, &layout.topic, batches, producer)?);
+            pools[leader].requests.push(request(workload, &layout.topics, batches, producer)?);
             made += 1;
         }
     }
@@ -75,7 +82,7 @@ impl Filling {
     fn new(workload: &Workload, layout: &TopicLayout, wanted: usize) -> Result<Self, LoadError> {
         let codec = codec_of(workload)?;
         let led: usize = layout.leaders.iter().map(|(_, led)| led.len()).sum();
-        let mut leader_of = vec![None; led.max(workload.partitions as usize)];
+        let mut leader_of = vec![None; led.max(workload.all_partitions() as usize)];
         for (leader, (_, partitions)) in layout.leaders.iter().enumerate() {
             for partition in partitions {
                 if let Some(slot) = usize::try_from(*partition).ok().and_then(|at| leader_of.get_mut(at)) {
@@ -89,7 +96,9 @@ impl Filling {
             waiting: vec![VecDeque::new(); leader_of.len()],
             ready: vec![Vec::new(); layout.leaders.len()],
             left: vec![wanted; layout.leaders.len()],
+            width: leader_of.len() / workload.topics.count().max(1) as usize,
             leader_of,
+            turn: Turn::new(workload.topics.weights()),
         })
     }
 
@@ -103,7 +112,8 @@ impl Filling {
         value: &[u8],
         now_ms: i64,
     ) -> Result<Option<usize>, LoadError> {
-        let partition = partition_of_key(key, self.leader_of.len() as u32) as usize;
+        let topic = self.turn.next().unwrap_or(0);
+        let partition = topic * self.width + partition_of_key(key, self.width as u32) as usize;
         let Some(leader) = self.leader_of[partition] else { return Ok(None) };
         let builder = &mut self.builders[partition];
         builder.push(Some(key), Some(value), now_ms);
@@ -158,6 +168,7 @@ mod tests {
             compression: "none".to_owned(),
             connections: 1,
             in_flight: 1,
+            topics: hone_record::TopicShares::default(),
             partitions: 6,
             partitions_per_request,
             acks: 1,
@@ -182,7 +193,7 @@ mod tests {
 
     fn layout() -> TopicLayout {
         let leaders = vec![("a:1".to_owned(), vec![0, 3, 4]), ("b:1".to_owned(), vec![1, 2, 5])];
-        TopicLayout { topic: "t".to_owned(), leaders }
+        TopicLayout { topics: "t".into(), leaders }
     }
 
     /// Partition, which stands four bytes before the length of its batch, and keys of every batch of a request.

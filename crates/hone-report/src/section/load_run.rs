@@ -62,7 +62,7 @@ fn facts(window: &Window) -> Element {
             throttled
                 .map(|limit| format!("{}; latencies contain these waits", limit.stopped_words("the target"))),
         ),
-        ("records", window.outage.as_ref().map(outage::records)),
+        ("records", window.outage.as_ref().map(|outage| outage::records(outage, &window.workload))),
         ("errors", named(&facts.errors)),
         ("retried", named(&facts.retries)),
         ("stalls", facts.stalls.as_ref().and_then(stalls)),

@@ -106,7 +106,10 @@ const PROPERTIES: &[(&str, Reading)] = &[
     ("compression", |w| w.compression.clone()),
     ("connections", |w| quantity::count(u64::from(w.connections))),
     ("in flight per connection, at most", |w| quantity::count(u64::from(w.in_flight))),
-    ("partitions", |w| quantity::count(u64::from(w.partitions))),
+    ("partitions", |w| {
+        let each = quantity::count(u64::from(w.partitions));
+        crate::load::topics(w).map_or_else(|| each.clone(), |topics| format!("{each} in each of {topics}"))
+    }),
     ("partitions per request", |w| quantity::count(u64::from(w.partitions_per_request))),
     ("acks", |w| hone_format::acks(w.acks)),
     ("idempotent", |w| if w.idempotent { "yes" } else { "no" }.to_owned()),

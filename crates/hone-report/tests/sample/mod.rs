@@ -72,6 +72,7 @@ pub(crate) fn workload(name: &str) -> Workload {
         compression: "lz4".to_owned(),
         connections: 4,
         in_flight: 16,
+        topics: hone_record::TopicShares::default(),
         partitions: 8,
         partitions_per_request: 1,
         acks: 1,

@@ -149,7 +149,7 @@ fn read_parts(
     parts: &[Vec<Stretch>],
     all_bytes: f64,
 ) -> Result<(Sight, Read, Seen)> {
-    let mut sight = Sight::new(&asked.layout.topic, asked.partitions, wish.depth);
+    let mut sight = Sight::new(asked.layout.topics.first(), asked.partitions, wish.depth);
     let (mut sum, mut seen) = (Read::default(), Seen::default());
     let offset_bytes = Some(all_bytes / offsets(&asked.stretches()).max(1) as f64);
     for number in in_turn(parts.len()) {

@@ -647,6 +647,6 @@ fn another_linger_changes_the_cycle_of_a_sender_who_waits() {
     let change = Change { batch_bytes: Some(65_536), ..Change::default() };
     let other = what_if(&case(&gathered, 1), &change, &|| true).unwrap();
     let why = other.refused.expect("a sender who waits");
-    assert!(why.starts_with("producer 3: open-loop replay is wrong here"), "{why}");
+    assert!(why.starts_with("producer 3: an open-loop replay is wrong here"), "{why}");
     assert!(other.predicted.is_none() && other.cheapest.is_empty());
 }

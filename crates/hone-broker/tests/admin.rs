@@ -231,7 +231,7 @@ fn more_partitions_are_served_and_keep_what_is_in_the_others() {
     produce(&mut client, "t", batch(Codec::None, &["old"]));
     for (count, brokers, code, message) in [
         (1, None, 37, "use 2 to 10000"),
-        (0, None, 37, "1 partitions, and 0"),
+        (0, None, 37, "0 partitions for a topic that has 1"),
         (10_001, None, 37, "use 2 to 10000"),
         (3, Some([[1].as_slice()].as_slice()), 39, "2 more partitions, and assignments for 1"),
         (2, Some([[2].as_slice()].as_slice()), 39, "only broker 1"),
@@ -414,7 +414,7 @@ fn what_can_not_be_altered_is_refused_with_the_reason_and_nothing_changes() {
         (TOPIC, "t", ("retention.ms", SET, Some("-2")), 40, "use a number from -1"),
         (TOPIC, "t", ("min.insync.replicas", SET, Some("2")), 40, "one broker and no replica"),
         (TOPIC, "t", ("hone.durability", SET, Some("x")), 40, "hone.durability can't be set"),
-        (TOPIC, "t", ("segment.bytes", APPEND, Some("5000")), 40, "segment.bytes is no list"),
+        (TOPIC, "t", ("segment.bytes", APPEND, Some("5000")), 40, "segment.bytes is not a list"),
         (TOPIC, "t", ("retention.ms", SET, None), 42, "retention.ms has no value"),
         (TOPIC, "t", ("retention.ms", 9, Some("1")), 42, "operation 9"),
         (TOPIC, "t", ("segment.ms", SET, Some("7")), 42, "changed more than once"),

@@ -58,7 +58,7 @@ fn intervals_are_averaged() {
         text("perf-interval.txt").replace("12.5                 33.9", "19.5                 26.9");
     let slots = judge(&read(&drifting).unwrap()).remove(0).1.unwrap();
     assert_eq!(slots.notes.len(), 2, "{:?}", slots.notes);
-    assert!(slots.notes[1].contains("retiring moved by 8.0 points between intervals"), "{:?}", slots.notes);
+    assert!(slots.notes[1].contains("retiring varied by 8.0 points between intervals"), "{:?}", slots.notes);
 }
 
 #[test]
@@ -844,7 +844,7 @@ fn cores_on_which_next_to_nothing_ran_have_no_verdict_and_come_last() {
     assert_eq!(all[0], (Some("cpu_core".to_owned()), Ok(in_order([40.0, 10.0, 30.0, 20.0]))));
     let told = all[1].1.as_ref().unwrap_err().to_string();
     assert!(
-        told.contains("counted for 0.37 % of the time only") && told.contains("frontend bound 40.0 %"),
+        told.contains("counted for only 0.37 % of the time") && told.contains("frontend bound 40.0 %"),
         "{told}"
     );
 }
@@ -987,7 +987,11 @@ fn what_one_run_of_several_lacks_is_noted_and_no_table_is_dropped() {
     let output = topdown::read(&text).unwrap();
     assert_eq!(output.readings.len(), 8);
     assert!(
-        output.notes.last().unwrap().starts_with("run 3 (perf stat -x, ./a): nothing ran"),
+        output
+            .notes
+            .last()
+            .unwrap()
+            .starts_with("run 3 (perf stat -x, ./a): the program was idle while perf counted"),
         "{:?}",
         output.notes
     );

@@ -26,7 +26,7 @@ const PLANNED: [&str; 5] = [
     "trained with telemetry",
     "validate: 14 pairs and 6 of the control",
     "plain: 14 pairs and 6 of the control",
-    "pgo+bolt against pgo",
+    "pgo+bolt compared with pgo",
 ];
 
 #[test]

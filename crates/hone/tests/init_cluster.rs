@@ -12,7 +12,7 @@ use serde_json::Value;
 
 mod stage;
 use stage::clients::{alone, franz_go, java_jars, make_topics_of_memory, python};
-use stage::{Broker, Ran, hone, hone_command, hone_in};
+use stage::{Broker, Ran, hone, hone_here, hone_in};
 
 /// How long a producer writes, and after how long its topic is looked at: producers still write then.
 const SECONDS: &str = "22";
@@ -148,7 +148,7 @@ fn a_topic_of_java_is_replicated() {
 /// A load of Hone's own: by another client, or of finished batches.
 fn loaded(topic: &'static str, client: String, more: &'static [&'static str]) -> impl Fn(&Broker) -> Child {
     move |broker: &Broker| {
-        let mut command = hone_command();
+        let mut command = hone_here();
         command.args(["load", &broker.address, "--topic", topic, "--client", &client, "--duration", SECONDS]);
         command.args(["--warmup", "50", "--warmup-limit", "0", "--max-lateness", "5s", "--quiet"]).args(more);
         started(&mut command)

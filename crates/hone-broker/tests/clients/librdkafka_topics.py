@@ -33,9 +33,9 @@ TAKEN = [
     {"retention.local.target.ms": "86400000", "initial.retention.local.target.bytes": "1048576"},
 ]
 REFUSED = [
-    ({"remote.storage.enable": "true"}, "There is no tiered storage here."),
-    ({"redpanda.remote.read": "true"}, "There is no tiered storage here."),
-    ({"confluent.value.schema.validation": "true"}, "This broker asks no schema registry"),
+    ({"remote.storage.enable": "true"}, "no tiered storage"),
+    ({"redpanda.remote.read": "true"}, "no tiered storage"),
+    ({"confluent.value.schema.validation": "true"}, "This broker uses no schema registry"),
     ({"local.retention.ms": "-3"}, "wanted a number from -2 to"),
     ({"retention.mss": "1"}, "did you mean `retention.ms`?"),
 ]

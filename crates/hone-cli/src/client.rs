@@ -38,6 +38,16 @@ pub(crate) struct ClientOptions {
     /// Let one member of each group leave at this interval, and join again a second later. It needs --group-protocol.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = read_seconds)]
     pub(crate) rebalance_every: f64,
+    /// Processors between producers and consumers. Each reads a share of the partitions, writes it to topics that Hone creates, and commits
+    /// both in transactions. The consumers then read what is committed, and the end-to-end latency includes it.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) processors: u32,
+    /// How long a transaction of --processors takes records.
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = read_seconds)]
+    pub(crate) transaction_duration: f64,
+    /// Abort one of so many transactions of each processor, and do it again.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) abort_every: u32,
     /// Where the consumers begin: `end`, `earliest`, or an age such as `10m`. With --rate 0 the window only reads.
     #[arg(long, default_value = "end", value_parser = written::<ReadFrom>, value_name = "POSITION")]
     pub(crate) read_from: Written<ReadFrom>,

@@ -73,6 +73,7 @@ pub fn end_to_end() -> EndToEnd {
         fetches: None,
         catch_up: None,
         rebalances: None,
+        transactions: None,
     }
 }
 

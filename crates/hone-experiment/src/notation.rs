@@ -17,18 +17,7 @@ where
     Self: FromStr<Err = String>,
 {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// A number stands without quotes in a file.
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected a text")]
-        enum Value {
-            Text(String),
-            Number(u64),
-        }
-        let text = match Value::deserialize(deserializer)? {
-            Value::Text(text) => text,
-            Value::Number(number) => number.to_string(),
-        };
-        text.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -311,18 +300,7 @@ impl FromStr for TimeBudget {
 
 impl<'de> Deserialize<'de> for TimeBudget {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// A number stands without quotes in a file.
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected a text")]
-        enum Value {
-            Text(String),
-            Number(u64),
-        }
-        let text = match Value::deserialize(deserializer)? {
-            Value::Text(text) => text,
-            Value::Number(number) => number.to_string(),
-        };
-        text.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -685,6 +685,7 @@ mod tests {
             fetches: None,
             catch_up: None,
             rebalances: None,
+            transactions: None,
         };
         let window = Window { end_to_end: Some(seen), ..window() };
         for (text, met, measured) in [

@@ -11,6 +11,7 @@ mod group;
 mod lag;
 mod link;
 mod member;
+mod passage;
 mod reader;
 mod scout;
 #[cfg(test)]
@@ -31,13 +32,17 @@ use crate::error::LoadError;
 use crate::fetch::FetchSize;
 use crate::join::{Join, Placed};
 use crate::poll::{Poll, Ready};
+use crate::processor::Processors;
 use crate::security::Access;
 use crate::topic_set::TopicSet;
 
 use commits::Commits;
+pub(crate) use commits::{delete, find, group_of};
 use group::Groups;
 use lag::Lag;
 use link::Link;
+use passage::Passage;
+pub(crate) use passage::Processed;
 use reader::{Answer, Consumer, Lane, Stray, Why};
 use scout::{News, Quest, Scout, Sought, Way};
 
@@ -57,6 +62,10 @@ const EVENTS_LIMIT: usize = 100;
 pub(crate) enum ConsumerCommand {
     /// A range was acknowledged; times count from the window's start.
     Placed(Placed),
+    /// A committed transaction has moved these records to the output, which the consumers read.
+    Processed(Processed),
+    /// Something that explains what the consumers see.
+    Told { kind: EventKind, what: String },
     /// Report when every consumer has read up to here, and count from here on.
     Begin { from: BTreeMap<i32, i64>, reached: mpsc::Sender<()> },
     /// The window opens. Records before these offsets are older.
@@ -82,6 +91,7 @@ pub(crate) struct Consumers {
     orders: Option<mpsc::Sender<ConsumerCommand>>,
     thread: Option<JoinHandle<Consumed>>,
     thread_id: i32,
+    processors: Option<Processors>,
     /// All have read the records from before the window.
     caught_up: Arc<AtomicBool>,
 }
@@ -116,7 +126,20 @@ impl Consumers {
         let system = |source| LoadError::System { what: "starting the consumers' thread", source };
         let thread = std::thread::Builder::new().name("consumers".to_owned()).spawn(serve).map_err(system)?;
         let thread_id = answer.recv().map_err(|error| system(std::io::Error::other(error)))??;
-        Ok(Self { orders: Some(orders), thread: Some(thread), thread_id, caught_up })
+        Ok(Self { orders: Some(orders), thread: Some(thread), thread_id, processors: None, caught_up })
+    }
+
+    /// Starts the load's processors, which write what the consumers read. They read the input from `from` on.
+    pub(crate) fn process(
+        &mut self,
+        load: &Workload,
+        to: (&str, &Access),
+        (input, output): (&TopicLayout, &TopicLayout),
+        from: &BTreeMap<i32, i64>,
+    ) -> Result<(), LoadError> {
+        let Some(news) = self.orders() else { return Ok(()) };
+        self.processors = Some(Processors::start(load, to, (input, output), from, &news)?);
+        Ok(())
     }
 
     /// Channel for acknowledgements.
@@ -124,17 +147,25 @@ impl Consumers {
         self.orders.clone()
     }
 
-    /// Waits until every consumer has read up to `from`, at most `limit`, and counts from there on.
-    pub(crate) fn begin(&self, from: BTreeMap<i32, i64>, limit: Duration) {
+    /// Waits until every consumer has read up to `from`, at most `limit`, and counts from there on. With processors that is an end of the input.
+    pub(crate) fn begin(&self, from: BTreeMap<i32, i64>, limit: Duration) -> Result<(), LoadError> {
+        let from = match &self.processors {
+            Some(processors) => processors.output_of(&from, limit)?,
+            None => from,
+        };
         let (reached, answer) = mpsc::channel();
         self.order(ConsumerCommand::Begin { from, reached });
         // A consumer that is late here begins the window with a lag, and the record shows it.
         let _ = answer.recv_timeout(limit);
+        Ok(())
     }
 
     /// The window opens, with this end of each partition. Consumers that were held begin to read.
     pub(crate) fn open(&self, start: Instant, duration_ns: u64, ends: BTreeMap<i32, i64>) {
         self.order(ConsumerCommand::Open { start, duration_ns, ends });
+        self.processors
+            .iter()
+            .for_each(|processors| processors.open(start, Duration::from_nanos(duration_ns)));
     }
 
     /// Whether all have read the records from before the window.
@@ -147,14 +178,16 @@ impl Consumers {
         let _ = self.orders.as_ref().map(|orders| orders.send(order));
     }
 
-    /// Kernel id of the thread.
-    pub(crate) fn thread_id(&self) -> i32 {
-        self.thread_id
+    /// Kernel ids of the threads that read, process and write.
+    pub(crate) fn thread_ids(&self) -> impl Iterator<Item = i32> + '_ {
+        let processors = self.processors.iter().flat_map(Processors::thread_ids);
+        std::iter::once(self.thread_id).chain(processors)
     }
 
-    /// CPU of the thread, up to now.
+    /// CPU of these threads, up to now.
     pub(crate) fn cpu(&self) -> CpuTime {
-        CpuTime::of_thread(self.thread_id).unwrap_or_default()
+        let each = self.thread_ids().map(|id| CpuTime::of_thread(id).unwrap_or_default());
+        each.fold(CpuTime::default(), CpuTime::and)
     }
 
     /// Reads on until no record is missing, for at most `drain`, and ends.
@@ -162,14 +195,16 @@ impl Consumers {
         self.order(ConsumerCommand::End { deadline: Instant::now() + drain });
         self.orders = None;
         let joined = self.thread.take().map(JoinHandle::join);
-        joined.and_then(Result::ok).unwrap_or_else(Consumed::nothing)
+        let mut consumed = joined.and_then(Result::ok).unwrap_or_else(Consumed::nothing);
+        consumed.end_to_end.transactions = self.processors.take().map(|processors| processors.account());
+        consumed
     }
 }
 
 impl Drop for Consumers {
     fn drop(&mut self) {
-        // The thread ends when it receives no more orders.
-        self.orders = None;
+        // The thread ends when it receives no more orders, from the processors either.
+        (self.orders, self.processors) = (None, None);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -195,6 +230,7 @@ impl Consumed {
                 fetches: None,
                 catch_up: None,
                 rebalances: None,
+                transactions: None,
             },
             lag: Vec::new(),
             events: Vec::new(),
@@ -217,6 +253,8 @@ struct ReadLoop {
     /// Commits the offsets of each group whose members assign themselves. Consumers that each read all records commit nothing.
     commits: Vec<Commits>,
     groups: Groups,
+    /// Where processors moved the acknowledged records; `None` without processors.
+    passage: Option<Passage>,
     /// The consumer of each link's token. Links are replaced, but tokens are never reused.
     tokens: Vec<usize>,
     scout: Scout,
@@ -293,6 +331,7 @@ impl ReadLoop {
             joins: (0..if is_group { count } else { members }).map(|_| Join::default()).collect(),
             commits,
             groups,
+            passage: (load.processing.processors > 0).then(Passage::default),
             tokens: Vec::new(),
             scout: Scout::new(addresses, &layout.topics, access.clone()),
             next_search: origin,
@@ -300,7 +339,7 @@ impl ReadLoop {
             window: None,
             deadline: None,
             lag: Lag::default(),
-            size: load.fetch.into(),
+            size: FetchSize { is_committed: load.processing.processors > 0, ..load.fetch.into() },
             fetches: Fetches::default(),
             is_held: load.catches_up(),
             behind: None,
@@ -390,6 +429,11 @@ impl ReadLoop {
         loop {
             match self.orders.try_recv() {
                 Ok(ConsumerCommand::Placed(placed)) => self.placed(placed),
+                Ok(ConsumerCommand::Processed(range)) => {
+                    let waited = self.passage.as_mut().map(|passage| passage.processed(range));
+                    waited.into_iter().flatten().for_each(|placed| self.expect(placed));
+                }
+                Ok(ConsumerCommand::Told { kind, what }) => self.tell_in_any_case(kind, what),
                 Ok(ConsumerCommand::Begin { from, reached }) => self.begin(from, reached),
                 Ok(ConsumerCommand::Open { start, duration_ns, ends }) => {
                     let start_ns = start.saturating_duration_since(self.origin).as_nanos() as u64;
@@ -409,6 +453,17 @@ impl ReadLoop {
     fn placed(&mut self, placed: Placed) {
         let Some(window) = self.window else { return };
         let placed = Placed { intended_ns: window.start_ns + placed.intended_ns, ..placed };
+        let output = match &mut self.passage {
+            Some(passage) => passage.placed(placed),
+            None => Some(placed),
+        };
+        if let Some(placed) = output {
+            self.expect(placed);
+        }
+    }
+
+    /// Consumers will read these records.
+    fn expect(&mut self, placed: Placed) {
         self.joins.iter_mut().for_each(|join| join.placed(placed));
         let grow = |lane: &mut Lane| lane.end = lane.end.max(placed.last().saturating_add(1));
         self.consumers.iter_mut().for_each(|consumer| consumer.follow(placed.partition, grow));
@@ -420,6 +475,7 @@ impl ReadLoop {
             lane.from = from.get(partition).copied().unwrap_or(i64::MAX);
         };
         self.joins.iter_mut().for_each(Join::begin);
+        self.passage.iter_mut().for_each(Passage::begin);
         for consumer in &mut self.consumers {
             (consumer.records, consumer.bytes) = (0, 0);
             consumer.lanes.iter_mut().for_each(begin);
@@ -479,7 +535,8 @@ impl ReadLoop {
     }
 
     fn is_done(&self) -> bool {
-        let complete = || self.joins.iter().all(|join| join.waiting() == 0);
+        let is_passed = || self.passage.as_ref().is_none_or(|passage| passage.waiting().next().is_none());
+        let complete = || is_passed() && self.joins.iter().all(|join| join.waiting() == 0);
         self.deadline.is_some_and(|deadline| complete() || Instant::now() >= deadline)
     }
 
@@ -499,7 +556,7 @@ impl ReadLoop {
         }
         let join = &mut self.joins[self.groups.unit(index)];
         let answer = if event.readable {
-            consumer.receive(event.token, &self.topics, &self.clock, join)?
+            consumer.receive(event.token, (&self.topics, self.size.is_committed), &self.clock, join)?
         } else {
             None
         };
@@ -635,6 +692,10 @@ impl ReadLoop {
 
     fn consumed(mut self) -> Consumed {
         self.groups.dismiss();
+        // What no transaction has committed does not arrive.
+        for placed in self.passage.iter().flat_map(Passage::waiting) {
+            self.joins.iter_mut().for_each(|join| join.lose(placed.intended_ns));
+        }
         let groups = if self.groups.are_there { self.joins.len() } else { 0 };
         let seen = self.lag.finish();
         let lag = seen.seconds;

@@ -675,6 +675,7 @@ mod tests {
             consumer_groups: 1,
             group_protocol: hone_record::GroupProtocol::Assigned,
             rebalance_every_s: 0.0,
+            processing: hone_record::Processing::default(),
             fetch: hone_record::FetchLimits::default(),
             read_from: hone_record::ReadFrom::End,
             backlog_bytes: 0,

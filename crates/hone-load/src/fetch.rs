@@ -1,9 +1,10 @@
 //! Fetch of version 11, the last one before the flexible ones, and ListOffsets of version 2: sent and read without decoding a record. The
 //! code is pure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use hone_kafka::{Reader, WireError};
+use hone_kafka::{BatchHeader, Reader, WireError};
 use hone_record::FetchLimits;
 
 use crate::admin::CLIENT_ID;
@@ -30,6 +31,8 @@ pub(crate) struct FetchSize {
     pub bytes: i32,
     /// Bytes from each partition.
     pub partition_bytes: i32,
+    /// Whether the broker holds back records of open transactions.
+    pub is_committed: bool,
 }
 
 impl FetchSize {
@@ -47,6 +50,7 @@ impl From<FetchLimits> for FetchSize {
             wait_ms: signed(limits.fetch_max_wait_ms),
             bytes: signed(limits.fetch_max_bytes),
             partition_bytes: signed(limits.max_partition_fetch_bytes),
+            is_committed: false,
         }
     }
 }
@@ -63,7 +67,7 @@ pub(crate) fn fetch_request(
     put(&mut frame, &limits.wait_ms.to_be_bytes());
     put(&mut frame, &limits.least_bytes.to_be_bytes());
     put(&mut frame, &limits.bytes.to_be_bytes());
-    put(&mut frame, &[0]); // read uncommitted
+    put(&mut frame, &[u8::from(limits.is_committed)]); // isolation level
     put(&mut frame, &0_i32.to_be_bytes());
     put(&mut frame, &(-1_i32).to_be_bytes()); // no session
     put_topics(&mut frame, topics, partitions, |frame, offset: i64| {
@@ -138,7 +142,11 @@ pub(crate) struct FetchedPartition<'a> {
     pub partition: i32,
     pub error_code: i16,
     pub high_watermark: i64,
+    /// The first offset of an open transaction, or the high watermark.
+    pub last_stable: i64,
     pub log_start: i64,
+    /// Aborted transactions: the producer id of each, and its first offset.
+    pub aborted: &'a [u8],
     /// Whole batches; only the last one may be torn.
     pub record_set: &'a [u8],
 }
@@ -181,13 +189,52 @@ fn fetched_partition<'a>(reader: &mut Reader<'a>) -> Result<FetchedPartition<'a>
     let partition = reader.i32("partition")?;
     let error_code = reader.i16("error code")?;
     let high_watermark = reader.i64("high watermark")?;
-    reader.i64("last stable offset")?;
+    let last_stable = reader.i64("last stable offset")?;
     let log_start = reader.i64("log start offset")?;
     let aborted = reader.array_length(ABORTED_BYTES, "aborted transactions")?;
-    reader.take(aborted * ABORTED_BYTES, "aborted transactions")?;
+    let aborted = reader.take(aborted * ABORTED_BYTES, "aborted transactions")?;
     reader.i32("preferred read replica")?;
     let record_set = reader.nullable_bytes("records")?.unwrap_or_default();
-    Ok(FetchedPartition { partition, error_code, high_watermark, log_start, record_set })
+    Ok(FetchedPartition {
+        partition,
+        error_code,
+        high_watermark,
+        last_stable,
+        log_start,
+        aborted,
+        record_set,
+    })
+}
+
+/// Finds the batches of aborted transactions in a partition's part of an answer, as clients do: from the first offset of each until the next
+/// marker of its producer.
+#[derive(Debug)]
+pub(crate) struct Aborted {
+    /// First offset and producer id of those that are still ahead, the last one first.
+    ahead: Vec<(i64, i64)>,
+    open: BTreeSet<i64>,
+}
+
+impl Aborted {
+    pub(crate) fn new(found: &FetchedPartition<'_>) -> Self {
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, i64::from_be_bytes);
+        let each = found.aborted.chunks_exact(ABORTED_BYTES);
+        let mut ahead: Vec<(i64, i64)> = each.map(|one| (number(&one[8..]), number(&one[..8]))).collect();
+        ahead.sort_unstable_by(|left, right| right.cmp(left));
+        Self { ahead, open: BTreeSet::new() }
+    }
+
+    /// Whether the next batch belongs to an aborted transaction. Every batch has to be passed, in order.
+    pub(crate) fn holds(&mut self, header: &BatchHeader) -> bool {
+        while let Some((_, producer)) = self.ahead.pop_if(|(first, _)| *first <= header.last_offset()) {
+            self.open.insert(producer);
+        }
+        if header.is_control() {
+            self.open.remove(&header.producer_id);
+            return false;
+        }
+        header.is_transactional() && self.open.contains(&header.producer_id)
+    }
 }
 
 /// Reads a ListOffsets answer: number of the partition, error code, offset.
@@ -225,8 +272,13 @@ mod tests {
     };
     use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
-    const SIZE: FetchSize =
-        FetchSize { least_bytes: 7, wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 16 };
+    const SIZE: FetchSize = FetchSize {
+        least_bytes: 7,
+        wait_ms: 500,
+        bytes: 1 << 20,
+        partition_bytes: 1 << 16,
+        is_committed: false,
+    };
 
     fn name(topic: &'static str) -> TopicName {
         TopicName(StrBytes::from_static_str(topic))
@@ -286,6 +338,44 @@ mod tests {
         let answer = ListOffsetsResponse::default().with_topics(vec![topic]);
         answer.encode(&mut bytes, LIST_OFFSETS_VERSION).unwrap();
         assert_eq!(parse_ends(&bytes, &"t".into()).unwrap(), [(5, 0, 42)]);
+    }
+
+    #[test]
+    fn batches_of_aborted_transactions_are_found() {
+        let aborted: Vec<u8> = [[7_i64, 12], [9, 10], [7, 30]]
+            .iter()
+            .flatten()
+            .flat_map(|number| number.to_be_bytes())
+            .collect();
+        let found = FetchedPartition {
+            partition: 0,
+            error_code: 0,
+            high_watermark: 40,
+            last_stable: 40,
+            log_start: 0,
+            aborted: &aborted,
+            record_set: &[],
+        };
+        let mut aborted = Aborted::new(&found);
+        let mut batch = |offset, producer, kind: &str| {
+            let mut builder = hone_kafka::BatchBuilder::new(hone_kafka::Codec::None);
+            builder.push(None, Some(b"v"), 1);
+            let mut bytes = builder.build().unwrap();
+            hone_kafka::batch::set_base_offset(&mut bytes, offset).unwrap();
+            hone_kafka::batch::set_producer(&mut bytes, producer, 0, 0).unwrap();
+            if kind != "plain" {
+                hone_kafka::batch::set_transactional(&mut bytes, kind == "marker").unwrap();
+            }
+            aborted.holds(&BatchHeader::parse(&bytes).unwrap())
+        };
+        assert!(!batch(9, 7, "records"), "before the aborted one of this producer");
+        assert!(batch(10, 9, "records"));
+        assert!(!batch(11, 9, "plain"), "of no transaction");
+        assert!(batch(12, 7, "records") && batch(13, 9, "records"));
+        assert!(!batch(14, 9, "marker"));
+        assert!(!batch(15, 9, "records") && batch(16, 7, "records"));
+        assert!(!batch(17, 7, "marker") && !batch(18, 7, "records"));
+        assert!(batch(31, 7, "records"), "its second aborted one");
     }
 
     #[test]

@@ -4,12 +4,14 @@
 use bytes::Bytes;
 use hone_kafka::{Frame, batch, batches, codec, parse_produce_response_v7, records};
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsResponse, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatResponse,
-    CreateTopicsResponse, DeleteGroupsResponse, DeleteTopicsResponse, DescribeConfigsResponse,
-    DescribeGroupsResponse, DescribeQuorumResponse, FetchResponse, FindCoordinatorResponse,
-    HeartbeatResponse, IncrementalAlterConfigsResponse, InitProducerIdResponse, JoinGroupResponse,
-    LeaveGroupResponse, ListGroupsResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse,
-    OffsetFetchResponse, SaslAuthenticateResponse, SaslHandshakeResponse, SyncGroupResponse,
+    AddOffsetsToTxnResponse, AddPartitionsToTxnResponse, ApiKey, ApiVersionsResponse,
+    ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatResponse, CreateTopicsResponse,
+    DeleteGroupsResponse, DeleteTopicsResponse, DescribeConfigsResponse, DescribeGroupsResponse,
+    DescribeQuorumResponse, EndTxnResponse, FetchResponse, FindCoordinatorResponse, HeartbeatResponse,
+    IncrementalAlterConfigsResponse, InitProducerIdResponse, JoinGroupResponse, LeaveGroupResponse,
+    ListGroupsResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse, OffsetFetchResponse,
+    ProduceResponse, SaslAuthenticateResponse, SaslHandshakeResponse, SyncGroupResponse,
+    TxnOffsetCommitResponse,
 };
 
 use crate::fetch::{parse_ends, parse_fetched};
@@ -33,7 +35,7 @@ pub fn answers(data: &[u8]) {
     let correlation_id = body.first_chunk().map_or(0, |id| i32::from_be_bytes(*id));
     macro_rules! decode_as {
         ($($number:literal: $key:ident $version:literal $answer:ident,)*) => {
-            match which % 27 {
+            match which % 32 {
                 $($number => drop(decode::<$answer>(ApiKey::$key, $version, correlation_id, body)),)*
                 _ => {}
             }
@@ -67,6 +69,11 @@ pub fn answers(data: &[u8]) {
         24: OffsetCommit 9 OffsetCommitResponse,
         25: ConsumerGroupHeartbeat 0 ConsumerGroupHeartbeatResponse,
         26: Metadata 12 MetadataResponse,
+        27: Produce 7 ProduceResponse,
+        28: AddPartitionsToTxn 1 AddPartitionsToTxnResponse,
+        29: AddOffsetsToTxn 1 AddOffsetsToTxnResponse,
+        30: TxnOffsetCommit 2 TxnOffsetCommitResponse,
+        31: EndTxn 1 EndTxnResponse,
     }
 }
 
@@ -121,6 +128,9 @@ mod tests {
 
     use bytes::BytesMut;
     use hone_kafka::{BatchBuilder, Codec};
+    use kafka_protocol::messages::add_partitions_to_txn_response::{
+        AddPartitionsToTxnPartitionResult, AddPartitionsToTxnTopicResult,
+    };
     use kafka_protocol::messages::api_versions_response::{ApiVersion, SupportedFeatureKey};
     use kafka_protocol::messages::consumer_group_describe_response as kip_848;
     use kafka_protocol::messages::consumer_group_heartbeat_response as heartbeat;
@@ -149,6 +159,10 @@ mod tests {
     };
     use kafka_protocol::messages::offset_fetch_response::{
         OffsetFetchResponsePartition, OffsetFetchResponseTopic,
+    };
+    use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
+    use kafka_protocol::messages::txn_offset_commit_response::{
+        TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
     };
     use kafka_protocol::messages::{BrokerId, TopicName};
     use kafka_protocol::protocol::{Encodable, StrBytes};
@@ -208,7 +222,7 @@ mod tests {
         all
     }
 
-    fn samples_of_groups() -> [Vec<u8>; 10] {
+    fn samples_of_groups() -> [Vec<u8>; 15] {
         let synced = SyncGroupResponse::default().with_assignment(Bytes::from_static(&[0; 10]));
         [
             encoded(17, 1, &listed()),
@@ -221,6 +235,11 @@ mod tests {
             with_header_tags(encoded(24, 9, &noted())),
             beat(),
             with_header_tags(encoded(26, 12, &metadata())),
+            encoded(27, 7, &produced()),
+            encoded(28, 1, &added()),
+            encoded(29, 1, &AddOffsetsToTxnResponse::default()),
+            encoded(30, 2, &committed_in_transaction()),
+            encoded(31, 1, &EndTxnResponse::default()),
         ]
     }
 
@@ -385,6 +404,27 @@ mod tests {
             .with_leader(text("m"))
             .with_member_id(text("m"))
             .with_members(vec![member])
+    }
+
+    fn produced() -> ProduceResponse {
+        let partitions = vec![PartitionProduceResponse::default(), PartitionProduceResponse::default()];
+        let topic =
+            TopicProduceResponse::default().with_name(topic("t")).with_partition_responses(partitions);
+        ProduceResponse::default().with_responses(vec![topic])
+    }
+
+    fn added() -> AddPartitionsToTxnResponse {
+        let topic = AddPartitionsToTxnTopicResult::default()
+            .with_name(topic("t"))
+            .with_results_by_partition(vec![AddPartitionsToTxnPartitionResult::default()]);
+        AddPartitionsToTxnResponse::default().with_results_by_topic_v3_and_below(vec![topic])
+    }
+
+    fn committed_in_transaction() -> TxnOffsetCommitResponse {
+        let topic = TxnOffsetCommitResponseTopic::default()
+            .with_name(topic("t"))
+            .with_partitions(vec![TxnOffsetCommitResponsePartition::default()]);
+        TxnOffsetCommitResponse::default().with_topics(vec![topic])
     }
 
     fn beat() -> Vec<u8> {

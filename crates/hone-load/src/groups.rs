@@ -15,7 +15,7 @@ use kafka_protocol::protocol::StrBytes;
 use crate::admin::Admin;
 use crate::cluster::At;
 use crate::error::LoadError;
-use crate::health::coordinator;
+use crate::health::{CoordinatorOf, coordinator};
 use crate::topics::{Offsets, Topics};
 
 const LIST_GROUPS_VERSION: i16 = 1;
@@ -53,7 +53,7 @@ impl Topics {
     pub fn group_now(&mut self, group: &str) -> Result<GroupNow, LoadError> {
         let seed = self.seed.clone();
         let asked = self.line(&seed)?.another(&seed)?;
-        let mut coordinator = coordinator(asked, group)?;
+        let mut coordinator = coordinator(asked, CoordinatorOf::Group(group))?;
         let mut now = coordinator.described(group)?;
         for (topic, offsets) in coordinator.committed(group)? {
             for (partition, offset) in offsets {

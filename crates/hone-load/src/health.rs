@@ -201,7 +201,7 @@ impl Onlooker {
     pub fn lag(&mut self, group: &str) -> Result<GroupLag, LoadError> {
         let (asked, _) = self.metadata()?;
         let address = asked.address().to_owned();
-        let committed = coordinator(asked, group)?.committed(group)?;
+        let committed = coordinator(asked, CoordinatorOf::Group(group))?.committed(group)?;
         if committed.is_empty() {
             return Err(LoadError::Refused {
                 address,
@@ -225,16 +225,27 @@ impl Onlooker {
     }
 }
 
+/// What a coordinator is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CoordinatorOf<'a> {
+    /// A consumer group.
+    Group(&'a str),
+    /// A transactional producer, by its id.
+    Transactions(&'a str),
+}
+
 /// The connection to the broker that holds a group's offsets.
-pub(crate) fn coordinator(mut asked: Admin, group: &str) -> Result<Admin, LoadError> {
-    let request = FindCoordinatorRequest::default().with_key(StrBytes::from_string(group.to_owned()));
+pub(crate) fn coordinator(mut asked: Admin, of: CoordinatorOf<'_>) -> Result<Admin, LoadError> {
+    let (key_type, what, key) = match of {
+        CoordinatorOf::Group(group) => (0, "group", group),
+        CoordinatorOf::Transactions(id) => (1, "transactional id", id),
+    };
+    let request = FindCoordinatorRequest::default()
+        .with_key(StrBytes::from_string(key.to_owned()))
+        .with_key_type(key_type);
     let found: FindCoordinatorResponse =
         asked.ask(ApiKey::FindCoordinator, FIND_COORDINATOR_VERSION, &request)?;
-    asked.accepted(
-        &format!("to name the coordinator of group `{group}`"),
-        found.error_code,
-        String::new(),
-    )?;
+    asked.accepted(&format!("to name the coordinator of {what} `{key}`"), found.error_code, String::new())?;
     asked.another(&format!("{}:{}", &*found.host, found.port))
 }
 

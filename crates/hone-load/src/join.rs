@@ -150,7 +150,8 @@ impl Join {
         self.waiting
     }
 
-    fn lose(&mut self, intended_ns: u64) {
+    /// Adds a range that does not arrive.
+    pub(crate) fn lose(&mut self, intended_ns: u64) {
         lost(&mut self.lost, intended_ns);
     }
 

@@ -40,6 +40,7 @@ mod outage;
 pub mod payload;
 mod placement;
 mod poll;
+mod processor;
 mod ramp_search;
 mod raw;
 mod readback;

@@ -25,7 +25,8 @@ pub(crate) const BEHIND: Duration = Duration::from_secs(3);
 pub(crate) const AFTER_FAULTS: Duration = Duration::from_secs(20);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// Size of one read.
-const SIZE: FetchSize = FetchSize { least_bytes: 1, wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 20 };
+const SIZE: FetchSize =
+    FetchSize { least_bytes: 1, wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 20, is_committed: false };
 /// A broker that returns nothing this often has lost data, or has a problem. The data read so far is reported.
 const EMPTY_READS: u32 = 3;
 

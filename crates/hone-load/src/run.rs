@@ -32,9 +32,9 @@ use crate::steadiness::{WindowLoad, outcome};
 use crate::warm::{self, Effort, Target};
 use crate::{client, frames, keys, readback, recording, replay, schedule, sizes};
 
-use catch_up::{add_consumed, check_consumers, check_rate, consumers, unix_ms};
+use catch_up::{add_consumed, check_consumers, check_processing, check_rate, readers, unix_ms};
 pub use faults::Faults;
-pub(crate) use own_topics::{OwnTopics, layout_of};
+pub(crate) use own_topics::{OwnTopics, layout_of, output_of};
 
 /// Measures the target and the machine at the start and the end of a window.
 pub trait Probe {
@@ -127,9 +127,8 @@ pub fn prepare(
     let workload = fitted(workload, &layout, progress)?;
     let engine = engine(launcher, &settings, &access, &workload, &layout, progress)?;
     // Those that read a backlog start when it is stored.
-    let reading =
-        (!workload.catches_up()).then(|| consumers(&settings.address, &access, &workload, &layout, None));
-    let consumers = reading.transpose()?.flatten();
+    let output = output_of(&settings, &workload, &layout, &mut admin, &mut topic)?;
+    let consumers = readers(&settings.address, &access, &workload, (&layout, output.as_ref()))?;
     let environment =
         Environment { security: settings.security.name(), ..admin.surroundings(layout.topics.first()) };
     topic.remember(environment.brokers.values().cloned());
@@ -253,6 +252,7 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
     }
     check_topics(workload)?;
     check_consumers(workload)?;
+    check_processing(workload)?;
     check_engine(workload)?;
     check_idempotence(workload)?;
     schedule::check(workload)?;
@@ -612,7 +612,7 @@ impl Prepared {
         }
         let (_, from) = readback::ends(&self.access, &self.layout, readback::BEFORE)?;
         if let Some(consumers) = &self.consumers {
-            consumers.begin(self.begins.clone().unwrap_or_else(|| from.clone()), limit);
+            consumers.begin(self.begins.clone().unwrap_or_else(|| from.clone()), limit)?;
         }
         Ok(Some(from))
     }
@@ -748,7 +748,7 @@ impl Prepared {
     /// Threads and processes that work for this load, besides the thread that will run it.
     pub fn helpers(&self) -> Helpers {
         let mut helpers = self.engine.helpers();
-        helpers.threads.extend(self.consumers.as_ref().map(Consumers::thread_id));
+        helpers.threads.extend(self.consumers.iter().flat_map(Consumers::thread_ids));
         helpers
     }
 

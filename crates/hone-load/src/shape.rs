@@ -151,11 +151,16 @@ const CONSUMER_GROUP_DESCRIBE_0: &[Part] = &[
     ]),
     Tags(&[]),
 ];
+const PRODUCE_7: &[Part] = &[Array(&[Text, Array(&[Fixed(4 + 2 + 8 + 8 + 8)])]), Fixed(4)];
+const ADD_PARTITIONS_TO_TXN_1: &[Part] = &[Fixed(4), Array(&[Text, Array(&[Fixed(4 + 2)])])];
+const ADD_OFFSETS_TO_TXN_1: &[Part] = &[Fixed(4 + 2)];
+const TXN_OFFSET_COMMIT_2: &[Part] = &[Fixed(4), Array(&[Text, Array(&[Fixed(4 + 2)])])];
+const END_TXN_1: &[Part] = &[Fixed(4 + 2)];
 const SASL_HANDSHAKE_1: &[Part] = &[Fixed(2), Array(&[Text])];
 const SASL_AUTHENTICATE_1: &[Part] = &[Fixed(2), Text, Blob, Fixed(8)];
 
 /// The answers that can be decoded.
-pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 27] = [
+pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 32] = [
     (ApiKey::Metadata, 7, METADATA_7),
     (ApiKey::CreateTopics, 4, CREATE_TOPICS_4),
     (ApiKey::DeleteTopics, 3, DELETE_TOPICS_3),
@@ -183,6 +188,11 @@ pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 27] = [
     (ApiKey::OffsetCommit, 9, OFFSET_COMMIT_9),
     (ApiKey::ConsumerGroupHeartbeat, 0, CONSUMER_GROUP_HEARTBEAT_0),
     (ApiKey::Metadata, 12, METADATA_12),
+    (ApiKey::Produce, 7, PRODUCE_7),
+    (ApiKey::AddPartitionsToTxn, 1, ADD_PARTITIONS_TO_TXN_1),
+    (ApiKey::AddOffsetsToTxn, 1, ADD_OFFSETS_TO_TXN_1),
+    (ApiKey::TxnOffsetCommit, 2, TXN_OFFSET_COMMIT_2),
+    (ApiKey::EndTxn, 1, END_TXN_1),
 ];
 
 fn shape_of(key: ApiKey, version: i16) -> Option<&'static [Part]> {

@@ -436,16 +436,16 @@ impl Course {
         let left = limits.bytes.saturating_sub(self.bytes);
         // The minimum is for the headers of some batches. Brokers send the first batch whole, whatever its size.
         let bytes = i32::try_from(left).unwrap_or(ANSWER_BYTES).clamp(LEAST_BYTES, ANSWER_BYTES);
-        let longest = wanted.iter().filter_map(|(partition, next)| {
-            self.partitions.get(partition).map(|part| part.to.abs_diff(*next))
-        });
-        let longest = longest.max().unwrap_or(0) as f64;
+        let length =
+            |(partition, next): &(i32, i64)| Some(self.partitions.get(partition)?.to.abs_diff(*next));
+        let longest = wanted.iter().filter_map(length).max().unwrap_or(0) as f64;
         let of_partition = limits.offset_bytes.map_or(PARTITION_BYTES, |each| {
             let room = 1.2 * each * longest;
             // Sizes above an answer's limit do not matter.
             (room.min(f64::from(PARTITION_BYTES)) as i32).max(LEAST_BYTES)
         });
-        FetchSize { least_bytes: 1, wait_ms: WAIT_MS, bytes, partition_bytes: of_partition.min(bytes) }
+        let partition_bytes = of_partition.min(bytes);
+        FetchSize { least_bytes: 1, wait_ms: WAIT_MS, bytes, partition_bytes, is_committed: false }
     }
 
     fn take(

@@ -136,9 +136,9 @@ pub use whatif::{
 pub use window::{
     AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, CatchUp, ClientFacts, CpuSeconds,
     Durability, EndToEnd, Environment, Event, EventKind, Fetches, Latencies, LatencySplit, Outcome, Part,
-    Rebalances, SeriesPoint, Shard, SocketBytes, TopicBatches, Window, WindowFacts,
+    Rebalances, SeriesPoint, Shard, SocketBytes, TopicBatches, Transactions, Window, WindowFacts,
 };
 pub use workload::{
-    Engine, FetchLimits, GroupProtocol, Keys, Payload, ReadFrom, Recording, Schedule, Sizes, TopicShares,
-    Workload,
+    Engine, FetchLimits, GroupProtocol, Keys, Payload, Processing, ReadFrom, Recording, Schedule, Sizes,
+    TopicShares, Workload,
 };

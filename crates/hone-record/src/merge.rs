@@ -383,6 +383,8 @@ fn end_to_end(shards: &[&Window]) -> Option<EndToEnd> {
             fetches,
             catch_up: all.catch_up.zip(part.catch_up).map(|(all, part)| all.with(part)),
             rebalances: all.rebalances.zip(part.rebalances).map(|(all, part)| all.and(part)),
+            // Processors belong to one generator.
+            transactions: None,
         }
     }))
 }
@@ -487,6 +489,7 @@ pub(crate) mod tests {
             consumer_groups: 1,
             group_protocol: crate::GroupProtocol::Assigned,
             rebalance_every_s: 0.0,
+            processing: crate::Processing::default(),
             fetch: crate::FetchLimits::default(),
             read_from: crate::ReadFrom::End,
             backlog_bytes: 0,

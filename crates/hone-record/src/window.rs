@@ -334,6 +334,24 @@ pub struct EndToEnd {
     /// Rebalances in the window. `None` if the members assign themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebalances: Option<Rebalances>,
+    /// The processors' transactions. `None` without processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<Transactions>,
+}
+
+/// Transactions of processors that ended within the window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Transactions {
+    /// Number of committed ones.
+    pub committed: u64,
+    /// Number of aborted ones.
+    pub aborted: u64,
+    /// Records that the committed ones wrote.
+    pub records: u64,
+    /// Time from the first record of a committed one to the answer to its commit.
+    pub length: Hdr,
+    /// The part of it from the request for the commit on.
+    pub commit: Hdr,
 }
 
 /// Times in which partitions of a group had no reader.
@@ -730,6 +748,7 @@ mod tests {
             fetches: None,
             catch_up: None,
             rebalances: None,
+            transactions: None,
         }
     }
 

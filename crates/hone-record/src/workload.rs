@@ -243,6 +243,32 @@ impl Recording {
     }
 }
 
+/// Processors that read what the producers send, write it to a topic of their own, and commit both in transactions. The consumers read what
+/// they have committed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Processing {
+    /// Number of processors.
+    pub processors: u32,
+    /// Length of a transaction, from its first record on, in seconds.
+    pub transaction_s: f64,
+    /// One of so many transactions of each is aborted, and its records are read again. 0 for none.
+    pub abort_every: u32,
+}
+
+impl Default for Processing {
+    fn default() -> Self {
+        // Kafka Streams commits every 100 ms by default with exactly-once semantics (`commit.interval.ms`).
+        Self { processors: 0, transaction_s: 0.1, abort_every: 0 }
+    }
+}
+
+impl Processing {
+    fn is_none(&self) -> bool {
+        self.processors == 0
+    }
+}
+
 /// Limits of a consumer's Fetch requests, under the names and with the defaults of Kafka's own consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -346,6 +372,9 @@ pub struct Workload {
     /// Interval at which a member of each group leaves and joins again, in seconds. 0: never.
     #[serde(default, skip_serializing_if = "is_never")]
     pub rebalance_every_s: f64,
+    /// Processors between producers and consumers.
+    #[serde(default, skip_serializing_if = "Processing::is_none")]
+    pub processing: Processing,
     /// Limits of their Fetch requests.
     #[serde(flatten)]
     pub fetch: FetchLimits,
@@ -508,6 +537,7 @@ impl Workload {
             consumer_groups: 1,
             group_protocol: GroupProtocol::Assigned,
             rebalance_every_s: 0.0,
+            processing: Processing::default(),
             fetch: FetchLimits::default(),
             read_from: ReadFrom::End,
             backlog_bytes: 0,

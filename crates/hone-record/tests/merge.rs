@@ -81,6 +81,7 @@ fn workload(of: u32) -> Workload {
         consumer_groups: 1,
         group_protocol: hone_record::GroupProtocol::Assigned,
         rebalance_every_s: 0.0,
+        processing: hone_record::Processing::default(),
         fetch: hone_record::FetchLimits::default(),
         read_from: hone_record::ReadFrom::End,
         backlog_bytes: 0,
@@ -208,6 +209,7 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             fetches: None,
             catch_up: None,
             rebalances: None,
+            transactions: None,
         }),
         batches: vec![TopicBatches {
             topic: "load".to_owned(),

@@ -59,9 +59,14 @@ fn load_at(workload: &Workload, rate: Option<f64>) -> String {
         Some(rate) => format!("{} {what} {records}", exact(rate)),
         None => format!("records of {records}"),
     };
+    let through = match workload.processing.processors {
+        0 => String::new(),
+        1 => ", through a processor".to_owned(),
+        many => format!(", through {many} processors"),
+    };
     let topics = topics(workload).map_or_else(String::new, |topics| format!(" to {topics}"));
     format!(
-        "{sent}{topics}{}, {} for {} s, {} {connections}, acks={acks}",
+        "{sent}{topics}{}, {} for {} s, {} {connections}, acks={acks}{through}",
         keys(workload.keys),
         schedule(&workload.schedule),
         workload.duration_s,

@@ -73,8 +73,9 @@ fn records_by_topic(address: &str, is_over: &AtomicBool) -> BTreeMap<String, i64
         for listed in listed.iter().filter(|listed| listed.topic.starts_with("hone-load-")) {
             let Ok((layout, _)) = topics.layout(&listed.topic) else { continue };
             let Ok((ends, _)) = topics.offsets(&layout, hone_load::At::Latest) else { continue };
-            let number = listed.topic.rsplit('-').next().unwrap().to_owned();
-            now.insert(number, ends.values().sum());
+            // What is behind the name of the load.
+            let own = listed.topic.splitn(4, '-').nth(3).unwrap_or_default().to_owned();
+            now.insert(own, ends.values().sum());
         }
         let is_more = now.values().sum::<i64>() > last.values().sum::<i64>();
         last = if is_more { now } else { last };
@@ -111,6 +112,16 @@ fn topics_get_their_shares_and_are_read_whole() {
             assert!((found - share).abs() < tolerance, "{more:?}: topic {topic} has {found}: {seen:?}");
         }
     }
+    let folder = tempfile::tempdir().unwrap();
+    for (topics, expected) in [("3", "Equal"), ("\"zipf:3:1.5\"", "Zipf")] {
+        let file =
+            format!("name = \"t\"\n[workload]\ntopics = {topics}\nrequests_per_s = 100\nduration_s = 1\n");
+        std::fs::write(folder.path().join("load.toml"), file).unwrap();
+        let load = ["load", &broker.address, "--file", "load.toml", "--warmup", "0", "--json", "--quiet"];
+        let body = hone_in(folder.path(), &load).expect_code(0).json()["body"].take();
+        let told = &body["workload"]["topics"];
+        assert_eq!(told[expected.to_lowercase()]["count"], 3, "{told}");
+    }
     let listed = hone_load::Admin::connect(&broker.address).unwrap().topics().unwrap();
     assert!(listed.iter().all(|listed| !listed.topic.starts_with("hone-load-")), "{listed:?}");
     for (more, expected) in [
@@ -119,6 +130,49 @@ fn topics_get_their_shares_and_are_read_whole() {
         (&["--topics", "3", "--client", "cat"], "must be 1 for a client command"),
         (&["--topics", "zipf:3", "--partitions-per-request", "2"], "partitions_per_request must be 1"),
         (&["--topics", "many"], "use one of: 30, zipf:30, zipf:30:1.2, weights:5,3,1"),
+    ] {
+        hone(&[&["load", &broker.address], more].concat()).expect_code(2).expect_error(expected);
+    }
+}
+
+#[test]
+fn processors_pass_every_record_on_once_and_aborted_ones_are_not_read() {
+    let broker = Broker::start();
+    let load = ["--rate", "200", "--duration", "4", "--processors", "2", "--abort-every", "4"];
+    for more in [
+        &["--consumers", "1"][..],
+        &["--consumers", "2", "--group-protocol", "consumer", "--topics", "3", "--compression", "lz4"],
+        &["--consumers", "1", "--client", "librdkafka", "--transaction-duration", "300ms"],
+    ] {
+        let is_over = AtomicBool::new(false);
+        let (body, seen) = std::thread::scope(|scope| {
+            let watch = scope.spawn(|| records_by_topic(&broker.address, &is_over));
+            let body = body(&broker, &[&load[..], more].concat());
+            is_over.store(true, Ordering::Relaxed);
+            (body, watch.join().unwrap())
+        });
+        let sent = body["facts"]["acked_records"].as_i64().unwrap();
+        let seen_by_consumers = &body["end_to_end"];
+        assert_eq!(seen_by_consumers["fetched_records"], sent, "{more:?}");
+        assert_eq!(seen_by_consumers["missing"], 0, "{more:?}");
+        let transactions = &seen_by_consumers["transactions"];
+        let (committed, aborted) =
+            (transactions["committed"].as_u64().unwrap(), transactions["aborted"].as_u64().unwrap());
+        assert!(
+            committed > 10 && (2.0..=4.5).contains(&(committed as f64 / aborted as f64)),
+            "{transactions}"
+        );
+        let passed_on = transactions["records"].as_i64().unwrap();
+        assert!(passed_on <= sent && passed_on > sent / 2, "{passed_on} of {sent}");
+        // Input and output, what was aborted, and a marker at least for each transaction.
+        let stored = seen.values().sum::<i64>();
+        assert!(stored > 2 * sent, "{more:?}: {stored} offsets for {sent} records: {seen:?}");
+    }
+    for (more, expected) in [
+        (&["--processors", "1"][..], "need `consumers`"),
+        (&["--processors", "9", "--consumers", "1"], "at most 8, one for each partition"),
+        (&["--processors", "1", "--consumers", "1", "--read-from", "earliest"], "`read_from`"),
+        (&["--processors", "1", "--consumers", "1", "--transaction-duration", "2m"], "at most 30 s"),
     ] {
         hone(&[&["load", &broker.address], more].concat()).expect_code(2).expect_error(expected);
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use hone_record::{
-    Engine, FetchLimits, GroupProtocol, Keys, Payload, ReadFrom, Recording, Schedule, Sizes, TopicShares,
-    Workload,
+    Engine, FetchLimits, GroupProtocol, Keys, Payload, Processing, ReadFrom, Recording, Schedule, Sizes,
+    TopicShares, Workload,
 };
 use serde::Deserialize;
 
@@ -40,6 +40,7 @@ pub struct WorkloadFile {
     /// For the wire engine only.
     pub in_flight: Option<u32>,
     /// Topics with so many partitions each: `30`, `zipf:30:1.2`, or `weights:5,3,1`.
+    #[serde(deserialize_with = "count_or_shares")]
     pub topics: Written<TopicShares>,
     /// Partitions of the topic.
     pub partitions: u32,
@@ -79,6 +80,12 @@ pub struct WorkloadFile {
     pub group_protocol: GroupProtocol,
     /// Interval at which a member leaves and joins again; 0 for never.
     pub rebalance_every_s: f64,
+    /// Processors between producers and consumers.
+    pub processors: u32,
+    /// Length of their transactions.
+    pub transaction_s: f64,
+    /// One of so many transactions is aborted; 0 for none.
+    pub abort_every: u32,
     /// Limits of their Fetch requests, see [`FetchLimits`].
     pub fetch_min_bytes: u32,
     /// See `fetch_min_bytes`.
@@ -101,6 +108,22 @@ pub struct WorkloadFile {
     pub populate: Option<String>,
     /// Runs before each measurement.
     pub warmup: Option<String>,
+}
+
+/// A number of topics needs no quotes.
+fn count_or_shares<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Written<TopicShares>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "use a number of topics, or a text such as \"zipf:30\"")]
+    enum Value {
+        Count(u32),
+        Shares(String),
+    }
+    match Value::deserialize(deserializer)? {
+        Value::Count(count) => Ok(Written(TopicShares::Equal { count })),
+        Value::Shares(text) => text.parse().map_err(serde::de::Error::custom),
+    }
 }
 
 /// Unanswered requests per connection of the wire engine.
@@ -152,6 +175,9 @@ impl Default for WorkloadFile {
             consumer_groups: 1,
             group_protocol: GroupProtocol::Assigned,
             rebalance_every_s: 0.0,
+            processors: 0,
+            transaction_s: Processing::default().transaction_s,
+            abort_every: 0,
             fetch_min_bytes: fetch.fetch_min_bytes,
             fetch_max_wait_ms: fetch.fetch_max_wait_ms,
             fetch_max_bytes: fetch.fetch_max_bytes,
@@ -289,6 +315,11 @@ impl WorkloadFile {
             consumer_groups: self.consumer_groups,
             group_protocol: self.group_protocol,
             rebalance_every_s: self.rebalance_every_s,
+            processing: Processing {
+                processors: self.processors,
+                transaction_s: self.transaction_s,
+                abort_every: self.abort_every,
+            },
             fetch: FetchLimits {
                 fetch_min_bytes: self.fetch_min_bytes,
                 fetch_max_wait_ms: self.fetch_max_wait_ms,

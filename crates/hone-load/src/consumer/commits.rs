@@ -18,7 +18,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use crate::admin::Admin;
 use crate::error::LoadError;
-use crate::health::coordinator;
+use crate::health::{CoordinatorOf, coordinator};
 use crate::security::Access;
 use crate::topic_set::TopicSet;
 
@@ -89,7 +89,7 @@ impl Drop for Commits {
 }
 
 /// The load's own topic has a unique name; other topics are shared.
-pub(super) fn group_of(topic: &str, number: usize) -> String {
+pub(crate) fn group_of(topic: &str, number: usize) -> String {
     let name = if topic.starts_with("hone-") {
         topic.to_owned()
     } else {
@@ -99,11 +99,11 @@ pub(super) fn group_of(topic: &str, number: usize) -> String {
 }
 
 /// The coordinator of a group; it may have to be created first.
-pub(super) fn find(address: &str, access: &Access, group: &str) -> Result<Admin, LoadError> {
+pub(crate) fn find(address: &str, access: &Access, group: &str) -> Result<Admin, LoadError> {
     let deadline = Instant::now() + COORDINATOR_LIMIT;
     loop {
-        let found =
-            Admin::enter(address, access.clone(), Admin::LIMIT).and_then(|admin| coordinator(admin, group));
+        let found = Admin::enter(address, access.clone(), Admin::LIMIT)
+            .and_then(|admin| coordinator(admin, CoordinatorOf::Group(group)));
         if found.is_ok() || Instant::now() >= deadline {
             return found;
         }
@@ -112,7 +112,7 @@ pub(super) fn find(address: &str, access: &Access, group: &str) -> Result<Admin,
 }
 
 /// Deletes a group without members. A broker that refuses keeps it until its offsets expire.
-pub(super) fn delete(coordinator: &mut Admin, group: &str) {
+pub(crate) fn delete(coordinator: &mut Admin, group: &str) {
     let groups = vec![StrBytes::from_string(group.to_owned()).into()];
     let request = DeleteGroupsRequest::default().with_groups_names(groups);
     let _ = coordinator.ask::<_, DeleteGroupsResponse>(ApiKey::DeleteGroups, DELETE_GROUPS_VERSION, &request);

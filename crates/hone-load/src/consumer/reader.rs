@@ -7,7 +7,7 @@ use hone_kafka::{batches, error_name};
 
 use super::link::{Arrival, Link};
 use crate::clock::Clock;
-use crate::fetch::{FetchedPartition, parse_fetched};
+use crate::fetch::{Aborted, FetchedPartition, parse_fetched};
 use crate::join::Join;
 use crate::outage::Gaps;
 use crate::topic_set::TopicSet;
@@ -138,7 +138,7 @@ impl Consumer {
     pub(super) fn receive(
         &mut self,
         token: usize,
-        topics: &TopicSet,
+        (topics, is_committed): (&TopicSet, bool),
         clock: &Clock,
         join: &mut Join,
     ) -> Result<Option<Answer>, String> {
@@ -147,7 +147,7 @@ impl Consumer {
         let (buffer, expected) = (std::mem::take(&mut link.inbound), link.correlation_id);
         let address = link.address.clone();
         let (refused, bytes) =
-            self.take_answer(&buffer[LENGTH_BYTES..length], (expected, topics), at_ns, join)?;
+            self.take_answer(&buffer[LENGTH_BYTES..length], (expected, is_committed, topics), at_ns, join)?;
         let strays: Vec<i32> = refused.iter().map(|(partition, _)| *partition).collect();
         let stray = |(partition, why)| (partition, Stray { from: address.clone(), why });
         self.strays.extend(refused.into_iter().map(stray));
@@ -164,14 +164,14 @@ impl Consumer {
     fn take_answer(
         &mut self,
         body: &[u8],
-        (expected, topics): (i32, &TopicSet),
+        (expected, is_committed, topics): (i32, bool, &TopicSet),
         at_ns: u64,
         join: &mut Join,
     ) -> Result<(Vec<(i32, Why)>, u64), String> {
         let (mut refused, mut bytes) = (Vec::new(), 0);
         let fetched = parse_fetched(body, topics, |found| {
             bytes += found.record_set.len() as u64;
-            if let Err(why) = self.take(found, at_ns, join) {
+            if let Err(why) = self.take(found, is_committed, at_ns, join) {
                 refused.push((found.partition, why));
             }
         });
@@ -185,7 +185,13 @@ impl Consumer {
         Ok((refused, bytes))
     }
 
-    fn take(&mut self, found: FetchedPartition<'_>, at_ns: u64, join: &mut Join) -> Result<(), Why> {
+    fn take(
+        &mut self,
+        found: FetchedPartition<'_>,
+        is_committed: bool,
+        at_ns: u64,
+        join: &mut Join,
+    ) -> Result<(), Why> {
         let Some(&(mut lane)) = self.lanes.get(&found.partition) else { return Ok(()) };
         if error_name(found.error_code) == "OFFSET_OUT_OF_RANGE" {
             // Retention deleted records first, and they count as missing in the end. Not every broker states here where the log begins.
@@ -198,12 +204,19 @@ impl Consumer {
         if found.error_code != 0 {
             return Err(Why::Refused);
         }
-        lane.end = lane.end.max(found.high_watermark);
+        // Without transactions both are the same.
+        lane.end = lane.end.max(if is_committed { found.last_stable } else { found.high_watermark });
+        let mut aborted = Aborted::new(&found);
         for batch in batches(found.record_set) {
             // The last batch of an answer may be torn; it comes again.
             let Ok(batch) = batch else { break };
             let header = batch.header;
+            let is_aborted = aborted.holds(&header);
             if header.last_offset() < lane.next {
+                continue;
+            }
+            if is_aborted {
+                lane.next = header.last_offset().saturating_add(1);
                 continue;
             }
             if header.base_offset >= lane.from && !header.is_control() {

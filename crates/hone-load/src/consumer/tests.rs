@@ -244,7 +244,7 @@ impl Scene {
             layout.leaders.iter().flat_map(|(_, led)| led).map(|p| (*p, 0)).collect();
         let address = cluster.address(bootstrap);
         let consumers = Consumers::start(&load(count), &address, &Access::plain(), &layout, &from).unwrap();
-        consumers.begin(from, Duration::from_secs(10));
+        consumers.begin(from, Duration::from_secs(10)).unwrap();
         let start = Instant::now();
         consumers.open(start, 60_000_000_000, BTreeMap::new());
         Self { cluster, consumers, start }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hone_record::{GroupProtocol, Outcome, ReadFrom, Window, Workload};
+use hone_record::{GroupProtocol, Outcome, Processing, ReadFrom, Window, Workload};
 
 use super::Prepared;
 use crate::admin::TopicLayout;
@@ -27,15 +27,30 @@ const MOST_CONSUMERS: u32 = 1_000;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Shortest interval of planted rebalances.
 const LEAST_REBALANCE_S: f64 = 3.0;
+/// Longest transaction: a coordinator aborts those that are open for a minute.
+const LONGEST_TRANSACTION_S: f64 = 30.0;
 /// Longest wait of a Fetch: a window ends only after it.
 const MOST_FETCH_WAIT_MS: u32 = 30_000;
 
-/// The workload's consumers, which also read the warm-up. They begin at these offsets, or at the end of the topic.
-pub(super) fn consumers(
+/// The consumers that read from the beginning of the load on.
+pub(super) fn readers(
     address: &str,
     access: &Access,
     workload: &Workload,
-    layout: &TopicLayout,
+    layouts: (&TopicLayout, Option<&TopicLayout>),
+) -> Result<Option<Consumers>, LoadError> {
+    if workload.catches_up() {
+        return Ok(None);
+    }
+    consumers(address, access, workload, layouts, None)
+}
+
+/// The workload's consumers, which also read the warm-up, and its processors, which write to the output. They begin at these offsets, or at the end of the topic.
+fn consumers(
+    address: &str,
+    access: &Access,
+    workload: &Workload,
+    (layout, output): (&TopicLayout, Option<&TopicLayout>),
     begins: Option<&BTreeMap<i32, i64>>,
 ) -> Result<Option<Consumers>, LoadError> {
     if workload.consumers == 0 {
@@ -43,7 +58,13 @@ pub(super) fn consumers(
     }
     let (layout, ends) = readback::ends(access, layout, readback::BEFORE)?;
     let from = begins.cloned().unwrap_or(ends);
-    Consumers::start(workload, address, access, &layout, &from).map(Some)
+    let Some(output) = output else {
+        return Consumers::start(workload, address, access, &layout, &from).map(Some);
+    };
+    let (output, ends) = readback::ends(access, output, readback::BEFORE)?;
+    let mut consumers = Consumers::start(workload, address, access, &output, &ends)?;
+    consumers.process(workload, (address, access), (&layout, &output), &from)?;
+    Ok(Some(consumers))
 }
 
 /// Without requests, consumers need records from before the window.
@@ -102,6 +123,30 @@ pub(super) fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
              can't be matched with its request"
                 .to_owned(),
         );
+    }
+    Ok(())
+}
+
+/// Checks the processors by themselves.
+pub(super) fn check_processing(workload: &Workload) -> Result<(), LoadError> {
+    let wrong = |problem: String| Err(LoadError::Setting { name: "processors", problem });
+    let Processing { processors, transaction_s, .. } = workload.processing;
+    if processors == 0 {
+        return Ok(());
+    }
+    if processors > workload.all_partitions() {
+        let partitions = workload.all_partitions();
+        return wrong(format!("must be at most {partitions}, one for each partition, got {processors}"));
+    }
+    if workload.consumers == 0 {
+        return wrong("need `consumers`, which read what they write".to_owned());
+    }
+    if workload.catches_up() {
+        return wrong("do not go with `read_from` and `backlog`".to_owned());
+    }
+    if !(transaction_s > 0.0 && transaction_s <= LONGEST_TRANSACTION_S) {
+        let problem = format!("must be above 0 and at most {LONGEST_TRANSACTION_S} s, got {transaction_s} s");
+        return Err(LoadError::Setting { name: "transaction_s", problem });
     }
     Ok(())
 }
@@ -172,8 +217,13 @@ impl Prepared {
         if requests > 0 {
             self.slice(requests, 0, target, &mut |share| progress.at("backlog", share))?;
         }
-        self.consumers =
-            consumers(&self.settings.address, &self.access, &self.workload, &self.layout, Some(&begins))?;
+        self.consumers = consumers(
+            &self.settings.address,
+            &self.access,
+            &self.workload,
+            (&self.layout, None),
+            Some(&begins),
+        )?;
         self.begins = Some(begins);
         Ok(())
     }

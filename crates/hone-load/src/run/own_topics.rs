@@ -7,7 +7,7 @@ use hone_record::Workload;
 use crate::admin::{Admin, TopicLayout, remember};
 use crate::error::LoadError;
 use crate::security::Access;
-use crate::settings::Topic;
+use crate::settings::{Settings, Topic};
 use crate::topic_set::TopicSet;
 
 /// A broker that hangs must not delay the deletion of the load's own topic.
@@ -95,6 +95,35 @@ pub(crate) fn layout_of(
     if goes_again {
         own.names = topics.names().to_vec();
     }
+    create(&topics, workload, admin)?;
+    admin.layout(&topics, Some(workload.all_partitions()))
+}
+
+/// The topics that processors write to, with as many partitions. `None` without processors.
+pub(crate) fn output_of(
+    settings: &Settings,
+    workload: &Workload,
+    input: &TopicLayout,
+    admin: &mut Admin,
+    own: &mut OwnTopics,
+) -> Result<Option<TopicLayout>, LoadError> {
+    if workload.processing.processors == 0 {
+        return Ok(None);
+    }
+    if settings.shard.is_some() {
+        let problem = "must be 0 for several generators".to_owned();
+        return Err(LoadError::Setting { name: "processors", problem });
+    }
+    // A name of a run keeps its beginning, by which the run finds what is left of it.
+    let is_fresh = !matches!(settings.topic, Topic::Existing(_));
+    let name = if is_fresh { input.topics.first().to_owned() } else { fresh_name("hone-load-") };
+    let topics = TopicSet::of_load(&format!("{name}-out"), workload);
+    own.names.extend_from_slice(topics.names());
+    create(&topics, workload, admin)?;
+    admin.layout(&topics, Some(workload.all_partitions())).map(Some)
+}
+
+fn create(topics: &TopicSet, workload: &Workload, admin: &mut Admin) -> Result<(), LoadError> {
     for name in topics.names() {
         match admin.create_topic_of(name, workload) {
             // Another generator may have created a shared topic, and this process a fresh one, whose name is unique: a broker that forwards
@@ -103,7 +132,7 @@ pub(crate) fn layout_of(
             made => made?,
         }
     }
-    admin.layout(&topics, Some(workload.all_partitions()))
+    Ok(())
 }
 
 fn fresh_name(prefix: &str) -> String {

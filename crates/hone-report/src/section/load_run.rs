@@ -6,7 +6,7 @@ use hone_format::{bytes, count, exact, measured, time_us};
 use hone_record::{
     AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, CatchUp, ClientFacts, EndToEnd, Fetches,
     Hdr, LatencySplit, MemoryCounted, Metric, Outcome, Part, Rebalances, Requirement, STALL_FROM_MS, Stalls,
-    TargetBusy, TargetMemory, WarmUp, WarmUpEnd, Window,
+    TargetBusy, TargetMemory, Transactions, WarmUp, WarmUpEnd, Window,
 };
 
 use super::{absent, figure, no_figure, results, seconds, section, xray};
@@ -72,6 +72,10 @@ fn facts(window: &Window) -> Element {
         ("consumers", window.end_to_end.as_ref().map(consumers)),
         ("catch-up", window.end_to_end.as_ref().and_then(|seen| Some(catch_up(&seen.catch_up?, window)))),
         ("fetches", window.end_to_end.as_ref().and_then(|seen| fetches(seen.fetches.as_ref()?, window))),
+        (
+            "transactions",
+            window.end_to_end.as_ref().and_then(|seen| seen.transactions.as_ref()).map(transactions),
+        ),
         ("rebalances", window.end_to_end.as_ref().and_then(|seen| Some(rebalances(seen.rebalances?)))),
         ("latency parts", window.split.as_ref().map(split)),
     ];
@@ -436,6 +440,26 @@ fn consumers(seen: &EndToEnd) -> String {
         seen.consumers,
         count(seen.fetched_records),
         lags.join(", ")
+    )
+}
+
+/// The processors' transactions, and how long they took.
+fn transactions(found: &Transactions) -> String {
+    let at = |times: &Hdr, quantile: f64, name: &str| {
+        let us = times.quantile_us_if_supported(quantile, SAMPLES_BEYOND)?;
+        Some(format!("{} ({name})", quantity::time_us(us)))
+    };
+    let commit = [at(&found.commit, 0.5, "p50"), at(&found.commit, 0.99, "p99")];
+    let commit: Vec<String> = commit.into_iter().flatten().collect();
+    let took = at(&found.length, 0.5, "p50").map(|length| {
+        format!("; each took {length} from its first record on, its commit {}", commit.join(", "))
+    });
+    format!(
+        "{} committed, {} aborted, {}{}",
+        count(found.committed),
+        count(found.aborted),
+        quantity::counted(found.records, "record", "records"),
+        took.unwrap_or_default()
     )
 }
 

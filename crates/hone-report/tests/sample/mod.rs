@@ -82,6 +82,7 @@ pub(crate) fn workload(name: &str) -> Workload {
         consumer_groups: 1,
         group_protocol: hone_record::GroupProtocol::Assigned,
         rebalance_every_s: 0.0,
+        processing: hone_record::Processing::default(),
         fetch: hone_record::FetchLimits::default(),
         read_from: hone_record::ReadFrom::End,
         backlog_bytes: 0,
@@ -872,6 +873,7 @@ pub(crate) fn eventful() -> Window {
         fetches: None,
         catch_up: None,
         rebalances: None,
+        transactions: None,
     });
     window.batches = vec![hone_record::TopicBatches {
         topic: "orders".to_owned(),

@@ -45,7 +45,7 @@ pub(crate) struct ClientOptions {
     /// How long a transaction of --processors takes records.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = read_seconds)]
     pub(crate) transaction_duration: f64,
-    /// Abort one of so many transactions of each processor, and do it again.
+    /// Abort every N-th transaction of each processor, and do it again. 0 aborts none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) abort_every: u32,
     /// Where the consumers begin: `end`, `earliest`, or an age such as `10m`. With --rate 0 the window only reads.

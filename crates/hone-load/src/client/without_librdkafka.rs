@@ -7,6 +7,7 @@ use hone_record::Workload;
 use crate::error::LoadError;
 use crate::sender::Sender;
 use crate::settings::Settings;
+use crate::topic_set::TopicSet;
 
 /// Rejects the engine before any request to a broker.
 pub(crate) fn check(_: &Workload, _: &BTreeMap<String, String>) -> Result<(), LoadError> {
@@ -18,7 +19,7 @@ pub(crate) fn sender(
     _: &Settings,
     _: &Workload,
     _: &BTreeMap<String, String>,
-    _: &str,
+    _: &TopicSet,
 ) -> Result<Box<dyn Sender>, LoadError> {
     Err(left_out())
 }

@@ -98,7 +98,9 @@ pub fn judge(window: &mut Window, points: &[Point]) {
     window.facts.compiling_share = compiling_share(points);
     let is_cold = window.facts.warm_up.as_ref().is_some_and(|warm_up| warm_up.end == WarmUpEnd::Limit);
     let compiles = |share: f64| window.facts.compiling_share.is_some_and(|found| found > share);
-    if !(is_cold || compiles(COMPILES)) || window.outcome != Outcome::Steady {
+    // A broker that faults stop or kill has no trend of its own.
+    let is_disturbed = window.outage.is_some();
+    if !(is_cold || compiles(COMPILES)) || window.outcome != Outcome::Steady || is_disturbed {
         return;
     }
     let is_plain = compiles(MOSTLY_COMPILES);
@@ -154,7 +156,7 @@ fn falls(quarters: &[f64; PARTS]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hone_record::{SeriesPoint, WarmUp};
+    use hone_record::{Outage, SeriesPoint, WarmUp};
 
     /// A window of 8 s with 1,000 requests per second, and this CPU per request in each second, in microseconds.
     fn seen(cpu_us: [f64; 8], compiling_share: Option<f64>, end: WarmUpEnd) -> Window {
@@ -173,6 +175,11 @@ mod tests {
             latency_us_p50: None,
             compiling_share,
         });
+        judge(&mut window, &course(cpu_us, compiling_share));
+        window
+    }
+
+    fn course(cpu_us: [f64; 8], compiling_share: Option<f64>) -> Vec<Point> {
         let mut points = vec![Point {
             at_s: 0.0,
             effort: Effort { cpu_s: 0.0, compiling_s: compiling_share.map(|_| 0.0) },
@@ -183,8 +190,7 @@ mod tests {
             let effort = Effort { cpu_s, compiling_s: compiling_share.map(|share| share * cpu_s) };
             points.push(Point { at_s: second as f64 + 1.0, effort });
         }
-        judge(&mut window, &points);
-        window
+        points
     }
 
     const FALLING: [f64; 8] = [400.0, 350.0, 300.0, 250.0, 220.0, 200.0, 180.0, 170.0];
@@ -203,6 +209,23 @@ mod tests {
             "it compiles"
         );
         assert!(matches!(seen(FALLING, None, WarmUpEnd::Limit).outcome, Outcome::Warming { .. }));
+    }
+
+    #[test]
+    fn the_course_of_a_target_that_faults_end_is_no_warming() {
+        let mut window = seen(FALLING, Some(0.3), WarmUpEnd::Limit);
+        assert!(matches!(window.outcome, Outcome::Warming { .. }));
+        window.outcome = Outcome::Steady;
+        window.outage = Some(Outage {
+            faults: Vec::new(),
+            acks: None,
+            reads: None,
+            acked_records: 8_000,
+            lost_records: Some(0),
+            unacked_records: None,
+        });
+        judge(&mut window, &course(FALLING, Some(0.3)));
+        assert_eq!(window.outcome, Outcome::Steady);
     }
 
     #[test]

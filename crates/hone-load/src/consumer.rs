@@ -438,6 +438,10 @@ impl ReadLoop {
                 Ok(ConsumerCommand::Open { start, duration_ns, ends }) => {
                     let start_ns = start.saturating_duration_since(self.origin).as_nanos() as u64;
                     self.window = Some(WindowTimes { start_ns, duration_ns });
+                    for what in std::mem::take(&mut self.groups.out).into_values() {
+                        let what = format!("{what} (before the window)");
+                        self.events.push(Event { at_s: 0.0, kind: EventKind::ConnectionLost, what });
+                    }
                     if self.is_held {
                         self.release(start, ends);
                     }

@@ -30,6 +30,8 @@ pub(super) struct Groups {
     unowned: Unowned,
     /// Planted rebalances: the interval, the next one, and the member whose turn it is.
     planted: Option<(Duration, Instant, usize)>,
+    /// Members that are not in their group, and why, before the window.
+    pub(super) out: BTreeMap<usize, String>,
     /// How to delete the groups in the end.
     names: Vec<(String, Access, String)>,
 }
@@ -45,6 +47,7 @@ impl Groups {
             threads: Vec::new(),
             unowned: Unowned::default(),
             planted: None,
+            out: BTreeMap::new(),
             names: Vec::new(),
         }
     }
@@ -160,6 +163,7 @@ impl ReadLoop {
     fn take_member_news(&mut self, news: MemberNews) {
         match news {
             MemberNews::Assigned { consumer, partitions } => {
+                self.groups.out.remove(&consumer);
                 let group = self.groups.unit(consumer);
                 let lost: Vec<i32> = self.consumers[consumer]
                     .lanes
@@ -192,7 +196,12 @@ impl ReadLoop {
                 let _ = positions.send(self.positions(consumer, &held));
             }
             MemberNews::Failed { consumer, why } => {
-                self.tell_in_any_case(EventKind::ConnectionLost, format!("member {}: {why}", consumer + 1));
+                let what = format!("member {}: {why}", consumer + 1);
+                if self.window.is_some() {
+                    self.tell(EventKind::ConnectionLost, what);
+                } else {
+                    self.groups.out.insert(consumer, what);
+                }
             }
         }
     }

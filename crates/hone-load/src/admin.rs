@@ -3,6 +3,7 @@
 //! Versions are the last non-flexible ones; every broker since Kafka 2.1 has them, Kafka 4.x and Redpanda included.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -321,11 +322,20 @@ impl Admin {
 
     /// What a broker knows about topics and the cluster.
     pub(crate) fn metadata_of(&mut self, topics: &[String]) -> Result<MetadataResponse, LoadError> {
+        self.metadata_in(METADATA_VERSION, topics)
+    }
+
+    /// The same in another version of the answer.
+    pub(crate) fn metadata_in(
+        &mut self,
+        version: i16,
+        topics: &[String],
+    ) -> Result<MetadataResponse, LoadError> {
         let wanted = |topic: &String| MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
         let wanted = topics.iter().map(wanted).collect();
         let request =
             MetadataRequest::default().with_topics(Some(wanted)).with_allow_auto_topic_creation(false);
-        self.ask(ApiKey::Metadata, METADATA_VERSION, &request)
+        self.ask(ApiKey::Metadata, version, &request)
     }
 
     /// All topics that the broker shows this user, by name.
@@ -425,7 +435,21 @@ fn creatable_configs(config: &BTreeMap<String, String>) -> Vec<CreatableTopicCon
     configs.collect()
 }
 
-fn topic_name(topic: &str) -> TopicName {
+/// The connection to a broker among those that are open. A new one waits at most `limit` for each answer.
+pub(crate) fn line_to<'a>(
+    lines: &'a mut BTreeMap<String, Admin>,
+    address: &str,
+    access: &Access,
+    limit: Duration,
+) -> Result<&'a mut Admin, LoadError> {
+    match lines.entry(address.to_owned()) {
+        Entry::Occupied(known) => Ok(known.into_mut()),
+        Entry::Vacant(free) => Ok(free.insert(Admin::enter(address, access.clone(), limit)?)),
+    }
+}
+
+/// A topic's name as requests have it.
+pub(crate) fn topic_name(topic: &str) -> TopicName {
     TopicName(StrBytes::from_string(topic.to_owned()))
 }
 

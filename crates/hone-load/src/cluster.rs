@@ -6,19 +6,17 @@ use hone_kafka::error_name;
 use hone_record::Environment;
 use kafka_protocol::messages::{
     ApiKey, ApiVersionsRequest, ApiVersionsResponse, DescribeConfigsRequest, DescribeConfigsResponse,
-    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, TopicName,
+    ListOffsetsRequest, ListOffsetsResponse,
     describe_configs_request::DescribeConfigsResource,
     describe_configs_response::DescribeConfigsResourceResult,
     list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
-    metadata_request::MetadataRequestTopic,
 };
 use kafka_protocol::protocol::StrBytes;
 
-use crate::admin::Admin;
+use crate::admin::{Admin, topic_name};
 use crate::error::LoadError;
 
 /// The last non-flexible versions, except for ApiVersions, whose flexible version names features.
-const METADATA_VERSION: i16 = 7;
 const LIST_OFFSETS_VERSION: i16 = 2;
 const DESCRIBE_CONFIGS_VERSION: i16 = 2;
 const API_VERSIONS_VERSION: i16 = 3;
@@ -57,7 +55,7 @@ impl Admin {
         let wanted =
             ListOffsetsPartition::default().with_partition_index(partition).with_timestamp(at.timestamp());
         let request = ListOffsetsRequest::default().with_replica_id((-1).into()).with_topics(vec![
-            ListOffsetsTopic::default().with_name(name_of(topic)).with_partitions(vec![wanted]),
+            ListOffsetsTopic::default().with_name(topic_name(topic)).with_partitions(vec![wanted]),
         ]);
         let answer: ListOffsetsResponse = self.ask(ApiKey::ListOffsets, LIST_OFFSETS_VERSION, &request)?;
         let found = answer.topics.first().and_then(|topic| topic.partitions.first());
@@ -111,10 +109,7 @@ impl Admin {
 
     /// Brokers, cluster and replicas. Returns the leader of the first partition.
     fn add_cluster(&mut self, topic: &str, found: &mut Environment) -> Option<i32> {
-        let wanted = MetadataRequestTopic::default().with_name(Some(name_of(topic)));
-        let request =
-            MetadataRequest::default().with_topics(Some(vec![wanted])).with_allow_auto_topic_creation(false);
-        let answer: MetadataResponse = match self.ask(ApiKey::Metadata, METADATA_VERSION, &request) {
+        let answer = match self.metadata_of(&[topic.to_owned()]) {
             Ok(answer) => answer,
             Err(error) => {
                 found.unknown.push(format!("brokers and replicas: {error}"));
@@ -208,10 +203,6 @@ fn sounds_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace(['_', '-'], ".");
     ["password", "secret", "jaas", "credential", "token"].iter().any(|word| name.contains(word))
         || ["key", "keystore", "certificate.chain"].iter().any(|end| name.ends_with(&format!(".{end}")))
-}
-
-fn name_of(topic: &str) -> TopicName {
-    TopicName(StrBytes::from_string(topic.to_owned()))
 }
 
 #[cfg(test)]

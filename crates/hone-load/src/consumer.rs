@@ -150,7 +150,7 @@ impl Consumers {
     /// Waits until every consumer has read up to `from`, at most `limit`, and counts from there on. With processors that is an end of the input.
     pub(crate) fn begin(&self, from: BTreeMap<i32, i64>, limit: Duration) -> Result<(), LoadError> {
         let from = match &self.processors {
-            Some(processors) => processors.output_of(&from, limit)?,
+            Some(processors) => processors.output_ends(&from, limit)?,
             None => from,
         };
         let (reached, answer) = mpsc::channel();
@@ -437,11 +437,10 @@ impl ReadLoop {
                 Ok(ConsumerCommand::Begin { from, reached }) => self.begin(from, reached),
                 Ok(ConsumerCommand::Open { start, duration_ns, ends }) => {
                     let start_ns = start.saturating_duration_since(self.origin).as_nanos() as u64;
-                    self.window = Some(WindowTimes { start_ns, duration_ns });
                     for what in std::mem::take(&mut self.groups.out).into_values() {
-                        let what = format!("{what} (before the window)");
-                        self.events.push(Event { at_s: 0.0, kind: EventKind::ConnectionLost, what });
+                        self.tell_in_any_case(EventKind::ConnectionLost, what);
                     }
+                    self.window = Some(WindowTimes { start_ns, duration_ns });
                     if self.is_held {
                         self.release(start, ends);
                     }

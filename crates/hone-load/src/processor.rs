@@ -17,10 +17,9 @@ use hone_kafka::batch::{set_producer, set_transactional};
 use hone_kafka::{BatchBuilder, Codec, batches, codec, records};
 use hone_record::{EventKind, Transactions as Account, Workload};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use kafka_protocol::messages::{ApiKey, ProduceRequest, ProduceResponse, TopicName};
-use kafka_protocol::protocol::StrBytes;
+use kafka_protocol::messages::{ApiKey, ProduceRequest, ProduceResponse};
 
-use crate::admin::{Admin, TopicLayout};
+use crate::admin::{Admin, TopicLayout, line_to, topic_name};
 use crate::consumer::{ConsumerCommand, Processed, delete, find, group_of};
 use crate::error::LoadError;
 use crate::fetch::{Aborted, FetchSize, FetchedPartition, fetch_request, parse_fetched};
@@ -66,7 +65,7 @@ struct State {
     /// The next offset of the input after the last committed transaction, by partition.
     committed: BTreeMap<i32, i64>,
     account: Account,
-    /// The window: its start, and its length once it is open.
+    /// Start and length of the window, once it is open.
     window: Option<(Instant, Duration)>,
 }
 
@@ -148,7 +147,7 @@ impl Processors {
     ///
     /// # Errors
     /// Returns an error when the leaders of the output do not tell its ends.
-    pub(crate) fn output_of(
+    pub(crate) fn output_ends(
         &self,
         ends: &BTreeMap<i32, i64>,
         limit: Duration,
@@ -271,11 +270,7 @@ impl Processor {
         }
         for layout in [&mut self.input, &mut self.output] {
             // Leaders may have moved.
-            let found = layout.leaders.iter().find_map(|(address, _)| {
-                let mut admin = Admin::enter(address, self.access.clone(), Admin::LIMIT).ok()?;
-                admin.layout(&layout.topics, None).ok()
-            });
-            if let Some(found) = found {
+            if let Some(found) = readback::layout_of_today(&self.access, layout) {
                 *layout = found;
             }
         }
@@ -381,11 +376,7 @@ impl Processor {
     }
 
     fn line(&mut self, address: &str) -> Result<&mut Admin, LoadError> {
-        if !self.lines.contains_key(address) {
-            let admin = Admin::enter(address, self.access.clone(), Admin::LIMIT)?;
-            self.lines.insert(address.to_owned(), admin);
-        }
-        self.lines.get_mut(address).ok_or(LoadError::Interrupted)
+        line_to(&mut self.lines, address, &self.access, Admin::LIMIT)
     }
 
     /// One batch with the records of a record set, and where they come from. `None` if there is no whole batch.
@@ -459,7 +450,7 @@ impl Processor {
                 PartitionProduceData::default().with_index(partition).with_records(Some(piece.bytes.clone()))
             };
             TopicProduceData::default()
-                .with_name(TopicName(StrBytes::from_string(name.to_owned())))
+                .with_name(topic_name(name))
                 .with_partition_data(pieces.into_iter().map(partition).collect())
         };
         let of_topics = topics.by_topic(pieces.iter().map(|piece| (piece.partition, piece)));

@@ -58,12 +58,15 @@ pub(crate) fn offsets(
             return Err(passing);
         }
         std::thread::sleep(ASK_AGAIN_AFTER);
-        let mut addresses = layout.leaders.iter().map(|(address, _)| address);
-        let found = addresses.find_map(|address| {
-            Admin::enter(address, access.clone(), ANSWER_LIMIT).ok()?.layout(&layout.topics, None).ok()
-        });
-        layout = found.unwrap_or(layout);
+        layout = layout_of_today(access, &layout).unwrap_or(layout);
     }
+}
+
+/// The leaders as they are now. `None` if none of the former ones can tell.
+pub(crate) fn layout_of_today(access: &Access, layout: &TopicLayout) -> Option<TopicLayout> {
+    layout.leaders.iter().find_map(|(address, _)| {
+        Admin::enter(address, access.clone(), ANSWER_LIMIT).ok()?.layout(&layout.topics, None).ok()
+    })
 }
 
 /// The inner `Err` is temporary.

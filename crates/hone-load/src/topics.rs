@@ -4,13 +4,12 @@
 //! If a leader moves, a partition's beginning is deleted, or a topic disappears while it is read, the result reports it and the rest
 //! continues.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use hone_kafka::error_name;
 
-use crate::admin::{Admin, Listed, TopicLayout, TopicNow};
+use crate::admin::{Admin, Listed, TopicLayout, TopicNow, line_to};
 use crate::canary;
 use crate::cluster::At;
 use crate::error::LoadError;
@@ -302,10 +301,7 @@ impl Topics {
     }
 
     pub(crate) fn line(&mut self, address: &str) -> Result<&mut Admin, LoadError> {
-        match self.lines.entry(address.to_owned()) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(free) => Ok(free.insert(Admin::enter(address, self.access.clone(), ANSWER_LIMIT)?)),
-        }
+        line_to(&mut self.lines, address, &self.access, ANSWER_LIMIT)
     }
 
     /// A broken connection is replaced the next time.

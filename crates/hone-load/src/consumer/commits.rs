@@ -12,11 +12,11 @@ use kafka_protocol::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
 use kafka_protocol::messages::{
-    ApiKey, DeleteGroupsRequest, DeleteGroupsResponse, OffsetCommitRequest, OffsetCommitResponse, TopicName,
+    ApiKey, DeleteGroupsRequest, DeleteGroupsResponse, OffsetCommitRequest, OffsetCommitResponse,
 };
 use kafka_protocol::protocol::StrBytes;
 
-use crate::admin::Admin;
+use crate::admin::{Admin, topic_name};
 use crate::error::LoadError;
 use crate::health::{CoordinatorOf, coordinator};
 use crate::security::Access;
@@ -129,7 +129,7 @@ pub(super) fn request(
     };
     let topic = |(name, offsets): (&str, Vec<(i32, i64)>)| {
         OffsetCommitRequestTopic::default()
-            .with_name(TopicName(StrBytes::from_string(name.to_owned())))
+            .with_name(topic_name(name))
             .with_partitions(offsets.into_iter().map(partition).collect())
     };
     OffsetCommitRequest::default()

@@ -13,17 +13,16 @@ use hone_kafka::error_name;
 use hone_record::GroupProtocol;
 use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions as Owned;
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
-use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{
     ApiKey, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, GroupId, HeartbeatRequest,
     HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
-    MetadataRequest, MetadataResponse, OffsetCommitResponse, SyncGroupRequest, SyncGroupResponse, TopicName,
+    OffsetCommitResponse, SyncGroupRequest, SyncGroupResponse,
 };
 use kafka_protocol::protocol::StrBytes;
 
 use super::commits::{COMMIT_EVERY, find, request};
-use crate::admin::Admin;
+use crate::admin::{Admin, topic_name};
 use crate::error::LoadError;
 use crate::groups::assigned;
 use crate::security::Access;
@@ -416,7 +415,7 @@ impl<'a> OfBroker<'a> {
         let is_new = self.epoch == 0;
         let owned = || self.owned_by_id();
         let names = self.of.topics.names().iter();
-        let topics = names.map(|name| TopicName(StrBytes::from_string(name.clone()))).collect();
+        let topics = names.map(|name| topic_name(name)).collect();
         let request = ConsumerGroupHeartbeatRequest::default()
             .with_group_id(self.of.group_id())
             .with_member_id(self.member.clone())
@@ -480,14 +479,9 @@ impl<'a> OfBroker<'a> {
     /// The ids of the topics, by which the broker names them.
     fn learn_ids(&mut self) -> Result<(), Stop> {
         let names = self.of.topics.names();
-        let topic = |name: &String| TopicName(StrBytes::from_string(name.clone()));
-        let wanted = names.iter().map(|name| MetadataRequestTopic::default().with_name(Some(topic(name))));
-        let request = MetadataRequest::default()
-            .with_topics(Some(wanted.collect()))
-            .with_allow_auto_topic_creation(false);
-        let told: MetadataResponse = self.line.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
+        let told = self.line.metadata_in(METADATA_VERSION, names)?;
         let id = |name: &String| {
-            let found = told.topics.iter().find(|found| found.name.as_ref() == Some(&topic(name)));
+            let found = told.topics.iter().find(|found| found.name.as_ref() == Some(&topic_name(name)));
             Owned::default().with_topic_id(found.map(|found| found.topic_id).unwrap_or_default())
         };
         self.ids = names.iter().map(id).collect();

@@ -13,11 +13,11 @@ use kafka_protocol::messages::txn_offset_commit_request::{
 use kafka_protocol::messages::{
     AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
     ApiKey, EndTxnRequest, EndTxnResponse, GroupId, InitProducerIdRequest, InitProducerIdResponse,
-    ProducerId, TopicName, TransactionalId, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+    ProducerId, TransactionalId, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 use kafka_protocol::protocol::StrBytes;
 
-use crate::admin::Admin;
+use crate::admin::{Admin, topic_name};
 use crate::error::LoadError;
 use crate::frames::Producer;
 use crate::health::{CoordinatorOf, coordinator};
@@ -238,8 +238,4 @@ fn passing<T>(
             taken => return taken,
         }
     }
-}
-
-fn topic_name(name: &str) -> TopicName {
-    TopicName(StrBytes::from_string(name.to_owned()))
 }

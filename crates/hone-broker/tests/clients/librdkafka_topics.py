@@ -36,7 +36,7 @@ REFUSED = [
     ({"remote.storage.enable": "true"}, "no tiered storage"),
     ({"redpanda.remote.read": "true"}, "no tiered storage"),
     ({"confluent.value.schema.validation": "true"}, "This broker uses no schema registry"),
-    ({"local.retention.ms": "-3"}, "wanted a number from -2 to"),
+    ({"local.retention.ms": "-3"}, "use a number from -2 to"),
     ({"retention.mss": "1"}, "did you mean `retention.ms`?"),
 ]
 # What a cluster of one broker has; None has no value.

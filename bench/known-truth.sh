@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Does `hone compare` tell the truth, and in time? Against truths that are known:
 #   1. two identical brokers: a verdict in at most 5 of 100 runs;
-#   2. new copies of the broker, two against two, read from disk: a verdict in at most 2 of 40 runs (docs/bias.md, the luck of a copy);
+#   2. new copies of the broker, three against three, read from disk: a verdict in at most 2 of 40 runs (docs/bias.md, the luck of a copy);
 #   3. a broker that burns 2, 3, 5 or 10 % more CPU (a build with the feature `planted-slowdown`; both arms are that build, the
 #      environment is the one change): found in at least 80 % of the runs within 5, 3, 2 and 1 minutes, never with the wrong sign.
 #   bench/known-truth.sh [A_A_RUNS] [RUNS_FOR_EACH_EFFECT] [COPIES_RUNS] [NEIGHBOURS]
@@ -56,7 +56,8 @@ run() {
 import json, sys
 body = json.load(open(sys.argv[1]))["body"]
 first = next((one for one in body["judgements"] if one["primary"]), None)
-promise = body["pilot"]["metrics"][0]["power_for_effect"] or 0 if body["pilot"] else 0
+promised = (metric["power_for_effect"] or 0 for metric in (body["pilot"] or {}).get("metrics", []))
+promise = next(promised, 0)
 estimate = first and first["estimate"]
 span = "%.3f %.3f %.3f" % (estimate["ratio"], estimate["low"], estimate["high"]) if estimate else "- - -"
 tests = sum(pair["kind"] == "test" for pair in body["pairs"])
@@ -68,14 +69,15 @@ PY
 
 for seed in $(seq "$a_a_runs"); do run none "$seed" 5 60 "$out/hone-broker $arguments" "$out/hone-broker $arguments"; done
 for seed in $(seq "$copies_runs"); do
-  for name in 1 2 3 4; do
+  for name in {1..6}; do
     rm -f "$out/copy-$name"
     cp "$out/hone-broker" "$out/copy-$name"
     sync "$out/copy-$name"
     # Out of the page cache: the pages of a file that is read again lie anywhere.
     dd if="$out/copy-$name" iflag=nocache count=0 status=none
   done
-  run copies "$seed" 5 60 "$out/copy-1 $arguments" --a-build "$out/copy-2 $arguments" "$out/copy-3 $arguments" --b-build "$out/copy-4 $arguments"
+  run copies "$seed" 5 60 "$out/copy-1 $arguments" --a-build "$out/copy-2 $arguments" --a-build "$out/copy-3 $arguments" \
+    "$out/copy-4 $arguments" --b-build "$out/copy-5 $arguments" --b-build "$out/copy-6 $arguments"
 done
 # The slow-down stretches the turns that serve Produce requests, which are a part of the broker's CPU. Which part is found first, by
 # stretching them by a third in 60 pairs: the factors below then make the broker's whole CPU more by that much.

@@ -74,6 +74,7 @@ pub fn end_to_end() -> EndToEnd {
         catch_up: None,
         rebalances: None,
         transactions: None,
+        deliveries: None,
     }
 }
 

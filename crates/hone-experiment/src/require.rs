@@ -686,6 +686,7 @@ mod tests {
             catch_up: None,
             rebalances: None,
             transactions: None,
+            deliveries: None,
         };
         let window = Window { end_to_end: Some(seen), ..window() };
         for (text, met, measured) in [

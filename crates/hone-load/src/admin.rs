@@ -20,9 +20,11 @@ use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 use crate::error::LoadError;
 use crate::line::Line;
 use crate::security::{Access, Security};
-use crate::topic_set::TopicSet;
+use crate::topic_set::{TopicIds, TopicSet};
 
 pub(crate) const METADATA_VERSION: i16 = 7;
+/// It has the ids of topics.
+const METADATA_WITH_IDS_VERSION: i16 = 12;
 const CREATE_TOPICS_VERSION: i16 = 4;
 const DELETE_TOPICS_VERSION: i16 = 3;
 const FETCH_VERSION: i16 = 11;
@@ -336,6 +338,16 @@ impl Admin {
         let request =
             MetadataRequest::default().with_topics(Some(wanted)).with_allow_auto_topic_creation(false);
         self.ask(ApiKey::Metadata, version, &request)
+    }
+
+    /// The ids of topics.
+    pub(crate) fn topic_ids(&mut self, topics: &TopicSet) -> Result<TopicIds, LoadError> {
+        let told = self.metadata_in(METADATA_WITH_IDS_VERSION, topics.names())?;
+        let id = |name: &String| {
+            let found = told.topics.iter().find(|found| found.name.as_ref() == Some(&topic_name(name)));
+            found.map(|found| found.topic_id).unwrap_or_default()
+        };
+        Ok(TopicIds::new(topics.clone(), topics.names().iter().map(id).collect()))
     }
 
     /// All topics that the broker shows this user, by name.

@@ -160,16 +160,25 @@ impl Admin {
 
     /// The software and its version as far as the protocol shows them: the features that the cluster agreed on.
     fn features(&mut self) -> Result<Option<String>, LoadError> {
-        let request = ApiVersionsRequest::default()
-            .with_client_software_name(StrBytes::from_static_str("hone"))
-            .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
-        let answer: ApiVersionsResponse = self.ask(ApiKey::ApiVersions, API_VERSIONS_VERSION, &request)?;
+        let answer = self.versions()?;
         let features: Vec<String> = answer
             .finalized_features
             .iter()
             .map(|feature| format!("{} {}", &*feature.name, feature.max_version_level))
             .collect();
         Ok((!features.is_empty()).then(|| format!("features {}", features.join(", "))))
+    }
+
+    fn versions(&mut self) -> Result<ApiVersionsResponse, LoadError> {
+        let request = ApiVersionsRequest::default()
+            .with_client_software_name(StrBytes::from_static_str("hone"))
+            .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
+        self.ask(ApiKey::ApiVersions, API_VERSIONS_VERSION, &request)
+    }
+
+    /// Whether the broker takes requests of this kind.
+    pub(crate) fn takes(&mut self, key: ApiKey) -> Result<bool, LoadError> {
+        Ok(self.versions()?.api_keys.iter().any(|known| known.api_key == key as i16))
     }
 
     /// Settings of a resource that differ from the defaults, without secrets.

@@ -13,7 +13,11 @@ mod link;
 mod member;
 mod passage;
 mod reader;
+mod recovery;
 mod scout;
+mod session;
+mod share;
+mod sharer;
 #[cfg(test)]
 mod tests;
 
@@ -44,7 +48,9 @@ use link::Link;
 use passage::Passage;
 pub(crate) use passage::Processed;
 use reader::{Answer, Consumer, Lane, Stray, Why};
-use scout::{News, Quest, Scout, Sought, Way};
+use recovery::{recovery_event, sought};
+use scout::{News, Quest, Scout, Way};
+use share::Share;
 
 /// Longest wait without a check of orders and the clock.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -231,6 +237,7 @@ impl Consumed {
                 catch_up: None,
                 rebalances: None,
                 transactions: None,
+                deliveries: None,
             },
             lag: Vec::new(),
             events: Vec::new(),
@@ -314,6 +321,10 @@ impl ReadLoop {
         let (members, is_group) = (load.consumers as usize, load.consumer_group);
         let count = if is_group { load.consumer_groups as usize } else { 1 };
         let (deals, groups) = (load.group_protocol == GroupProtocol::Assigned, Groups::new(load));
+        let new_join = || match load.group_protocol {
+            GroupProtocol::Share => Join::in_any_order(),
+            _ => Join::default(),
+        };
         let poll = Poll::new().map_err(|source| LoadError::System { what: "opening epoll", source })?;
         let origin = Instant::now();
         let leaders = layout.leaders.iter().map(|(address, _)| address.clone());
@@ -328,7 +339,7 @@ impl ReadLoop {
             clock: Clock::new(origin),
             origin,
             consumers: Vec::new(),
-            joins: (0..if is_group { count } else { members }).map(|_| Join::default()).collect(),
+            joins: (0..if is_group { count } else { members }).map(|_| new_join()).collect(),
             commits,
             groups,
             passage: (load.processing.processors > 0).then(Passage::default),
@@ -373,7 +384,8 @@ impl ReadLoop {
     }
 
     /// Puts a link with the next token into use.
-    fn take_link(&mut self, index: usize, link: Link) {
+    fn take_link(&mut self, index: usize, mut link: Link) {
+        self.groups.begin_session(index, &mut link);
         let token = self.tokens.len();
         self.tokens.push(index);
         self.consumers[index].links.insert(token, link);
@@ -384,7 +396,8 @@ impl ReadLoop {
 
     fn ask(&mut self, index: usize, token: usize) -> Result<(), String> {
         let consumer = &mut self.consumers[index];
-        let Some(link) = consumer.links.get_mut(&token).filter(|_| !self.is_held) else { return Ok(()) };
+        let of_use = |link: &&mut Link| !self.is_held && link.has_use();
+        let Some(link) = consumer.links.get_mut(&token).filter(of_use) else { return Ok(()) };
         link.ask(&self.topics, &consumer.lanes, self.size, self.clock.now_ns());
         link.flush(&self.poll)
     }
@@ -468,6 +481,10 @@ impl ReadLoop {
     /// Consumers will read these records.
     fn expect(&mut self, placed: Placed) {
         self.joins.iter_mut().for_each(|join| join.placed(placed));
+        if let Some(share) = &mut self.groups.share {
+            share.expect(placed);
+            return;
+        }
         let grow = |lane: &mut Lane| lane.end = lane.end.max(placed.last().saturating_add(1));
         self.consumers.iter_mut().for_each(|consumer| consumer.follow(placed.partition, grow));
         self.groups.free_of(placed.partition).for_each(grow);
@@ -484,6 +501,7 @@ impl ReadLoop {
             consumer.lanes.iter_mut().for_each(begin);
         }
         self.groups.free.iter_mut().for_each(|((_, partition), lane)| begin((partition, lane)));
+        self.groups.share.iter_mut().for_each(|share| share.begin(&from));
         self.begin = Some((from, reached));
     }
 
@@ -496,7 +514,8 @@ impl ReadLoop {
         };
         let free = self.groups.free.iter().map(|((_, partition), lane)| ahead((partition, lane)));
         let held = self.consumers.iter().flat_map(|consumer| consumer.lanes.iter().map(ahead));
-        let records = held.chain(free).sum();
+        let shared = self.groups.share.iter().map(|share| share.ahead_of(&ends));
+        let records = held.chain(free).chain(shared).sum();
         self.behind = Some(Behind { ends, found: CatchUp { records, took_s: None } });
         self.is_held = false;
         for index in 0..self.consumers.len() {
@@ -516,8 +535,11 @@ impl ReadLoop {
         }
         let is_there =
             |(partition, lane): (&i32, &Lane)| behind.ends.get(partition).is_none_or(|end| lane.next >= *end);
-        let has_free = !self.groups.free.is_empty();
-        if !has_free && self.consumers.iter().all(|consumer| consumer.lanes.iter().all(is_there)) {
+        let is_read = match &self.groups.share {
+            Some(share) => share.ahead_of(&behind.ends) == 0,
+            None => self.consumers.iter().all(|consumer| consumer.lanes.iter().all(is_there)),
+        };
+        if is_read && self.groups.free.is_empty() {
             let took_ns = self.clock.now_ns().saturating_sub(window.start_ns);
             behind.found.took_s = Some(took_ns as f64 / 1e9);
             self.flag.store(true, Ordering::Relaxed);
@@ -525,14 +547,17 @@ impl ReadLoop {
     }
 
     fn answer_begin(&mut self) {
+        if self.begin.is_none() || self.groups.have_free(&self.consumers) {
+            return;
+        }
         let is_there = |consumer: &Consumer| {
             consumer.lanes.values().all(|lane| lane.from == i64::MAX || lane.next >= lane.from)
         };
-        if self.begin.is_some()
-            && self.groups.free.is_empty()
-            && self.consumers.iter().all(is_there)
-            && let Some((_, reached)) = self.begin.take()
-        {
+        let have_begun = match &self.groups.share {
+            Some(share) => share.has_begun(),
+            None => self.consumers.iter().all(is_there),
+        };
+        if have_begun && let Some((_, reached)) = self.begin.take() {
             let _ = reached.send(());
         }
     }
@@ -557,9 +582,11 @@ impl ReadLoop {
         if event.writable {
             link.flush(&self.poll)?;
         }
-        let join = &mut self.joins[self.groups.unit(index)];
+        let unit = self.groups.unit(index);
+        let shared = self.groups.share.as_mut().map(|share| share.group(unit));
+        let into = (&mut self.joins[unit], shared);
         let answer = if event.readable {
-            consumer.receive(event.token, (&self.topics, self.size.is_committed), &self.clock, join)?
+            consumer.receive(event.token, (&self.topics, self.size.is_committed), &self.clock, into)?
         } else {
             None
         };
@@ -628,6 +655,16 @@ impl ReadLoop {
             consumer.skip_to(*partition, *start, join);
         }
         let event = recovery_event(&way, &before, &self.topics);
+        // A member has one session with a broker.
+        let is_same = |link: &Link| link.session.is_some() && link.address == way.address;
+        if let Some((token, link)) = consumer.links.iter_mut().find(|(_, link)| is_same(link)) {
+            link.partitions.extend(way.partitions);
+            let (token, is_idle) = (*token, link.is_idle());
+            if is_idle && let Err(problem) = self.ask(way.consumer, token) {
+                self.lost(way.consumer, token, &problem);
+            }
+            return;
+        }
         let token = self.tokens.len();
         match Link::watched(way.stream, way.address.clone(), way.partitions.clone(), &self.poll, token) {
             Ok(link) => {
@@ -677,7 +714,7 @@ impl ReadLoop {
         let Some(at_ns) = self.clock.now_ns().checked_sub(window.start_ns) else { return };
         let units = self.consumers.chunks(self.groups.unit_size()).enumerate();
         let each = units.map(|(unit, members)| {
-            members.iter().map(|consumer| consumer.behind).sum::<u64>() + self.groups.free_behind(unit)
+            members.iter().map(|consumer| consumer.behind).sum::<u64>() + self.groups.behind(unit)
         });
         let behind = each.max().unwrap_or(0);
         self.lag.note(at_ns, window.duration_ns, behind);
@@ -712,6 +749,7 @@ impl ReadLoop {
             lag_records_end: seen.end,
             fetches: Some(self.fetches),
             rebalances: self.groups.rebalances,
+            deliveries: self.groups.share.as_ref().map(Share::deliveries),
             catch_up: self.behind.map(|behind| behind.found),
             ..Consumed::nothing().end_to_end
         };
@@ -731,44 +769,4 @@ impl ReadLoop {
         let longest_gap = self.window.and_then(|window| window.longest(&gaps));
         Consumed { end_to_end, lag, events: self.events, longest_gap }
     }
-}
-
-/// The partitions that a consumer must look up: those without a link, and perhaps those on a silent link.
-fn sought(consumer: &Consumer, now: Instant, patience: Duration) -> Vec<Sought> {
-    let strays = consumer.strays.iter().map(|(partition, stray)| Sought {
-        partition: *partition,
-        other_than: None,
-        start: stray.why == Why::OutOfRange,
-    });
-    let silent = consumer.links.values().filter(|link| link.silent_for(now) > patience);
-    let elsewhere = silent.flat_map(|link| {
-        let sought = |partition: &i32| Sought {
-            partition: *partition,
-            other_than: Some(link.address.clone()),
-            start: false,
-        };
-        link.partitions.iter().map(sought)
-    });
-    strays.chain(elsewhere).collect()
-}
-
-/// A note about a new connection, if it is worth reporting.
-fn recovery_event(way: &Way, before: &[Option<Stray>], topics: &TopicSet) -> Option<(EventKind, String)> {
-    let is_new = |stray: &Option<Stray>| stray.as_ref().is_none_or(|stray| stray.from != way.address);
-    let is_adopted = |stray: &Option<Stray>| stray.as_ref().is_some_and(|stray| stray.why == Why::Adopted);
-    // A partition that came from the group is no incident of the cluster.
-    if before.iter().all(is_adopted) {
-        return None;
-    }
-    let is_lost = |stray: &Option<Stray>| stray.as_ref().is_some_and(|stray| stray.why == Why::Lost);
-    let kind = if before.iter().any(is_lost) {
-        EventKind::Reconnected
-    } else if before.iter().any(is_new) {
-        EventKind::LeaderMoved
-    } else {
-        return None;
-    };
-    let list: Vec<String> = way.partitions.iter().map(|partition| topics.name(*partition)).collect();
-    let (consumer, address) = (way.consumer + 1, &way.address);
-    Some((kind, format!("consumer {consumer} reads partitions {} at {address}", list.join(", "))))
 }

@@ -4,14 +4,14 @@
 use bytes::Bytes;
 use hone_kafka::{Frame, batch, batches, codec, parse_produce_response_v7, records};
 use kafka_protocol::messages::{
-    AddOffsetsToTxnResponse, AddPartitionsToTxnResponse, ApiKey, ApiVersionsResponse,
-    ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatResponse, CreateTopicsResponse,
+    AddOffsetsToTxnResponse, AddPartitionsToTxnResponse, AlterShareGroupOffsetsResponse, ApiKey,
+    ApiVersionsResponse, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatResponse, CreateTopicsResponse,
     DeleteGroupsResponse, DeleteTopicsResponse, DescribeConfigsResponse, DescribeGroupsResponse,
     DescribeQuorumResponse, EndTxnResponse, FetchResponse, FindCoordinatorResponse, HeartbeatResponse,
     IncrementalAlterConfigsResponse, InitProducerIdResponse, JoinGroupResponse, LeaveGroupResponse,
     ListGroupsResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse, OffsetFetchResponse,
-    ProduceResponse, SaslAuthenticateResponse, SaslHandshakeResponse, SyncGroupResponse,
-    TxnOffsetCommitResponse,
+    ProduceResponse, SaslAuthenticateResponse, SaslHandshakeResponse, ShareFetchResponse,
+    ShareGroupHeartbeatResponse, SyncGroupResponse, TxnOffsetCommitResponse,
 };
 
 use crate::fetch::{parse_ends, parse_fetched};
@@ -35,7 +35,7 @@ pub fn answers(data: &[u8]) {
     let correlation_id = body.first_chunk().map_or(0, |id| i32::from_be_bytes(*id));
     macro_rules! decode_as {
         ($($number:literal: $key:ident $version:literal $answer:ident,)*) => {
-            match which % 32 {
+            match which % 35 {
                 $($number => drop(decode::<$answer>(ApiKey::$key, $version, correlation_id, body)),)*
                 _ => {}
             }
@@ -74,6 +74,9 @@ pub fn answers(data: &[u8]) {
         29: AddOffsetsToTxn 1 AddOffsetsToTxnResponse,
         30: TxnOffsetCommit 2 TxnOffsetCommitResponse,
         31: EndTxn 1 EndTxnResponse,
+        32: ShareGroupHeartbeat 1 ShareGroupHeartbeatResponse,
+        33: ShareFetch 1 ShareFetchResponse,
+        34: AlterShareGroupOffsets 0 AlterShareGroupOffsetsResponse,
     }
 }
 
@@ -222,7 +225,7 @@ mod tests {
         all
     }
 
-    fn samples_of_groups() -> [Vec<u8>; 15] {
+    fn samples_of_groups() -> [Vec<u8>; 18] {
         let synced = SyncGroupResponse::default().with_assignment(Bytes::from_static(&[0; 10]));
         [
             encoded(17, 1, &listed()),
@@ -240,7 +243,47 @@ mod tests {
             encoded(29, 1, &AddOffsetsToTxnResponse::default()),
             encoded(30, 2, &committed_in_transaction()),
             encoded(31, 1, &EndTxnResponse::default()),
+            with_header_tags(encoded(32, 1, &shared_beat())),
+            with_header_tags(encoded(33, 1, &shared())),
+            with_header_tags(encoded(34, 0, &placed())),
         ]
+    }
+
+    fn shared_beat() -> ShareGroupHeartbeatResponse {
+        use kafka_protocol::messages::share_group_heartbeat_response::{Assignment, TopicPartitions};
+
+        let of = TopicPartitions::default().with_partitions(vec![0, 1]);
+        ShareGroupHeartbeatResponse::default()
+            .with_member_id(Some(text("m")))
+            .with_assignment(Some(Assignment::default().with_topic_partitions(vec![of])))
+    }
+
+    fn shared() -> ShareFetchResponse {
+        use kafka_protocol::messages::share_fetch_response::{
+            AcquiredRecords, NodeEndpoint, PartitionData, ShareFetchableTopicResponse,
+        };
+
+        let partition = PartitionData::default()
+            .with_error_message(Some(text("no")))
+            .with_records(Some(record_set()))
+            .with_acquired_records(vec![AcquiredRecords::default(); 2]);
+        let topic = ShareFetchableTopicResponse::default().with_partitions(vec![partition]);
+        ShareFetchResponse::default()
+            .with_responses(vec![topic])
+            .with_node_endpoints(vec![NodeEndpoint::default().with_host(text("host"))])
+    }
+
+    fn placed() -> AlterShareGroupOffsetsResponse {
+        use kafka_protocol::messages::alter_share_group_offsets_response::{
+            AlterShareGroupOffsetsResponsePartition, AlterShareGroupOffsetsResponseTopic,
+        };
+
+        let partition =
+            AlterShareGroupOffsetsResponsePartition::default().with_error_message(Some(text("no")));
+        let topic = AlterShareGroupOffsetsResponseTopic::default()
+            .with_topic_name(topic("t"))
+            .with_partitions(vec![partition]);
+        AlterShareGroupOffsetsResponse::default().with_responses(vec![topic])
     }
 
     fn metadata() -> MetadataResponse {

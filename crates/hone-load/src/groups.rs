@@ -14,8 +14,8 @@ use kafka_protocol::protocol::StrBytes;
 
 use crate::admin::Admin;
 use crate::cluster::At;
+use crate::coordinator::{CoordinatorOf, coordinator};
 use crate::error::LoadError;
-use crate::health::{CoordinatorOf, coordinator};
 use crate::topics::{Offsets, Topics};
 
 const LIST_GROUPS_VERSION: i16 = 1;

@@ -6,22 +6,21 @@ use std::time::Duration;
 
 use kafka_protocol::messages::{
     ApiKey, DescribeConfigsRequest, DescribeConfigsResponse, DescribeQuorumRequest, DescribeQuorumResponse,
-    FindCoordinatorRequest, FindCoordinatorResponse, MetadataRequest, MetadataResponse, OffsetFetchRequest,
-    OffsetFetchResponse, TopicName, describe_configs_request::DescribeConfigsResource,
-    describe_quorum_request,
+    MetadataRequest, MetadataResponse, OffsetFetchRequest, OffsetFetchResponse, TopicName,
+    describe_configs_request::DescribeConfigsResource, describe_quorum_request,
 };
 use kafka_protocol::protocol::StrBytes;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::{Admin, METADATA_VERSION, remember};
 use crate::cluster::At;
+use crate::coordinator::{CoordinatorOf, coordinator};
 use crate::error::LoadError;
 use crate::security::{Access, Security};
 use crate::topics::Topics;
 
 const DESCRIBE_CONFIGS_VERSION: i16 = 2;
 const DESCRIBE_QUORUM_VERSION: i16 = 0;
-const FIND_COORDINATOR_VERSION: i16 = 2;
 const OFFSET_FETCH_VERSION: i16 = 5;
 const TOPIC_RESOURCE: i8 = 2;
 const MIN_ISR: &str = "min.insync.replicas";
@@ -223,30 +222,6 @@ impl Onlooker {
         }
         Ok(GroupLag { group: group.to_owned(), lag, partitions })
     }
-}
-
-/// What a coordinator is for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum CoordinatorOf<'a> {
-    /// A consumer group.
-    Group(&'a str),
-    /// A transactional producer, by its id.
-    Transactions(&'a str),
-}
-
-/// The connection to the broker that holds a group's offsets.
-pub(crate) fn coordinator(mut asked: Admin, of: CoordinatorOf<'_>) -> Result<Admin, LoadError> {
-    let (key_type, what, key) = match of {
-        CoordinatorOf::Group(group) => (0, "group", group),
-        CoordinatorOf::Transactions(id) => (1, "transactional id", id),
-    };
-    let request = FindCoordinatorRequest::default()
-        .with_key(StrBytes::from_string(key.to_owned()))
-        .with_key_type(key_type);
-    let found: FindCoordinatorResponse =
-        asked.ask(ApiKey::FindCoordinator, FIND_COORDINATOR_VERSION, &request)?;
-    asked.accepted(&format!("to name the coordinator of {what} `{key}`"), found.error_code, String::new())?;
-    asked.another(&format!("{}:{}", &*found.host, found.port))
 }
 
 impl Admin {

@@ -40,6 +40,8 @@ const LOST_STEP_NS: u64 = 100_000_000;
 /// One consumer's join.
 #[derive(Debug, Default)]
 pub(crate) struct Join {
+    /// Whether offsets arrive in any order, each once. Otherwise an offset that is passed over is lost.
+    in_any_order: bool,
     lanes: BTreeMap<i32, Lane>,
     /// Latency from scheduled time to arrival, one sample each.
     pub latency: Hdr,
@@ -78,26 +80,35 @@ struct Arrival {
 }
 
 impl Join {
+    /// A join of offsets that may arrive in any order.
+    pub(crate) fn in_any_order() -> Self {
+        Self { in_any_order: true, ..Self::default() }
+    }
+
     /// Adds an acknowledged range.
     pub(crate) fn placed(&mut self, placed: Placed) {
         let lane = self.lanes.entry(placed.partition).or_default();
         let last = placed.last();
-        if last >= lane.arrived_to {
-            if self.waiting >= WAITING_LIMIT {
-                self.lose(placed.intended_ns);
-            } else if lane.waiting.insert(last, (placed.records, placed.intended_ns)).is_none() {
-                self.waiting += 1;
-            }
-            return;
-        }
-        match lane.claim(placed.first, last) {
+        let is_ahead = last >= lane.arrived_to;
+        let claimed = if is_ahead { None } else { lane.claim(placed.first, last) };
+        match claimed {
             Some(at_ns) => self.latency.record_ns(at_ns.saturating_sub(placed.intended_ns)),
-            None => self.lose(placed.intended_ns),
+            None if !(is_ahead || self.in_any_order) || self.waiting >= WAITING_LIMIT => {
+                self.lose(placed.intended_ns);
+            }
+            None => {
+                let before = lane.waiting.insert(last, (placed.records, placed.intended_ns));
+                self.waiting += usize::from(before.is_none());
+            }
         }
     }
 
     /// Adds the arrival of the offsets from `first` to `last`.
     pub(crate) fn arrived(&mut self, partition: i32, first: i64, last: i64, at_ns: u64) {
+        if self.in_any_order {
+            self.arrived_in_any_order(partition, first, last, at_ns);
+            return;
+        }
         let lane = self.lanes.entry(partition).or_default();
         // A consumer that lost its connection reads some offsets again.
         let first = first.max(lane.arrived_to);
@@ -117,6 +128,27 @@ impl Join {
                 lost(&mut self.lost, intended_ns);
                 continue;
             }
+            self.latency.record_ns(at_ns.saturating_sub(intended_ns));
+            lane.claim(complete.saturating_sub(i64::from(records.max(1)) - 1), complete);
+        }
+        if lane.arrivals.len() > SEEN_LIMIT {
+            lane.arrivals.pop_front();
+        }
+    }
+
+    fn arrived_in_any_order(&mut self, partition: i32, first: i64, last: i64, at_ns: u64) {
+        if last < first {
+            return;
+        }
+        let lane = self.lanes.entry(partition).or_default();
+        lane.arrived_to = lane.arrived_to.max(last.saturating_add(1));
+        let at = lane.arrivals.partition_point(|arrival| arrival.first < first);
+        let unclaimed = last.saturating_sub(first).saturating_add(1);
+        lane.arrivals.insert(at, Arrival { first, last, at_ns, unclaimed });
+        let complete: Vec<i64> = lane.waiting.range(first..=last).map(|(key, _)| *key).collect();
+        for complete in complete {
+            let Some((records, intended_ns)) = lane.waiting.remove(&complete) else { continue };
+            self.waiting -= 1;
             self.latency.record_ns(at_ns.saturating_sub(intended_ns));
             lane.claim(complete.saturating_sub(i64::from(records.max(1)) - 1), complete);
         }
@@ -317,6 +349,22 @@ mod tests {
         join.placed(placed(far, u32::MAX, 0));
         join.arrived(0, far, i64::MAX, 1);
         assert_eq!(join.waiting(), 0);
+    }
+
+    #[test]
+    fn offsets_that_are_passed_over_may_still_arrive() {
+        let mut join = Join::in_any_order();
+        join.placed(placed(0, 10, 1_000));
+        join.arrived(0, 10, 19, 5_000);
+        assert_eq!((join.missing(), samples(&join)), (1, 0));
+        join.placed(placed(10, 10, 2_000));
+        assert_eq!((join.missing(), samples(&join)), (1, 1));
+        join.arrived(0, 0, 9, 9_000);
+        join.placed(placed(20, 5, 3_000));
+        assert_eq!((join.missing(), samples(&join)), (1, 2));
+        assert!((join.latency.max_us().unwrap() - 8.0).abs() < 0.1);
+        let closed = join.close(13_000);
+        assert_eq!((closed.latency.count(), closed.missing.count()), (3, 1));
     }
 
     /// Any order of acknowledgements and arrivals gives the same count of samples.

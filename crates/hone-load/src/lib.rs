@@ -20,6 +20,7 @@ mod cluster;
 mod cluster_setting;
 mod connection;
 mod consumer;
+mod coordinator;
 mod cpu;
 mod engine;
 mod error;

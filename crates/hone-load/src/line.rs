@@ -125,7 +125,8 @@ impl Line {
     }
 }
 
-fn encode<Q: Encodable>(
+/// A request with its length.
+pub(crate) fn encode<Q: Encodable>(
     key: ApiKey,
     version: i16,
     correlation_id: i32,

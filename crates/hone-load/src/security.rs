@@ -11,6 +11,7 @@ pub(crate) mod tls;
 #[cfg(feature = "librdkafka")]
 pub(crate) use access::round_trip_us;
 pub(crate) use access::{Access, connect};
+pub(crate) use login::random;
 pub use options::{Mechanism, Password, Sasl, Security, Tls};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use scram::{Exchange, Hash};

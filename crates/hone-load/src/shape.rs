@@ -20,6 +20,8 @@ pub(crate) enum Part {
     Array(&'static [Part]),
     /// Unsigned varint of the length + 1.
     CompactText,
+    /// The same for bytes.
+    CompactBlob,
     /// Unsigned varint of the count + 1.
     CompactArray(&'static [Part]),
     /// Tagged fields; those with a shape are walked, too.
@@ -28,7 +30,7 @@ pub(crate) enum Part {
     Nullable(&'static [Part]),
 }
 
-use Part::{Array, Blob, CompactArray, CompactText, Fixed, Nullable, Tags, Text};
+use Part::{Array, Blob, CompactArray, CompactBlob, CompactText, Fixed, Nullable, Tags, Text};
 
 const NODES: Part = Array(&[Fixed(4)]);
 const METADATA_7: &[Part] = &[
@@ -94,7 +96,8 @@ const OFFSET_COMMIT_9: &[Part] = &[
     CompactArray(&[CompactText, CompactArray(&[Fixed(4 + 2), Tags(&[])]), Tags(&[])]),
     Tags(&[]),
 ];
-const CONSUMER_GROUP_HEARTBEAT_0: &[Part] = &[
+/// Of consumer groups and of share groups.
+const GROUP_HEARTBEAT: &[Part] = &[
     Tags(&[]),
     Fixed(4 + 2),
     CompactText,
@@ -156,11 +159,41 @@ const ADD_PARTITIONS_TO_TXN_1: &[Part] = &[Fixed(4), Array(&[Text, Array(&[Fixed
 const ADD_OFFSETS_TO_TXN_1: &[Part] = &[Fixed(4 + 2)];
 const TXN_OFFSET_COMMIT_2: &[Part] = &[Fixed(4), Array(&[Text, Array(&[Fixed(4 + 2)])])];
 const END_TXN_1: &[Part] = &[Fixed(4 + 2)];
+const SHARE_FETCH_1: &[Part] = &[
+    Tags(&[]),
+    Fixed(4 + 2),
+    CompactText,
+    Fixed(4),
+    CompactArray(&[
+        Fixed(16),
+        CompactArray(&[
+            Fixed(4 + 2),
+            CompactText,
+            Fixed(2),
+            CompactText,
+            Fixed(4 + 4),
+            Tags(&[]),
+            CompactBlob,
+            CompactArray(&[Fixed(8 + 8 + 2), Tags(&[])]),
+            Tags(&[]),
+        ]),
+        Tags(&[]),
+    ]),
+    CompactArray(&[Fixed(4), CompactText, Fixed(4), CompactText, Tags(&[])]),
+    Tags(&[]),
+];
+const ALTER_SHARE_GROUP_OFFSETS_0: &[Part] = &[
+    Tags(&[]),
+    Fixed(4 + 2),
+    CompactText,
+    CompactArray(&[CompactText, Fixed(16), CompactArray(&[Fixed(4 + 2), CompactText, Tags(&[])]), Tags(&[])]),
+    Tags(&[]),
+];
 const SASL_HANDSHAKE_1: &[Part] = &[Fixed(2), Array(&[Text])];
 const SASL_AUTHENTICATE_1: &[Part] = &[Fixed(2), Text, Blob, Fixed(8)];
 
 /// The answers that can be decoded.
-pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 32] = [
+pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 35] = [
     (ApiKey::Metadata, 7, METADATA_7),
     (ApiKey::CreateTopics, 4, CREATE_TOPICS_4),
     (ApiKey::DeleteTopics, 3, DELETE_TOPICS_3),
@@ -186,13 +219,16 @@ pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 32] = [
     (ApiKey::Heartbeat, 3, HEARTBEAT_3),
     (ApiKey::LeaveGroup, 2, LEAVE_GROUP_2),
     (ApiKey::OffsetCommit, 9, OFFSET_COMMIT_9),
-    (ApiKey::ConsumerGroupHeartbeat, 0, CONSUMER_GROUP_HEARTBEAT_0),
+    (ApiKey::ConsumerGroupHeartbeat, 0, GROUP_HEARTBEAT),
     (ApiKey::Metadata, 12, METADATA_12),
     (ApiKey::Produce, 7, PRODUCE_7),
     (ApiKey::AddPartitionsToTxn, 1, ADD_PARTITIONS_TO_TXN_1),
     (ApiKey::AddOffsetsToTxn, 1, ADD_OFFSETS_TO_TXN_1),
     (ApiKey::TxnOffsetCommit, 2, TXN_OFFSET_COMMIT_2),
     (ApiKey::EndTxn, 1, END_TXN_1),
+    (ApiKey::ShareGroupHeartbeat, 1, GROUP_HEARTBEAT),
+    (ApiKey::ShareFetch, 1, SHARE_FETCH_1),
+    (ApiKey::AlterShareGroupOffsets, 0, ALTER_SHARE_GROUP_OFFSETS_0),
 ];
 
 fn shape_of(key: ApiKey, version: i16) -> Option<&'static [Part]> {
@@ -229,6 +265,7 @@ fn step(reader: &mut Reader<'_>, part: &Part) -> Result<(), WireError> {
         Text => reader.nullable_string("a text").map(|_| ()),
         Blob => reader.nullable_bytes("a field of bytes").map(|_| ()),
         CompactText => reader.compact_nullable_string("a text").map(|_| ()),
+        CompactBlob => reader.compact_nullable_bytes("a field of bytes").map(|_| ()),
         Array(element) => {
             let count = reader.array_length(least_bytes(element), "an array")?;
             (0..count).try_for_each(|_| walk(reader, element))
@@ -265,7 +302,7 @@ fn least_bytes(shape: &[Part]) -> usize {
         Fixed(bytes) => *bytes,
         Text => 2,
         Blob | Array(_) => 4,
-        CompactText | CompactArray(_) | Tags(_) | Nullable(_) => 1,
+        CompactText | CompactBlob | CompactArray(_) | Tags(_) | Nullable(_) => 1,
     };
     shape.iter().map(least).sum()
 }

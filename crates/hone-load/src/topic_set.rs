@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hone_record::Workload;
+use uuid::Uuid;
 
 /// One topic, or several with equally many partitions. Partition P of topic T (from 0) has the number T × partitions + P; of one topic it is
 /// the partition's own.
@@ -83,13 +84,51 @@ impl TopicSet {
         &self,
         numbered: impl IntoIterator<Item = (i32, T)>,
     ) -> Vec<(&str, Vec<(i32, T)>)> {
-        let mut found: Vec<(&str, Vec<(i32, T)>)> =
-            self.names.iter().map(|name| (name.as_str(), Vec::new())).collect();
+        let names = self.names.iter().map(String::as_str);
+        self.sorted(names, numbered)
+    }
+
+    /// Partitions under what stands for their topic.
+    fn sorted<K, T>(
+        &self,
+        keys: impl Iterator<Item = K>,
+        numbered: impl IntoIterator<Item = (i32, T)>,
+    ) -> Vec<(K, Vec<(i32, T)>)> {
+        let mut found: Vec<(K, Vec<(i32, T)>)> = keys.map(|key| (key, Vec::new())).collect();
         for (number, about) in numbered {
             found[self.index(number)].1.push((number % self.width, about));
         }
         found.retain(|(_, partitions)| !partitions.is_empty());
         found
+    }
+}
+
+/// Topics with the ids by which newer requests name them.
+#[derive(Debug, Clone)]
+pub(crate) struct TopicIds {
+    topics: TopicSet,
+    /// In the order of the topics. A topic that the cluster does not know has the id 0.
+    ids: Arc<[Uuid]>,
+}
+
+impl TopicIds {
+    /// Ids in the order of the topics.
+    pub(crate) fn new(topics: TopicSet, ids: Vec<Uuid>) -> Self {
+        Self { topics, ids: ids.into() }
+    }
+
+    /// The number of a partition. `None` if it is of none of these topics.
+    pub(crate) fn number(&self, id: Uuid, partition: i32) -> Option<i32> {
+        let index = self.ids.iter().position(|known| *known == id)?;
+        self.topics.number(&self.topics.names()[index], partition)
+    }
+
+    /// Partitions by their numbers, with something about each, in order of their topics.
+    pub(crate) fn by_topic<T>(
+        &self,
+        numbered: impl IntoIterator<Item = (i32, T)>,
+    ) -> Vec<(Uuid, Vec<(i32, T)>)> {
+        self.topics.sorted(self.ids.iter().copied(), numbered)
     }
 }
 

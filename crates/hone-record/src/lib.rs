@@ -37,6 +37,7 @@ mod optimization;
 mod outage;
 mod proof;
 mod ramp_search;
+mod reading;
 mod replica;
 mod requirement;
 mod resources;
@@ -116,6 +117,7 @@ pub use optimization::{
 pub use outage::{Fault, Gap, Outage, Recovery};
 pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcome, Guard, Proof, ProofStep};
 pub use ramp_search::{Climb, ClimbStep, Reading, STEPS_BEYOND, Slo};
+pub use reading::{CatchUp, Deliveries, Fetches, Rebalances, Transactions};
 pub use replica::{Replica, ReplicaDifference, TopicFigures};
 pub use requirement::Requirement;
 pub use resources::{CoreUse, MemoryCounted, TargetBusy, TargetMemory, Throttling, WarmUp, WarmUpEnd};
@@ -134,9 +136,9 @@ pub use whatif::{
     ReplayMisfit, ReplayedProducer, SentBy, WhatIf,
 };
 pub use window::{
-    AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, CatchUp, ClientFacts, CpuSeconds,
-    Durability, EndToEnd, Environment, Event, EventKind, Fetches, Latencies, LatencySplit, Outcome, Part,
-    Rebalances, SeriesPoint, Shard, SocketBytes, TopicBatches, Transactions, Window, WindowFacts,
+    AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, ClientFacts, CpuSeconds, Durability,
+    EndToEnd, Environment, Event, EventKind, Latencies, LatencySplit, Outcome, Part, SeriesPoint, Shard,
+    SocketBytes, TopicBatches, Window, WindowFacts,
 };
 pub use workload::{
     Engine, FetchLimits, GroupProtocol, Keys, Payload, Processing, ReadFrom, Recording, Schedule, Sizes,

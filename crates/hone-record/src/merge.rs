@@ -385,6 +385,7 @@ fn end_to_end(shards: &[&Window]) -> Option<EndToEnd> {
             rebalances: all.rebalances.zip(part.rebalances).map(|(all, part)| all.and(part)),
             // Processors belong to one generator.
             transactions: None,
+            deliveries: all.deliveries.zip(part.deliveries).map(|(all, part)| all.and(part)),
         }
     }))
 }

@@ -10,6 +10,7 @@ use crate::machine::Machine;
 use crate::metric::Metric;
 use crate::outage::Outage;
 use crate::ramp_search::ClimbStep;
+use crate::reading::{CatchUp, Deliveries, Fetches, Rebalances, Transactions};
 use crate::requirement::Requirement;
 use crate::resources::{CoreUse, TargetBusy, TargetMemory, Throttling, WarmUp};
 use crate::stall::Stalls;
@@ -337,96 +338,9 @@ pub struct EndToEnd {
     /// The processors' transactions. `None` without processors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transactions: Option<Transactions>,
-}
-
-/// Transactions of processors that ended within the window.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Transactions {
-    /// Number of committed ones.
-    pub committed: u64,
-    /// Number of aborted ones.
-    pub aborted: u64,
-    /// Records that the committed ones wrote.
-    pub records: u64,
-    /// Time from the first record of a committed one to the answer to its commit.
-    pub length: Hdr,
-    /// The part of it from the request for the commit on.
-    pub commit: Hdr,
-}
-
-/// Times in which partitions of a group had no reader.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Rebalances {
-    /// Number of these times, over all groups.
-    pub count: u64,
-    /// Their sum.
-    pub unread_s: f64,
-    /// The longest.
-    pub unread_s_max: f64,
-}
-
-impl Rebalances {
-    /// Those of two generators with groups of their own.
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self {
-            count: self.count.saturating_add(other.count),
-            unread_s: self.unread_s + other.unread_s,
-            unread_s_max: self.unread_s_max.max(other.unread_s_max),
-        }
-    }
-}
-
-/// Consumers that begin with records from before the window.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct CatchUp {
-    /// Records from before the window, over all consumers.
-    pub records: u64,
-    /// Time until the last consumer had read them. `None` if the window ended first.
+    /// How a share group's records were delivered. `None` for other consumers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub took_s: Option<f64>,
-}
-
-impl CatchUp {
-    /// Together with another generator's consumers.
-    #[must_use]
-    pub fn with(self, other: Self) -> Self {
-        let took_s = self.took_s.zip(other.took_s).map(|(one, other)| f64::max(one, other));
-        Self { records: self.records.saturating_add(other.records), took_s }
-    }
-}
-
-/// Fetch requests of all consumers that were answered within the window.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Fetches {
-    /// Number of answers.
-    pub answered: u64,
-    /// Those without a batch: the wait was over first.
-    pub empty: u64,
-    /// Bytes of batches in them.
-    pub bytes: u64,
-    /// Time from the request to the last byte of its answer. It contains the wait for data.
-    pub latency: Hdr,
-}
-
-impl Fetches {
-    /// Adds others.
-    pub fn merge(&mut self, others: &Self) {
-        self.answered = self.answered.saturating_add(others.answered);
-        self.empty = self.empty.saturating_add(others.empty);
-        self.bytes = self.bytes.saturating_add(others.bytes);
-        self.latency.merge(&others.latency);
-    }
-
-    /// Mean bytes of an answer with data. `None` without one.
-    pub fn mean_bytes(&self) -> Option<f64> {
-        let full = self.answered.saturating_sub(self.empty);
-        (full > 0).then(|| self.bytes as f64 / full as f64)
-    }
-
-    /// Share of answers without data. `None` without an answer.
-    pub fn empty_share(&self) -> Option<f64> {
-        (self.answered > 0).then(|| self.empty as f64 / self.answered as f64)
-    }
+    pub deliveries: Option<Deliveries>,
 }
 
 /// Lower and upper bound of a latency, in microseconds.
@@ -749,6 +663,7 @@ mod tests {
             catch_up: None,
             rebalances: None,
             transactions: None,
+            deliveries: None,
         }
     }
 

@@ -434,6 +434,8 @@ pub enum GroupProtocol {
     Classic,
     /// The broker deals them (KIP-848).
     Consumer,
+    /// Members share partitions, and the broker gives each record to one of them (share groups, KIP-932).
+    Share,
 }
 
 impl GroupProtocol {

@@ -210,6 +210,7 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             catch_up: None,
             rebalances: None,
             transactions: None,
+            deliveries: None,
         }),
         batches: vec![TopicBatches {
             topic: "load".to_owned(),

@@ -17,8 +17,8 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use crate::admin::{Admin, topic_name};
+use crate::coordinator::{CoordinatorOf, coordinator};
 use crate::error::LoadError;
-use crate::health::{CoordinatorOf, coordinator};
 use crate::security::Access;
 use crate::topic_set::TopicSet;
 

@@ -8,8 +8,13 @@ use hone_record::{EventKind, GroupProtocol, Rebalances, Workload};
 
 use super::ReadLoop;
 use super::commits::{delete, find, group_of};
+use super::link::Link;
 use super::member::{Member, MemberNews, MemberThread, Unowned};
 use super::reader::{Consumer, Lane};
+use super::share::Share;
+use super::sharer::place_group;
+use crate::admin::Admin;
+use crate::coordinator::looked_up_anew;
 use crate::error::LoadError;
 use crate::security::Access;
 
@@ -20,8 +25,10 @@ pub(super) struct Groups {
     pub(super) are_there: bool,
     /// Members of a group.
     pub(super) members: usize,
-    /// Partitions without a reader, by group.
+    /// Partitions without a reader, by group. Share groups have none here.
     pub(super) free: BTreeMap<(usize, i32), Lane>,
+    /// What share groups have read.
+    pub(super) share: Option<Share>,
     /// Rebalances in the window. `None` if the members assign themselves.
     pub(super) rebalances: Option<Rebalances>,
     news: Option<Receiver<MemberNews>>,
@@ -42,6 +49,7 @@ impl Groups {
             are_there: load.consumer_group,
             members: (load.consumers as usize).max(1),
             free: BTreeMap::new(),
+            share: None,
             rebalances: (load.group_protocol != GroupProtocol::Assigned).then(Rebalances::default),
             news: None,
             threads: Vec::new(),
@@ -67,9 +75,33 @@ impl Groups {
         self.free.range((group, i32::MIN)..=(group, i32::MAX)).map(|(_, lane)| lane)
     }
 
-    /// Unread records of a group's free partitions.
-    pub(super) fn free_behind(&self, group: usize) -> u64 {
-        self.free_in(group).map(|lane| lane.behind()).sum()
+    /// Unread records of a group that none of its members counts: those of its free partitions, or all of a share group.
+    pub(super) fn behind(&self, group: usize) -> u64 {
+        let shared = self.share.as_ref().map_or(0, |share| share.behind(group));
+        self.free_in(group).map(|lane| lane.behind()).sum::<u64>() + shared
+    }
+
+    /// Whether a partition of a group has no reader.
+    fn has_free(&self, group: usize, consumers: &[Consumer]) -> bool {
+        let Some(share) = &self.share else { return self.free_in(group).next().is_some() };
+        let members = &consumers[group * self.members..(group + 1) * self.members];
+        let is_free = |partition| !members.iter().any(|member| member.lanes.contains_key(&partition));
+        share.partitions().any(is_free)
+    }
+
+    /// Whether a partition of any group has no reader.
+    pub(super) fn have_free(&self, consumers: &[Consumer]) -> bool {
+        !self.free.is_empty()
+            || self.share.is_some()
+                && (0..consumers.len() / self.members).any(|group| self.has_free(group, consumers))
+    }
+
+    /// Begins a share session on a new link of a consumer.
+    pub(super) fn begin_session(&self, consumer: usize, link: &mut Link) {
+        if let Some(share) = &self.share {
+            let (_, _, group) = &self.names[self.unit(consumer)];
+            link.session = Some(Box::new(share.session(group, consumer)));
+        }
     }
 
     /// The free lanes of a partition, in all groups.
@@ -110,11 +142,22 @@ impl ReadLoop {
         }
         let (news, receiver) = channel();
         self.groups.news = Some(receiver);
+        let is_share = load.group_protocol == GroupProtocol::Share;
         for group in 0..self.joins.len() {
-            let lanes = Consumer::new(from).lanes;
-            self.groups.free.extend(lanes.into_iter().map(|(partition, lane)| ((group, partition), lane)));
             let name = group_of(self.topics.first(), group);
+            if is_share {
+                looked_up_anew(|| {
+                    place_group(&mut find(address, access, &name)?, &name, &self.topics, from)
+                })?;
+            } else {
+                let lanes = Consumer::new(from).lanes.into_iter();
+                self.groups.free.extend(lanes.map(|(partition, lane)| ((group, partition), lane)));
+            }
             self.groups.names.push((address.to_owned(), access.clone(), name));
+        }
+        if is_share {
+            let ids = Admin::enter(address, access.clone(), Admin::LIMIT)?.topic_ids(&self.topics)?;
+            self.groups.share = Some(Share::new(load, ids, from)?);
         }
         for consumer in 0..self.consumers.len() {
             let (address, access, group) = self.groups.names[self.groups.unit(consumer)].clone();
@@ -125,6 +168,7 @@ impl ReadLoop {
                 group,
                 topics: self.topics.clone(),
                 partitions: from.keys().copied().collect(),
+                own_id: self.groups.share.as_ref().map(|share| share.member(consumer)).unwrap_or_default(),
                 news: news.clone(),
             };
             self.groups.threads.push(MemberThread::start(member, load.group_protocol)?);
@@ -173,6 +217,10 @@ impl ReadLoop {
                     .collect();
                 self.free(consumer, &lost);
                 for partition in partitions {
+                    if self.groups.share.is_some() {
+                        self.consumers[consumer].adopt(partition, Lane::default());
+                        continue;
+                    }
                     // A member that the broker removed may not know it yet.
                     let before = (0..self.consumers.len())
                         .filter(|other| *other != consumer && self.groups.unit(*other) == group)
@@ -215,7 +263,8 @@ impl ReadLoop {
     fn free(&mut self, consumer: usize, partitions: &[i32]) {
         let group = self.groups.unit(consumer);
         for partition in partitions {
-            if let Some(lane) = self.consumers[consumer].release(*partition) {
+            let lane = self.consumers[consumer].release(*partition);
+            if let Some(lane) = lane.filter(|_| self.groups.share.is_none()) {
                 self.groups.free.insert((group, *partition), lane);
             }
         }
@@ -225,7 +274,7 @@ impl ReadLoop {
     fn note_free(&mut self) {
         let now_ns = self.clock.now_ns();
         for group in 0..self.joins.len() {
-            let has_free = self.groups.free_in(group).next().is_some();
+            let has_free = self.groups.has_free(group, &self.consumers);
             let Some(took_ns) = self.groups.unowned.note(group, has_free, now_ns) else { continue };
             if self.window.is_none() || self.deadline.is_some() {
                 continue;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hone_kafka::Frame;
 
 use super::reader::Lane;
+use super::session::ShareSession;
 use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::fetch::{FetchSize, fetch_request};
@@ -41,6 +42,8 @@ pub(super) struct Link {
     pub correlation_id: i32,
     /// Bytes received so far.
     pub inbound: Vec<u8>,
+    /// With a share group: the session with this broker.
+    pub session: Option<Box<ShareSession>>,
     stream: Stream,
     token: usize,
     /// Time of the request, or of the last byte of the answer.
@@ -68,6 +71,7 @@ impl Link {
             partitions,
             correlation_id: 0,
             inbound: Vec::new(),
+            session: None,
             stream,
             token,
             heard_at: Instant::now(),
@@ -87,9 +91,14 @@ impl Link {
         now_ns: u64,
     ) {
         self.correlation_id = self.correlation_id.wrapping_add(1);
-        let next = |partition: &i32| Some((*partition, lanes.get(partition)?.next));
-        let partitions: Vec<(i32, i64)> = self.partitions.iter().filter_map(next).collect();
-        self.outbound = fetch_request(self.correlation_id, topics, &partitions, size);
+        self.outbound = match &mut self.session {
+            Some(session) => session.request(self.correlation_id, &self.partitions, size),
+            None => {
+                let next = |partition: &i32| Some((*partition, lanes.get(partition)?.next));
+                let partitions: Vec<(i32, i64)> = self.partitions.iter().filter_map(next).collect();
+                fetch_request(self.correlation_id, topics, &partitions, size)
+            }
+        };
         self.asked_ns = now_ns;
         self.written = 0;
         self.heard_at = Instant::now();
@@ -100,9 +109,15 @@ impl Link {
         self.outbound.is_empty() && self.received == 0
     }
 
+    /// Whether there is something to ask for, or to say.
+    pub(super) fn has_use(&self) -> bool {
+        !self.partitions.is_empty() || self.session.as_ref().is_some_and(|session| session.has_more_to_say())
+    }
+
     /// Time since the last byte for its Fetch.
     pub(super) fn silent_for(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.heard_at)
+        let asks = self.session.is_none() || !self.is_idle();
+        if asks { now.saturating_duration_since(self.heard_at) } else { Duration::ZERO }
     }
 
     pub(super) fn flush(&mut self, poll: &Poll) -> Result<(), String> {

@@ -1,4 +1,5 @@
-//! Members of a consumer group, each on a thread of its own: the broker deals the partitions (KIP-848), or the members do (classic protocol).
+//! Members of a consumer group, each on a thread of its own: the broker deals the partitions (KIP-848, and KIP-932 in [`super::sharer`]), or the
+//! members do (classic protocol).
 //!
 //! A member commits the positions that the reading thread has reached: every five seconds, and before it gives partitions away. The next owner
 //! goes on exactly there.
@@ -17,41 +18,41 @@ use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{
     ApiKey, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, GroupId, HeartbeatRequest,
     HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
-    OffsetCommitResponse, SyncGroupRequest, SyncGroupResponse,
+    OffsetCommitResponse, SyncGroupRequest, SyncGroupResponse, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
+use uuid::Uuid;
 
 use super::commits::{COMMIT_EVERY, find, request};
+use super::sharer::Sharer;
 use crate::admin::{Admin, topic_name};
 use crate::error::LoadError;
 use crate::groups::assigned;
 use crate::security::Access;
-use crate::topic_set::TopicSet;
+use crate::topic_set::{TopicIds, TopicSet};
 
 const JOIN_GROUP_VERSION: i16 = 5;
 const SYNC_GROUP_VERSION: i16 = 3;
 const HEARTBEAT_VERSION: i16 = 3;
 const LEAVE_GROUP_VERSION: i16 = 2;
 const CONSUMER_GROUP_HEARTBEAT_VERSION: i16 = 0;
-/// It has the ids of topics.
-const METADATA_VERSION: i16 = 12;
 /// The first version that members of KIP-848 may use.
 const OFFSET_COMMIT_VERSION: i16 = 9;
 /// Time between two heartbeats. Clients wait three seconds; a load wants to learn of a rebalance sooner.
-const HEARTBEAT_EVERY: Duration = Duration::from_millis(300);
+pub(super) const HEARTBEAT_EVERY: Duration = Duration::from_millis(300);
 const SESSION_TIMEOUT_MS: i32 = 10_000;
 const REBALANCE_TIMEOUT_MS: i32 = 10_000;
 /// A member that left on request stays away for this long.
-const AWAY: Duration = Duration::from_secs(1);
+pub(super) const AWAY: Duration = Duration::from_secs(1);
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(300);
 /// The one assignor of these members: partitions in turn.
 const ASSIGNOR: &str = "roundrobin";
 /// Error codes of the protocol.
 const ILLEGAL_GENERATION: i16 = 22;
-const UNKNOWN_MEMBER_ID: i16 = 25;
+pub(super) const UNKNOWN_MEMBER_ID: i16 = 25;
 const REBALANCE_IN_PROGRESS: i16 = 27;
 const MEMBER_ID_REQUIRED: i16 = 79;
-const FENCED_MEMBER_EPOCH: i16 = 110;
+pub(super) const FENCED_MEMBER_EPOCH: i16 = 110;
 
 /// The next offset to read, by partition.
 type Positions = Vec<(i32, i64)>;
@@ -117,11 +118,13 @@ pub(super) struct Member {
     pub(super) topics: TopicSet,
     /// All partitions of the topics.
     pub(super) partitions: Vec<i32>,
+    /// The id that it gives itself, which only members of share groups do.
+    pub(super) own_id: StrBytes,
     pub(super) news: Sender<MemberNews>,
 }
 
 /// Why a member stops doing what it does.
-enum Stop {
+pub(super) enum Stop {
     /// The load is over.
     Ended,
     /// It has to join anew.
@@ -135,13 +138,13 @@ impl From<LoadError> for Stop {
 }
 
 /// What interrupts the wait for the next heartbeat.
-enum Pause {
+pub(super) enum Pause {
     Over,
     Leave,
     End,
 }
 
-fn pause(orders: &Receiver<()>, length: Duration) -> Pause {
+pub(super) fn pause(orders: &Receiver<()>, length: Duration) -> Pause {
     match orders.recv_timeout(length) {
         Ok(()) => Pause::Leave,
         Err(RecvTimeoutError::Timeout) => Pause::Over,
@@ -156,7 +159,8 @@ impl Member {
             let stopped =
                 find(&self.address, &self.access, &self.group).map_err(Stop::from).and_then(|line| {
                     match protocol {
-                        GroupProtocol::Consumer => OfBroker::new(&self, line).serve(orders),
+                        GroupProtocol::Consumer => OfBroker::new(&self, line)?.serve(orders),
+                        GroupProtocol::Share => Sharer::new(&self, line)?.serve(orders),
                         GroupProtocol::Classic | GroupProtocol::Assigned => {
                             Classic::new(&self, line).serve(orders)
                         }
@@ -179,7 +183,7 @@ impl Member {
     }
 
     /// Gives partitions away, or all of them. Returns their positions.
-    fn give_up(&self, partitions: Option<Vec<i32>>) -> Positions {
+    pub(super) fn give_up(&self, partitions: Option<Vec<i32>>) -> Positions {
         let (positions, answer) = sync_channel(1);
         let partitions = partitions.unwrap_or_else(|| self.partitions.clone());
         let news = MemberNews::Revoked { consumer: self.consumer, partitions, positions };
@@ -194,13 +198,18 @@ impl Member {
         answer.recv().unwrap_or_default()
     }
 
-    fn takes(&self, partitions: &[i32]) {
+    pub(super) fn takes(&self, partitions: &[i32]) {
         let news = MemberNews::Assigned { consumer: self.consumer, partitions: partitions.to_vec() };
         let _ = self.news.send(news);
     }
 
-    fn group_id(&self) -> GroupId {
+    pub(super) fn group_id(&self) -> GroupId {
         GroupId(StrBytes::from_string(self.group.clone()))
+    }
+
+    /// The topics' names, as requests have them.
+    pub(super) fn topic_names(&self) -> Vec<TopicName> {
+        self.topics.names().iter().map(|name| topic_name(name)).collect()
     }
 
     fn commit(
@@ -367,20 +376,19 @@ struct OfBroker<'a> {
     line: Admin,
     member: StrBytes,
     epoch: i32,
-    /// The ids of the topics, in their order. Empty before the first heartbeat.
-    ids: Vec<Owned>,
+    ids: TopicIds,
     owned: BTreeSet<i32>,
 }
 
 impl<'a> OfBroker<'a> {
-    fn new(of: &'a Member, line: Admin) -> Self {
-        Self { of, line, member: StrBytes::default(), epoch: 0, ids: Vec::new(), owned: BTreeSet::new() }
+    fn new(of: &'a Member, mut line: Admin) -> Result<Self, LoadError> {
+        let ids = line.topic_ids(&of.topics)?;
+        Ok(Self { of, line, member: StrBytes::default(), epoch: 0, ids, owned: BTreeSet::new() })
     }
 
     fn serve(mut self, orders: &Receiver<()>) -> Result<(), Stop> {
         let mut due = Instant::now() + COMMIT_EVERY;
         let mut says_what_it_owns = true;
-        self.learn_ids()?;
         loop {
             let answer = self.beat(says_what_it_owns)?;
             says_what_it_owns = match answer.assignment {
@@ -414,8 +422,7 @@ impl<'a> OfBroker<'a> {
     fn beat(&mut self, says_what_it_owns: bool) -> Result<ConsumerGroupHeartbeatResponse, Stop> {
         let is_new = self.epoch == 0;
         let owned = || self.owned_by_id();
-        let names = self.of.topics.names().iter();
-        let topics = names.map(|name| topic_name(name)).collect();
+        let topics = self.of.topic_names();
         let request = ConsumerGroupHeartbeatRequest::default()
             .with_group_id(self.of.group_id())
             .with_member_id(self.member.clone())
@@ -449,9 +456,7 @@ impl<'a> OfBroker<'a> {
     ) -> Result<bool, Stop> {
         let mut wanted = BTreeSet::new();
         for topic in topics {
-            let index = self.ids.iter().position(|id| id.topic_id == topic.topic_id);
-            let Some(name) = index.and_then(|index| self.of.topics.names().get(index)) else { continue };
-            wanted.extend(topic.partitions.iter().filter_map(|own| self.of.topics.number(name, *own)));
+            wanted.extend(topic.partitions.iter().filter_map(|own| self.ids.number(topic.topic_id, *own)));
         }
         let gone: Vec<i32> = self.owned.difference(&wanted).copied().collect();
         if !gone.is_empty() {
@@ -467,25 +472,12 @@ impl<'a> OfBroker<'a> {
     }
 
     fn owned_by_id(&self) -> Vec<Owned> {
-        let of_topic = |(name, own): (&str, Vec<(i32, ())>)| {
-            let index = self.of.topics.names().iter().position(|other| other == name)?;
+        let of_topic = |(id, own): (Uuid, Vec<(i32, ())>)| {
             let partitions = own.into_iter().map(|(partition, ())| partition).collect();
-            Some(self.ids.get(index)?.clone().with_partitions(partitions))
+            Owned::default().with_topic_id(id).with_partitions(partitions)
         };
-        let owned = self.of.topics.by_topic(self.owned.iter().map(|number| (*number, ())));
-        owned.into_iter().filter_map(of_topic).collect()
-    }
-
-    /// The ids of the topics, by which the broker names them.
-    fn learn_ids(&mut self) -> Result<(), Stop> {
-        let names = self.of.topics.names();
-        let told = self.line.metadata_in(METADATA_VERSION, names)?;
-        let id = |name: &String| {
-            let found = told.topics.iter().find(|found| found.name.as_ref() == Some(&topic_name(name)));
-            Owned::default().with_topic_id(found.map(|found| found.topic_id).unwrap_or_default())
-        };
-        self.ids = names.iter().map(id).collect();
-        Ok(())
+        let owned = self.ids.by_topic(self.owned.iter().map(|number| (*number, ())));
+        owned.into_iter().map(of_topic).collect()
     }
 
     fn leave(&mut self) -> Result<(), Stop> {

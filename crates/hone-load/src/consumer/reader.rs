@@ -6,6 +6,7 @@ use hone_kafka::frame::LENGTH_BYTES;
 use hone_kafka::{batches, error_name};
 
 use super::link::{Arrival, Link};
+use super::share::{Reading, Shared};
 use crate::clock::Clock;
 use crate::fetch::{Aborted, FetchedPartition, parse_fetched};
 use crate::join::Join;
@@ -126,11 +127,12 @@ impl Consumer {
         Some(link.address)
     }
 
-    /// Removes partitions from their links. A link without partitions is closed.
+    /// Removes partitions from their links. A link without partitions is closed, but a session of a share group stays: if the member comes
+    /// back to this broker, the end of an old connection would end its new session.
     pub(super) fn take_off(&mut self, partitions: &[i32]) {
         self.links.retain(|_, link| {
             link.partitions.retain(|partition| !partitions.contains(partition));
-            !link.partitions.is_empty()
+            !link.partitions.is_empty() || link.session.is_some()
         });
     }
 
@@ -140,19 +142,24 @@ impl Consumer {
         token: usize,
         (topics, is_committed): (&TopicSet, bool),
         clock: &Clock,
-        join: &mut Join,
+        (join, shared): (&mut Join, Option<&mut Shared>),
     ) -> Result<Option<Answer>, String> {
         let Some(link) = self.links.get_mut(&token) else { return Ok(None) };
         let Some(Arrival { asked_ns, at_ns, length }) = link.receive(clock)? else { return Ok(None) };
         let (buffer, expected) = (std::mem::take(&mut link.inbound), link.correlation_id);
-        let address = link.address.clone();
-        let (refused, bytes) =
-            self.take_answer(&buffer[LENGTH_BYTES..length], (expected, is_committed, topics), at_ns, join)?;
+        let (address, mut session) = (link.address.clone(), link.session.take());
+        let body = &buffer[LENGTH_BYTES..length];
+        let (refused, bytes) = match (&mut session, shared) {
+            (Some(session), Some(shared)) => {
+                self.take_shared_answer(body, expected, Reading { shared, session, join, at_ns })?
+            }
+            _ => self.take_answer(body, (expected, is_committed, topics), at_ns, join)?,
+        };
         let strays: Vec<i32> = refused.iter().map(|(partition, _)| *partition).collect();
         let stray = |(partition, why)| (partition, Stray { from: address.clone(), why });
         self.strays.extend(refused.into_iter().map(stray));
         if let Some(link) = self.links.get_mut(&token) {
-            link.inbound = buffer;
+            (link.inbound, link.session) = (buffer, session);
         }
         if !strays.is_empty() {
             self.take_off(&strays);

@@ -3,9 +3,8 @@
 //! Versions are the last non-flexible ones. Brokers since Kafka 2.5 have them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hone_kafka::error_name;
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use kafka_protocol::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
@@ -18,9 +17,10 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use crate::admin::{Admin, topic_name};
+use crate::coordinator::{CoordinatorOf, coordinator};
+use crate::coordinator::{looked_up_anew, passing};
 use crate::error::LoadError;
 use crate::frames::Producer;
-use crate::health::{CoordinatorOf, coordinator};
 use crate::security::Access;
 use crate::topic_set::TopicSet;
 
@@ -31,15 +31,9 @@ const TXN_OFFSET_COMMIT_VERSION: i16 = 2;
 const END_TXN_VERSION: i16 = 1;
 /// A coordinator aborts a transaction that is open for longer.
 const TIMEOUT_MS: i32 = 60_000;
-/// A coordinator that is asked for the first time may have to create its log, or still ends the transaction before.
-const PATIENCE: Duration = Duration::from_secs(15);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(5);
-/// The same for a coordinator that has to be looked up.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Errors that pass: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, CONCURRENT_TRANSACTIONS.
 const PASSING: [i16; 3] = [14, 15, 51];
-/// And NOT_COORDINATOR, while a coordinator is looked for.
-const PASSING_AT_FIRST: [i16; 4] = [14, 15, 51, 16];
 
 /// One transactional producer, and the group whose offsets it commits.
 #[derive(Debug)]
@@ -57,8 +51,7 @@ pub(super) struct Transactions {
 impl Transactions {
     /// Finds both coordinators. A transaction that an earlier producer with this id left open is aborted.
     pub(super) fn enter(address: &str, access: &Access, id: &str, group: &str) -> Result<Self, LoadError> {
-        // Each is looked up anew, since the one that was named may not be it any more, or not yet.
-        passing(&PASSING_AT_FIRST, LOOK_AGAIN_AFTER, || Ok(Self::enter_once(address, access, id, group)))
+        looked_up_anew(|| Self::enter_once(address, access, id, group))
     }
 
     fn enter_once(address: &str, access: &Access, id: &str, group: &str) -> Result<Self, LoadError> {
@@ -218,24 +211,5 @@ impl Transactions {
             let (code, answer) = ask(line)?;
             Ok(line.accepted(what, code, String::new()).map(|()| answer))
         })
-    }
-}
-
-/// Repeats a request while the inner error is one of those that pass.
-fn passing<T>(
-    codes: &[i16],
-    pause: Duration,
-    mut ask: impl FnMut() -> Result<Result<T, LoadError>, LoadError>,
-) -> Result<T, LoadError> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match ask()? {
-            Err(LoadError::Refused { error, .. })
-                if codes.iter().any(|code| error_name(*code) == error) && Instant::now() < deadline =>
-            {
-                std::thread::sleep(pause);
-            }
-            taken => return taken,
-        }
     }
 }

@@ -105,6 +105,13 @@ pub(super) fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
             return Err(LoadError::Setting { name: "rebalance_every", problem });
         }
     }
+    if workload.group_protocol == GroupProtocol::Share && workload.processing.processors > 0 {
+        return Err(LoadError::Setting {
+            name: "group_protocol",
+            problem: "`share` reads records of open transactions too, so it can't follow processors"
+                .to_owned(),
+        });
+    }
     if workload.fetch.fetch_max_wait_ms > MOST_FETCH_WAIT_MS {
         return Err(LoadError::Setting {
             name: "fetch_max_wait_ms",

@@ -46,12 +46,17 @@ pub(crate) fn log_in(line: &mut Line, sasl: &Sasl) -> Result<(), LoadError> {
     }
 }
 
-fn scram(line: &mut Line, sasl: &Sasl, hash: Hash) -> Result<(), LoadError> {
-    let mut nonce = [0; NONCE_BYTES];
-    SystemRandom::new().fill(&mut nonce).map_err(|_| LoadError::System {
+/// Fills these bytes with the system's random numbers.
+pub(crate) fn random(bytes: &mut [u8]) -> Result<(), LoadError> {
+    SystemRandom::new().fill(bytes).map_err(|_| LoadError::System {
         what: "drawing a random number",
         source: std::io::Error::last_os_error(),
-    })?;
+    })
+}
+
+fn scram(line: &mut Line, sasl: &Sasl, hash: Hash) -> Result<(), LoadError> {
+    let mut nonce = [0; NONCE_BYTES];
+    random(&mut nonce)?;
     let (first, exchange) = Exchange::begin(hash, &sasl.user, &BASE64.encode(nonce));
     let challenge = authenticate(line, sasl, first)?;
     let odd = |line: &Line, problem| refused(line, sasl, problem, "check the broker's log".to_owned());

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use hone_format::{bytes, count, exact, measured, time_us};
 use hone_record::{
-    AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, CatchUp, ClientFacts, EndToEnd, Fetches,
-    Hdr, LatencySplit, MemoryCounted, Metric, Outcome, Part, Rebalances, Requirement, STALL_FROM_MS, Stalls,
-    TargetBusy, TargetMemory, Transactions, WarmUp, WarmUpEnd, Window,
+    AnswerTimes, BUSY_OF_TARGET, BatchSource, Bounds, CPU_OF_TARGET, CatchUp, ClientFacts, Deliveries,
+    EndToEnd, Fetches, Hdr, LatencySplit, MemoryCounted, Metric, Outcome, Part, Rebalances, Requirement,
+    STALL_FROM_MS, Stalls, TargetBusy, TargetMemory, Transactions, WarmUp, WarmUpEnd, Window,
 };
 
 use super::{absent, figure, no_figure, results, seconds, section, xray};
@@ -77,6 +77,7 @@ fn facts(window: &Window) -> Element {
             window.end_to_end.as_ref().and_then(|seen| seen.transactions.as_ref()).map(transactions),
         ),
         ("rebalances", window.end_to_end.as_ref().and_then(|seen| Some(rebalances(seen.rebalances?)))),
+        ("deliveries", window.end_to_end.as_ref().and_then(|seen| Some(deliveries(seen.deliveries?)))),
         ("latency parts", window.split.as_ref().map(split)),
     ];
     let mut table = Table::facts("Load, throughput and CPU");
@@ -473,6 +474,24 @@ fn rebalances(found: Rebalances) -> String {
             quantity::duration(found.unread_s),
             quantity::duration(found.unread_s_max)
         ),
+    }
+}
+
+/// What a share group's records went through.
+fn deliveries(found: Deliveries) -> String {
+    let again = match found.again {
+        0 => "each record once".to_owned(),
+        again => format!(
+            "{} came again, up to {}",
+            quantity::counted(again, "record", "records"),
+            quantity::counted(found.most, "time", "times")
+        ),
+    };
+    match found.refused {
+        0 => again,
+        refused => {
+            format!("{again}; {} refused", quantity::counted(refused, "acknowledgement", "acknowledgements"))
+        }
     }
 }
 

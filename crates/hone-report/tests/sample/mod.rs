@@ -874,6 +874,7 @@ pub(crate) fn eventful() -> Window {
         catch_up: None,
         rebalances: None,
         transactions: None,
+        deliveries: None,
     });
     window.batches = vec![hone_record::TopicBatches {
         topic: "orders".to_owned(),

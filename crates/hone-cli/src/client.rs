@@ -32,8 +32,8 @@ pub(crate) struct ClientOptions {
     /// Groups of consumers. Each group reads every record. --consumers is the number of members of each.
     #[arg(long = "groups", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) groups: u32,
-    /// Let the broker know the members: `classic` (members deal the partitions), `consumer` (the broker does, KIP-848) or `share` (a share
-    /// group: the broker gives each record to one of the members, KIP-932).
+    /// Let the broker know the members: `classic` (members deal the partitions), `consumer` (the broker deals them, KIP-848) or `share` (the
+    /// broker gives each record to one member, KIP-932).
     #[arg(long, value_name = "PROTOCOL", default_value = "assigned", value_parser = protocol)]
     pub(crate) group_protocol: GroupProtocol,
     /// Let one member of each group leave at this interval, and join again a second later. It needs --group-protocol.

@@ -253,9 +253,12 @@ impl Consumer {
             self.bytes += batch.bytes.len() as u64;
             for range in &found.acquired_records {
                 let records = common(&batch.header, range);
+                if records == 0 {
+                    continue;
+                }
                 self.records += records;
                 let times = u64::try_from(range.delivery_count).unwrap_or(1);
-                shared.deliveries.most = shared.deliveries.most.max(times.min(records * times));
+                shared.deliveries.most = shared.deliveries.most.max(times);
                 shared.deliveries.again += if times > 1 { records } else { 0 };
             }
         }

@@ -17,8 +17,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use crate::admin::{Admin, topic_name};
-use crate::coordinator::{CoordinatorOf, coordinator};
-use crate::coordinator::{looked_up_anew, passing};
+use crate::coordinator::{CoordinatorOf, coordinator, looked_up_anew, passing};
 use crate::error::LoadError;
 use crate::frames::Producer;
 use crate::security::Access;
